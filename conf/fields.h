@@ -122,4 +122,9 @@ const std::vector<const void*>& Defaults() {
 }
 
 }  // namespace internal
+
+// Whether Bind lists every member of an aggregate.
+template <HasFields T>
+inline constexpr bool kListsEveryMember = internal::CountFields<T>() == internal::CountMembers<T>();
+
 }  // namespace conf

@@ -1,15 +1,6 @@
 #include "conf/hex.h"
 
 namespace conf {
-namespace {
-
-int ValueOfDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
-}  // namespace
 
 std::string Hex(std::span<const uint8_t> bytes) {
   std::string hex(2 * bytes.size(), '\0');
@@ -25,11 +16,19 @@ void WriteHex(std::span<const uint8_t> bytes, char* to) {
   }
 }
 
+namespace {
+
+int LowerDigit(char c) {
+  return c >= 'A' && c <= 'F' ? -1 : HexDigit(c);
+}
+
+}  // namespace
+
 bool ParseHex(std::string_view hex, std::span<uint8_t> bytes) {
   if (hex.size() != 2 * bytes.size()) return false;
   for (size_t i = 0; i < bytes.size(); ++i) {
-    const int high = ValueOfDigit(hex[2 * i]);
-    const int low = ValueOfDigit(hex[2 * i + 1]);
+    const int high = LowerDigit(hex[2 * i]);
+    const int low = LowerDigit(hex[2 * i + 1]);
     if (high < 0 || low < 0) return false;
     bytes[i] = static_cast<uint8_t>(high << 4 | low);
   }

@@ -122,8 +122,7 @@ class FieldWriter {
 
 template <HasFields T>
 void WriteJson(JsonWriter& writer, const T& in) {
-  static_assert(internal::CountFields<T>() == internal::CountMembers<T>(),
-                "T has a member that Bind does not list");
+  static_assert(kListsEveryMember<T>, "T has a member that Bind does not list");
   writer.Open('{');
   FieldWriter<T> fields(writer);
   Bind(fields, const_cast<T&>(in));  // a writer only looks

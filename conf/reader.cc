@@ -1,5 +1,6 @@
 #include "conf/reader.h"
 
+#include <absl/strings/ascii.h>
 #include <absl/strings/str_join.h>
 #include <fmt/format.h>
 
@@ -21,7 +22,7 @@ bool IsPlainScalar(const Value& value) {
 
 bool HasControlCharacter(std::string_view text) {
   return std::any_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+                     [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); });
 }
 
 template <class Int>

@@ -1,5 +1,6 @@
 #include "conf/secret.h"
 
+#include <absl/strings/ascii.h>
 #include <string.h>  // explicit_bzero
 
 #include <algorithm>
@@ -116,7 +117,7 @@ void Read(const Value& value, Secret& out) {
   }
   if (!resolved) return;
   const bool control = std::any_of(resolved->begin(), resolved->end(),
-                                   [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+                                   [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); });
   if (control) {
     Wipe(*resolved);
     value.ErrorHidingValue("the secret behind " + text +

@@ -1,5 +1,6 @@
 #include "conf/shown.h"
 
+#include <absl/strings/ascii.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -65,6 +66,11 @@ std::string Visible(std::string_view text) {
     i += hidden.bytes;
   }
   return out;
+}
+
+std::string OnlyPrintable(std::string text) {
+  std::erase_if(text, [](char c) { return !absl::ascii_isprint(static_cast<unsigned char>(c)); });
+  return text;
 }
 
 std::string InWords(Duration value) {

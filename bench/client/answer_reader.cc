@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "conf/text.h"
+#include "conf/words.h"
 
 namespace bench {
 namespace {
@@ -36,28 +37,21 @@ bool Has(std::string_view text, std::string_view what) {
   return text.find(what) != std::string_view::npos;
 }
 
+constexpr conf::Word<Ending> kEndings[] = {
+    {"done", Ending::kDone},
+    {"refused", Ending::kRefused},
+    {"not_reached", Ending::kNotReached},
+    {"cut", Ending::kCut},
+    {"unclean", Ending::kUnclean},
+    {"failed_in_stream", Ending::kFailed},
+    {"timed_out", Ending::kTimedOut},
+    {"malformed", Ending::kMalformed},
+};
+
 }  // namespace
 
 std::string_view Name(Ending ending) {
-  switch (ending) {
-    case Ending::kDone:
-      return "done";
-    case Ending::kRefused:
-      return "refused";
-    case Ending::kNotReached:
-      return "not_reached";
-    case Ending::kCut:
-      return "cut";
-    case Ending::kUnclean:
-      return "unclean";
-    case Ending::kFailed:
-      return "failed_in_stream";
-    case Ending::kTimedOut:
-      return "timed_out";
-    case Ending::kMalformed:
-      return "malformed";
-  }
-  return "unknown";
+  return conf::WordOf(kEndings, ending);
 }
 
 void AnswerReader::OnHead(const net::http::Head& head, conf::TimePoint now) {

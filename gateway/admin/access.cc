@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "conf/text.h"
+#include "gateway/net/http/authority.h"
 #include "plugins/auth/base64url.h"
 #include "plugins/auth/credential.h"
 #include "plugins/auth/digest.h"
@@ -157,13 +158,8 @@ std::optional<api::ApiError> CheckOwnPage(const net::http::Head& head, const Cal
                    "/admin/v1/me");
 }
 
-std::string_view HostAlone(std::string_view authority) {
-  if (authority.starts_with('[')) return authority.substr(1, authority.find(']') - 1);
-  return authority.substr(0, authority.find(':'));
-}
-
 bool IsKnownHost(std::string_view host, const Config& config) {
-  const std::string_view name = HostAlone(host);
+  const std::string_view name = net::http::HostOf(host);
   return IsIpAddress(name) || conf::EqualsIgnoreCase(name, "localhost") ||
          (!config.people.url.empty() && conf::EqualsIgnoreCase(name, config.people.url.host));
 }

@@ -53,9 +53,6 @@ std::optional<api::ApiError> CheckOwnPage(const net::http::Head& head, const Cal
 // localhost, or the host of `people.url`.
 bool IsKnownHost(std::string_view host, const Config& config);
 
-// host[:port] without its port and brackets.
-std::string_view HostAlone(std::string_view authority);
-
 // The session's secret of the request's cookies; empty: none. Where people come by https, a cookie that anything
 // but this gateway could have set counts for nothing.
 std::string_view SessionSecretOf(const net::http::Head& head, bool secure);

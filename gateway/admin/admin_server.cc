@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "conf/hex.h"
 #include "conf/text.h"
 #include "gateway/admin/access.h"
 #include "gateway/admin/input.h"
@@ -34,7 +35,7 @@ bool IsCall(std::string_view path) {
 std::string NewRequestId() {
   std::array<unsigned char, 16> bits{};
   RAND_bytes(bits.data(), bits.size());
-  return "req_" + plugins::auth::ToHex({reinterpret_cast<const char*>(bits.data()), bits.size()});
+  return "req_" + conf::Hex(bits);
 }
 
 // A body that says what it is must say JSON.

@@ -4,34 +4,26 @@
 #include <algorithm>
 
 #include "conf/text.h"
+#include "conf/words.h"
 #include "gateway/admin/answers/people.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/admin/scope.h"
 #include "gateway/log.h"
+#include "gateway/net/http/authority.h"
+#include "gateway/net/url.h"
 
 namespace gateway::admin {
 namespace {
 
 constexpr conf::Duration kLinkLife = std::chrono::minutes(1);
 
-std::string_view Name(Caller::Kind kind) {
-  switch (kind) {
-    case Caller::Kind::kKey:
-      return "key";
-    case Caller::Kind::kApplication:
-      return "application";
-    case Caller::Kind::kBootstrap:
-      return "bootstrap";
-    case Caller::Kind::kToken:
-      return "token";
-    case Caller::Kind::kPerson:
-      return "person";
-    case Caller::Kind::kNobody:
-      break;
-  }
-  return "nobody";
-}
+constexpr conf::Word<Caller::Kind> kCallers[] = {{"nobody", Caller::Kind::kNobody},
+                                                 {"key", Caller::Kind::kKey},
+                                                 {"application", Caller::Kind::kApplication},
+                                                 {"bootstrap", Caller::Kind::kBootstrap},
+                                                 {"token", Caller::Kind::kToken},
+                                                 {"person", Caller::Kind::kPerson}};
 
 std::vector<answers::RoleOf> ShowRoles(const std::vector<RoleOver>& roles) {
   std::vector<answers::RoleOf> out;
@@ -77,12 +69,10 @@ std::string BaseUrlOf(const Call& call, uint16_t port) {
   config::Address address = config.server.listen.front();
   if (port != 0) address.port = port;
   const bool everywhere = address.host == "0.0.0.0" || address.host == "::";
-  const std::string_view host = HostAlone(call.host);
-  const bool ipv6 = host.find(':') != std::string_view::npos;
+  const std::string_view host = net::http::HostOf(call.host);
   return fmt::format("{}://{}/v1", config.server.tls ? "https" : "http",
-                     everywhere && !host.empty()
-                         ? fmt::format("{}{}{}:{}", ipv6 ? "[" : "", host, ipv6 ? "]" : "", address.port)
-                         : ToString(address));
+                     everywhere && !host.empty() ? fmt::format("{}:{}", net::Bracketed(host), address.port)
+                                                 : ToString(address));
 }
 
 void Record(const Operations& operations, std::string_view action, const std::string& actor,
@@ -127,7 +117,7 @@ Answer ShowMe(const Operations& operations, const Call& call) {
   const Caller& caller = call.caller;
   answers::Me me{.actor = caller.actor,
                  .name = caller.name,
-                 .kind = Name(caller.kind),
+                 .kind = conf::WordOf(kCallers, caller.kind),
                  .roles = ShowRoles(caller.authority.roles()),
                  .base_url = BaseUrlOf(call, operations.port())};
   for (const Permission permission : caller.authority.all())

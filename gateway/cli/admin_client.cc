@@ -11,6 +11,7 @@
 #include "gateway/cli/state.h"
 #include "gateway/net/http/fetch.h"
 #include "gateway/net/loop.h"
+#include "gateway/net/url.h"
 
 namespace gateway::cli {
 namespace {
@@ -195,22 +196,8 @@ absl::StatusOr<std::vector<ordered_json>> ListAdmin(const AdminOptions& options,
     if (!answer.ok()) return answer.status();
     for (ordered_json& row : (*answer)["data"]) all.push_back(std::move(row));
     if (!answer->value("has_more", false)) return all;
-    page = fmt::format("{}&after={}", first, Escaped(answer->value("next", "")));
+    page = fmt::format("{}&after={}", first, net::PercentEncode(answer->value("next", "")));
   }
-}
-
-std::string Escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '.' || c == '_' || c == '~';
-    if (plain) {
-      out += c;
-    } else {
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return out;
 }
 
 }  // namespace gateway::cli

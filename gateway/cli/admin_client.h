@@ -46,7 +46,4 @@ absl::StatusOr<nlohmann::ordered_json> AskReadiness(const AdminOptions& options)
 absl::StatusOr<std::vector<nlohmann::ordered_json>> ListAdmin(const AdminOptions& options,
                                                               const std::string& target);
 
-// A text as part of a path or a query.
-std::string Escaped(std::string_view text);
-
 }  // namespace gateway::cli

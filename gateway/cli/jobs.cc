@@ -14,6 +14,7 @@
 #include "gateway/cli/problems.h"
 #include "gateway/config/job_file.h"
 #include "gateway/control/workload.h"
+#include "gateway/net/url.h"
 
 namespace gateway::cli {
 namespace {
@@ -87,9 +88,9 @@ int PrintList(const JobsOptions& options, const std::string& target, std::vector
 
 int List(const JobsOptions& options) {
   std::string target = "/admin/v1/jobs?state=";
-  target += Escaped(options.all ? "" : options.state.empty() ? "open" : options.state);
-  if (!options.queue.empty()) target += "&queue=" + Escaped(options.queue);
-  if (!options.tenant.empty()) target += "&tenant=" + Escaped(options.tenant);
+  target += net::PercentEncode(options.all ? "" : options.state.empty() ? "open" : options.state);
+  if (!options.queue.empty()) target += "&queue=" + net::PercentEncode(options.queue);
+  if (!options.tenant.empty()) target += "&tenant=" + net::PercentEncode(options.tenant);
   return PrintList(options, target,
                    {{"ID"},
                     {"WORK"},
@@ -143,9 +144,10 @@ int ChangeCordon(const JobsOptions& options, bool sets) {
   json body = json::object();
   if (options.device) body["device"] = *options.device;
   if (!options.reason.empty()) body["reason"] = options.reason;
-  const absl::StatusOr<ordered_json> answer =
-      AskAdmin(options.admin, "POST",
-               fmt::format("/admin/v1/nodes/{}:{}", Escaped(options.id), sets ? "cordon" : "uncordon"), body);
+  const absl::StatusOr<ordered_json> answer = AskAdmin(
+      options.admin, "POST",
+      fmt::format("/admin/v1/nodes/{}:{}", net::PercentEncode(options.id), sets ? "cordon" : "uncordon"),
+      body);
   if (!answer.ok()) return Fail(answer.status());
   if (options.admin.json) {
     fmt::print("{}\n", answer->dump());
@@ -183,8 +185,8 @@ int Queues(const JobsOptions& options) {
 }
 
 int Explain(const JobsOptions& options) {
-  const absl::StatusOr<ordered_json> answer =
-      AskAdmin(options.admin, "GET", fmt::format("/admin/v1/jobs/{}/explain", Escaped(options.id)));
+  const absl::StatusOr<ordered_json> answer = AskAdmin(
+      options.admin, "GET", fmt::format("/admin/v1/jobs/{}/explain", net::PercentEncode(options.id)));
   if (!answer.ok()) return Fail(answer.status());
   if (options.admin.json) {
     fmt::print("{}\n", answer->dump());
@@ -196,13 +198,13 @@ int Explain(const JobsOptions& options) {
 
 absl::StatusOr<ordered_json> AskLog(const JobsOptions& options, std::string_view more) {
   return AskAdmin(options.admin, "GET",
-                  fmt::format("/admin/v1/jobs/{}/logs?rank={}&bytes={}{}{}", Escaped(options.id),
+                  fmt::format("/admin/v1/jobs/{}/logs?rank={}&bytes={}{}{}", net::PercentEncode(options.id),
                               options.rank, options.bytes, options.before ? "&attempt=before" : "", more));
 }
 
 bool IsOver(const JobsOptions& options) {
   const absl::StatusOr<ordered_json> job =
-      AskAdmin(options.admin, "GET", "/admin/v1/jobs/" + Escaped(options.id));
+      AskAdmin(options.admin, "GET", "/admin/v1/jobs/" + net::PercentEncode(options.id));
   return job.ok() && control::IsOver(TextOf((*job)["state"]));
 }
 
@@ -247,8 +249,8 @@ int Logs(const JobsOptions& options) {
 }
 
 int Change(const JobsOptions& options, std::string_view change) {
-  const absl::StatusOr<ordered_json> answer =
-      AskAdmin(options.admin, "POST", fmt::format("/admin/v1/jobs/{}:{}", Escaped(options.id), change));
+  const absl::StatusOr<ordered_json> answer = AskAdmin(
+      options.admin, "POST", fmt::format("/admin/v1/jobs/{}:{}", net::PercentEncode(options.id), change));
   if (!answer.ok()) return Fail(answer.status());
   if (options.admin.json) {
     fmt::print("{}\n", answer->dump());

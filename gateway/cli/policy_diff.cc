@@ -17,6 +17,7 @@
 #include "gateway/config/model_policy.h"
 #include "gateway/config/scaling_policy.h"
 #include "gateway/config/sources.h"
+#include "gateway/net/url.h"
 #include "scheduler/autoscale/replay.h"
 
 namespace gateway::cli {
@@ -287,7 +288,7 @@ int DiffPolicies(const PolicyDiffOptions& options) {
   if (!loaded.value) return PrintProblems(loaded.problems, options.admin.json);
   const std::string& model = loaded.value->model();
   const absl::StatusOr<ordered_json> answer =
-      AskAdmin(options.admin, "GET", fmt::format("/admin/v1/scaling/{}/history", Escaped(model)));
+      AskAdmin(options.admin, "GET", fmt::format("/admin/v1/scaling/{}/history", net::PercentEncode(model)));
   if (!answer.ok()) return Fail(answer.status());
   const absl::StatusOr<Recorded> recorded = ReadHistory(*answer);
   if (!recorded.ok()) return Fail(recorded.status());

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -119,12 +120,11 @@ Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& proble
     } else {
       Refuse(problems, "--policies", name,
              fmt::format("no policy is called \"{}\", expected one of {}", name,
-                         fmt::join(router::PolicyNames(), ", ")));
+                         fmt::join(std::views::keys(router::PolicyWords()), ", ")));
     }
   }
   if (options.policies.empty()) {
-    for (const std::string_view name : router::PolicyNames())
-      pool.policies.push_back(*router::PolicyByName(name));
+    for (const auto& [name, kind] : router::PolicyWords()) pool.policies.push_back(kind);
   }
   ReadTime("--telemetry-age", options.telemetry_age, pool.options.telemetry_age, problems);
   conf::Duration every{};

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "conf/hex.h"
 #include "conf/reader.h"
 #include "plugins/auth/digest.h"
 
@@ -51,7 +52,7 @@ std::string Hash(const Config& config) {
   if (config.scaling) {
     for (const config::ModelPolicy& policy : config.scaling->models) canonical += policy.sha256;
   }
-  return plugins::auth::ToHex(plugins::auth::Sha256(canonical));
+  return conf::Hex(plugins::auth::Sha256(canonical));
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "conf/hex.h"
 #include "conf/reader.h"
 #include "conf/text.h"
 #include "gateway/config/gang.h"
@@ -282,7 +283,7 @@ scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const 
   out.problems = document.TakeProblems();
   if (!out.problems.empty()) return out;
   read.file = file;
-  read.sha256 = plugins::auth::ToHex(plugins::auth::Sha256(text));
+  read.sha256 = conf::Hex(plugins::auth::Sha256(text));
   if (read.replica && read.replica->model.empty()) read.replica->model = read.scaling.model;
   out.value = std::move(read);
   return out;

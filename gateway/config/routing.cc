@@ -17,16 +17,6 @@ constexpr Range kWeight{0.0, 1e6};
 constexpr Range kPercent{0.0, 100.0};
 constexpr conf::Duration kLongestSession = std::chrono::hours(24 * 30);
 
-conf::Words<router::PolicyKind> Policies() {
-  static const auto words = [] {
-    std::vector<std::pair<std::string_view, router::PolicyKind>> all;
-    for (const std::string_view name : router::PolicyNames())
-      all.emplace_back(name, *router::PolicyByName(name));
-    return all;
-  }();
-  return words;
-}
-
 struct HeaderName {
   std::string operator()(std::string_view name) const {
     const bool token = !name.empty() && std::ranges::all_of(name, [](char c) {
@@ -108,7 +98,7 @@ static void Bind(conf::Object& o, Shadow& shadow) {
 }
 
 void Bind(conf::Object& o, Routing& routing) {
-  o.Optional("policy", conf::Choice(routing.policy, "policy", Policies()));
+  o.Optional("policy", conf::Choice(routing.policy, "policy", router::PolicyWords()));
   o.Optional("cost", routing.cost);
   o.Optional("epp", routing.epp);
   o.Optional("cache_aware", routing.cache_aware);

@@ -13,6 +13,7 @@
 
 #include "conf/reader.h"
 #include "conf/text.h"
+#include "gateway/net/url.h"
 
 namespace gateway::config {
 namespace {
@@ -61,10 +62,6 @@ std::optional<Address> ParseAddress(std::string_view text) {
     return IsIpv6(host) ? std::optional(Address{host, *port}) : std::nullopt;
   }
   return IsIpv4(host) ? std::optional(Address{host, *port}) : std::nullopt;
-}
-
-std::string Bracketed(const std::string& host) {
-  return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 
 bool IsTokenCharacter(char c) {
@@ -160,11 +157,12 @@ bool Address::loopback() const {
 }
 
 std::string ToString(const Address& address) {
-  return fmt::format("{}:{}", Bracketed(address.host), address.port);
+  return fmt::format("{}:{}", net::Bracketed(address.host), address.port);
 }
 
 std::string Url::authority() const {
-  return port == DefaultPort(scheme) ? Bracketed(host) : fmt::format("{}:{}", Bracketed(host), port);
+  return port == DefaultPort(scheme) ? net::Bracketed(host)
+                                     : fmt::format("{}:{}", net::Bracketed(host), port);
 }
 
 std::string ToString(const Url& url) {

@@ -4,11 +4,21 @@
 
 #include <nlohmann/json.hpp>
 
+#include "conf/json_tree.h"
 #include "conf/text.h"
 
 namespace gateway::control {
 
 using nlohmann::json;
+
+template <class O>
+static constexpr void Bind(O& o, Cordon& cordon) {
+  o.NotWritten(cordon.node);  // its id says where it is
+  o.NotWritten(cordon.device);
+  o.Required("reason", cordon.reason);
+  o.Required("by", cordon.by);
+  o.Required("since_us", cordon.since);
+}
 
 std::string IdOf(const Cordon& cordon) {
   return cordon.device ? fmt::format("{}/{}", cordon.node, *cordon.device) : cordon.node;
@@ -35,8 +45,7 @@ std::string WhyOf(const Cordon& cordon) {
 }
 
 std::string BodyOf(const Cordon& cordon) {
-  return json{{"reason", cordon.reason}, {"by", cordon.by}, {"since_us", conf::ToUnixMicros(cordon.since)}}
-      .dump(-1, ' ', false, json::error_handler_t::replace);
+  return conf::ToTree(cordon).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 absl::StatusOr<Cordon> ReadCordon(const std::string& id, const std::string& body) {
@@ -44,9 +53,7 @@ absl::StatusOr<Cordon> ReadCordon(const std::string& id, const std::string& body
   const json in = json::parse(body, nullptr, false);
   try {
     if (!cordon) throw std::invalid_argument("its name is neither NODE nor NODE/DEVICE");
-    cordon->reason = in.at("reason").get<std::string>();
-    cordon->by = in.at("by").get<std::string>();
-    cordon->since = conf::FromUnixMicros(in.at("since_us").get<int64_t>());
+    conf::FromTree(in, *cordon);
   } catch (const std::exception& error) {
     return absl::DataLossError(conf::Abseil(fmt::format("cordon {}: {}", id, error.what())));
   }

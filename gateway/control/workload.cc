@@ -9,25 +9,25 @@
 namespace gateway::control {
 namespace {
 
-constexpr std::array<std::string_view, kStates> kStateNames = {"pending", "placed",   "starting", "running",
-                                                               "saving",  "draining", "stopped"};
-constexpr std::array<std::string_view, kAfterwards> kAfterwardsNames = {
-    "resizes", "waits", "retries", "suspends", "ends", "fails", "cancels"};
-constexpr std::array<std::string_view, kOutcomes> kOutcomeNames = {"none", "suspended", "done", "failed",
-                                                                   "cancelled"};
+constexpr conf::Word<State> kStateWords[] = {{"pending", State::kPending},   {"placed", State::kPlaced},
+                                             {"starting", State::kStarting}, {"running", State::kRunning},
+                                             {"saving", State::kSaving},     {"draining", State::kDraining},
+                                             {"stopped", State::kStopped}};
+constexpr conf::Word<Afterwards> kAfterwardsWords[] = {
+    {"resizes", Afterwards::kResizes},   {"waits", Afterwards::kWaits}, {"retries", Afterwards::kRetries},
+    {"suspends", Afterwards::kSuspends}, {"ends", Afterwards::kEnds},   {"fails", Afterwards::kFails},
+    {"cancels", Afterwards::kCancels}};
+constexpr conf::Word<Outcome> kOutcomeWords[] = {{"none", Outcome::kNone},
+                                                 {"suspended", Outcome::kSuspended},
+                                                 {"done", Outcome::kDone},
+                                                 {"failed", Outcome::kFailed},
+                                                 {"cancelled", Outcome::kCancelled}};
 constexpr std::array<std::string_view, 9> kJobStateNames = {
     "pending", "starting", "running", "saving", "stopping", "suspended", "done", "failed", "cancelled"};
 
 constexpr std::string_view kReplicaPrefix = "r-";
 constexpr std::string_view kJobPrefix = "j-";
 constexpr size_t kMostOfModel = 40;  // characters, of a run's id
-
-template <class E, size_t N>
-std::optional<E> Parse(const std::array<std::string_view, N>& names, std::string_view name) {
-  const auto at = std::ranges::find(names, name);
-  if (at == names.end()) return std::nullopt;
-  return static_cast<E>(at - names.begin());
-}
 
 // As the launchers want ids: lower-case letters, digits, '.' and '-'.
 std::string SlugOf(std::string_view model) {
@@ -45,22 +45,22 @@ std::string SlugOf(std::string_view model) {
 }  // namespace
 
 std::string_view Name(State state) {
-  return kStateNames[static_cast<size_t>(state)];
+  return conf::WordOf(kStateWords, state);
 }
 std::optional<State> ParseState(std::string_view name) {
-  return Parse<State>(kStateNames, name);
+  return conf::ValueOf(kStateWords, name);
 }
 std::string_view Name(Afterwards afterwards) {
-  return kAfterwardsNames[static_cast<size_t>(afterwards)];
+  return conf::WordOf(kAfterwardsWords, afterwards);
 }
 std::optional<Afterwards> ParseAfterwards(std::string_view name) {
-  return Parse<Afterwards>(kAfterwardsNames, name);
+  return conf::ValueOf(kAfterwardsWords, name);
 }
 std::string_view Name(Outcome outcome) {
-  return kOutcomeNames[static_cast<size_t>(outcome)];
+  return conf::WordOf(kOutcomeWords, outcome);
 }
 std::optional<Outcome> ParseOutcome(std::string_view name) {
-  return Parse<Outcome>(kOutcomeNames, name);
+  return conf::ValueOf(kOutcomeWords, name);
 }
 
 bool Workload::asked() const {

@@ -44,7 +44,6 @@ enum class State : uint8_t {
   kDraining,  // its members are being ended
   kStopped,   // holds nothing; its outcome says why
 };
-inline constexpr size_t kStates = 7;
 std::string_view Name(State state);
 std::optional<State> ParseState(std::string_view name);
 
@@ -58,7 +57,6 @@ enum class Afterwards : uint8_t {
   kFails,
   kCancels,
 };
-inline constexpr size_t kAfterwards = 7;
 std::string_view Name(Afterwards afterwards);
 // The ledger's words for the end of a job's attempt.
 inline constexpr conf::Word<Afterwards> kJobEndActions[] = {
@@ -76,7 +74,6 @@ enum class Outcome : uint8_t {
   kFailed,
   kCancelled,
 };
-inline constexpr size_t kOutcomes = 5;
 std::string_view Name(Outcome outcome);
 std::optional<Outcome> ParseOutcome(std::string_view name);
 

@@ -154,16 +154,15 @@ absl::StatusOr<Resume> FindResume(int fd, const std::string& path, bool csv) {
   uint64_t at = 0;
   char chunk[65536];
   while (true) {
-    const ssize_t n = pread(fd, chunk, sizeof chunk, static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return net::SystemError("read", path, errno);
-    if (n == 0) return resume;
+    const absl::StatusOr<size_t> n = net::ReadAt(fd, path, at, chunk);
+    if (!n.ok()) return n.status();
+    if (*n == 0) return resume;
     if (at == 0 && chunk[0] != (csv ? 's' : '{')) {
       return absl::InvalidArgumentError(
           conf::Abseil(fmt::format("{} is not a {} export, so it cannot be continued: give another file",
                                    path, csv ? "CSV" : "JSONL")));
     }
-    for (ssize_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < *n; ++i) {
       const char c = chunk[i];
       ++at;
       if (c >= '0' && c <= '9' && in_number) {

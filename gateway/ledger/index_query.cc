@@ -6,6 +6,7 @@
 
 #include "conf/text.h"
 #include "conf/time.h"
+#include "conf/words.h"
 #include "gateway/ledger/chain.h"
 #include "gateway/ledger/index.h"
 #include "gateway/ledger/segment.h"
@@ -13,8 +14,11 @@
 namespace gateway::ledger {
 namespace {
 
-constexpr std::array<std::string_view, kUsageBys> kByNames = {"tenant", "key",  "model", "replica", "api",
-                                                              "reason", "hour", "day",   "job"};
+constexpr conf::Word<UsageBy> kByWords[] = {
+    {"tenant", UsageBy::kTenant},   {"key", UsageBy::kKey}, {"model", UsageBy::kModel},
+    {"replica", UsageBy::kReplica}, {"api", UsageBy::kApi}, {"reason", UsageBy::kReason},
+    {"hour", UsageBy::kHour},       {"day", UsageBy::kDay}, {"job", UsageBy::kJob}};
+static_assert(std::size(kByWords) == kUsageBys);
 
 // Ends that are no fault of the caller.
 constexpr std::array kFailures = {EndReason::kUpstreamFailed, EndReason::kTimedOut, EndReason::kInterrupted};
@@ -58,13 +62,11 @@ struct Window {
 }  // namespace
 
 std::string_view Name(UsageBy by) {
-  return kByNames[static_cast<size_t>(by)];
+  return conf::WordOf(kByWords, by);
 }
 
 std::optional<UsageBy> ParseUsageBy(std::string_view name) {
-  const auto found = std::find(kByNames.begin(), kByNames.end(), name);
-  if (found == kByNames.end()) return std::nullopt;
-  return static_cast<UsageBy>(found - kByNames.begin());
+  return conf::ValueOf(kByWords, name);
 }
 
 absl::Status Index::ReadEdge(int64_t since_us, int64_t until_us) {

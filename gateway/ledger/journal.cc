@@ -162,6 +162,7 @@ absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Create(const std::st
   header->first_n = layout.first_n;
   header->last_n.store(layout.first_n - 1, std::memory_order_relaxed);
   journal->TakeSlots();
+  // Without the sync of net::RenameFile: a journal must outlive the process, not the machine.
   if (rename(fresh.c_str(), path.c_str()) != 0) return net::SystemError("rename to", path, errno);
   return journal;
 }

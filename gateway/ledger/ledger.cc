@@ -187,8 +187,7 @@ void Ledger::Replay(Recovered* found) {
 // `recorded`: everything that was found in journals is in segments now.
 absl::Status Ledger::MakeJournals(const Recovered& found, bool recorded) {
   for (const std::string& path : found.unreadable_journals) {
-    if (rename(path.c_str(), (path + ".unreadable").c_str()) != 0)
-      return net::SystemError("set aside", path, errno);
+    if (absl::Status aside = net::RenameFile(path, path + ".unreadable"); !aside.ok()) return aside;
   }
   std::vector<std::string> kept;
   for (uint32_t shard = 0; shard < options_.shards; ++shard) {

@@ -85,13 +85,9 @@ absl::Status SetAside(const SegmentName& segment, uint64_t end, uint64_t torn, R
   absl::StatusOr<net::Fd> file = net::OpenFile(segment.path, O_RDWR);
   if (!file.ok()) return file.status();
   std::string bytes(torn, '\0');
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t n =
-        pread(file->get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(end + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return net::SystemError("read", segment.path, n < 0 ? errno : EIO);
-    done += static_cast<size_t>(n);
-  }
+  const absl::StatusOr<size_t> read = net::ReadAt(file->get(), segment.path, end, bytes);
+  if (!read.ok()) return read.status();
+  if (*read < bytes.size()) return net::SystemError("read", segment.path, EIO);
   const std::string aside = fmt::format("{}.{}.torn", segment.path, end);
   const absl::Status written = net::ReplaceFile(aside, bytes);
   // Without room for a copy, its hash is kept alone: a disk that filled up in the middle of a write leaves

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -93,8 +92,7 @@ absl::StatusOr<std::optional<std::string_view>> LineReader::Next() {
 absl::StatusOr<SegmentWriter> SegmentWriter::Create(const std::string& dir, uint64_t first_seq,
                                                     FileOps* files) {
   const std::string path = SegmentPath(dir, first_seq);
-  const bool spare =
-      renameat2(AT_FDCWD, SparePath(dir).c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0;
+  const bool spare = net::RenameToFree(SparePath(dir), path).ok();
   absl::StatusOr<net::Fd> file = spare ? net::OpenFile(path, O_RDWR) : files->Create(path);
   if (!file.ok()) return file.status();
   if (absl::Status synced = net::SyncDirectory(dir); !synced.ok()) {

@@ -83,6 +83,18 @@ absl::StatusOr<std::string> ReadAll(int fd, std::string_view path, size_t max_by
   }
 }
 
+absl::StatusOr<size_t> ReadAt(int fd, std::string_view path, uint64_t offset, std::span<char> out) {
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t n = pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError("read", path, errno);
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  return done;
+}
+
 absl::Status WriteAll(int fd, std::string_view path, std::string_view content) {
   while (!content.empty()) {
     const ssize_t n = write(fd, content.data(), content.size());
@@ -105,6 +117,13 @@ absl::Status WriteFile(const std::string& path, std::string_view content, mode_t
 absl::Status RenameFile(const std::string& from, const std::string& to) {
   if (rename(from.c_str(), to.c_str()) != 0) return SystemError("rename " + from + " to", to, errno);
   return SyncParent(to);
+}
+
+absl::Status RenameToFree(const std::string& from, const std::string& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return absl::OkStatus();
+  const int error = errno;
+  absl::Status failed = SystemError("rename " + from + " to", to, error);
+  return error == EEXIST ? absl::AlreadyExistsError(failed.message()) : failed;
 }
 
 absl::Status ReplaceFile(const std::string& path, std::string_view content, mode_t mode) {

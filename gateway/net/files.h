@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,8 @@ absl::StatusOr<uint64_t> FileSize(int fd, std::string_view path);
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t max_bytes);
 // From the current position to the end, also of a pipe; `path` is for messages.
 absl::StatusOr<std::string> ReadAll(int fd, std::string_view path, size_t max_bytes);
+// Fills `out` from `offset` on; fewer bytes only at the file's end. Returns their number.
+absl::StatusOr<size_t> ReadAt(int fd, std::string_view path, uint64_t offset, std::span<char> out);
 // At the current position. After an error a part may be written.
 absl::Status WriteAll(int fd, std::string_view path, std::string_view content);
 
@@ -41,6 +44,8 @@ absl::Status WriteAll(int fd, std::string_view path, std::string_view content);
 absl::Status WriteFile(const std::string& path, std::string_view content, mode_t mode = 0640);
 // Durable when it returns. Replaces an existing file `to`.
 absl::Status RenameFile(const std::string& from, const std::string& to);
+// AlreadyExists, and nothing done, where there is a `to`. Not durable: SyncParent makes it so.
+absl::Status RenameToFree(const std::string& from, const std::string& to);
 // Replaces `path` through `path`.new: a reader sees the old content or the new. Durable when it returns;
 // after an error the old content is unchanged.
 absl::Status ReplaceFile(const std::string& path, std::string_view content, mode_t mode = 0640);

@@ -1,16 +1,35 @@
 #include "gateway/net/url.h"
 
+#include <absl/strings/ascii.h>
 #include <fmt/format.h>
 
 #include <boost/url/parse.hpp>
 #include <cstdint>
+#include <iterator>
 
 #include "conf/text.h"
 
 namespace gateway::net {
 
+std::string Bracketed(std::string_view host) {
+  return host.find(':') == std::string_view::npos ? std::string(host) : fmt::format("[{}]", host);
+}
+
+std::string PercentEncode(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+        std::string_view("-._~").find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      fmt::format_to(std::back_inserter(out), "%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
 std::string Url::Authority() const {
-  const std::string name = host.find(':') == std::string::npos ? host : "[" + host + "]";
+  const std::string name = Bracketed(host);
   const bool usual = port == (tls ? "443" : "80");
   return usual ? name : name + ":" + port;
 }

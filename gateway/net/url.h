@@ -19,6 +19,12 @@ struct Url {
   std::string Authority() const;
 };
 
+// A host as an authority has it: an IPv6 address in brackets.
+std::string Bracketed(std::string_view host);
+
+// A text as a part of a path, a query or a form: all but the unreserved characters of RFC 3986 as "%2F".
+std::string PercentEncode(std::string_view text);
+
 absl::StatusOr<Url> ParseUrl(std::string_view text);
 
 }  // namespace gateway::net

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "conf/hex.h"
 #include "conf/text.h"
 #include "gateway/net/files.h"
 #include "gateway/people/key_events.h"
@@ -35,7 +36,7 @@ std::string OpenLine(std::string_view line) {
   const std::string_view body = line.substr(0, line.size() - kSumTail);
   const std::string_view tail = line.substr(body.size());
   if (!tail.starts_with(kSumMember) ||
-      tail.substr(kSumMember.size(), kSumDigits) != auth::ToHex(auth::Sha256(body)).substr(0, kSumDigits)) {
+      tail.substr(kSumMember.size(), kSumDigits) != conf::Hex(auth::Sha256(body)).substr(0, kSumDigits)) {
     return {};
   }
   return std::string(body) + "}";

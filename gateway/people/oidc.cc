@@ -1,10 +1,12 @@
 #include "gateway/people/oidc.h"
 
+#include <absl/strings/ascii.h>
 #include <absl/strings/escaping.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "plugins/auth/base64url.h"
 #include "plugins/auth/claims.h"
@@ -59,27 +61,6 @@ std::string WithFields(const net::Url& url, const std::vector<std::pair<std::str
   return fmt::format("{}{}{}", ToText(url), url.query.empty() ? "?" : "&", Form(fields));
 }
 
-std::string PercentEncode(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '.' || c == '_' || c == '~';
-    if (plain) {
-      out += c;
-    } else {
-      fmt::format_to(std::back_inserter(out), "%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return out;
-}
-
-// A code of OAuth, which any page may show.
-std::string Harmless(std::string text) {
-  std::erase_if(text, [](char c) { return c < ' ' || c > '~'; });
-  text.resize(std::min(text.size(), kMaxErrorBytes));
-  return text;
-}
-
 bool Applies(const config::RoleRule& rule, const json& claims) {
   const json* const claim = auth::FindClaim(claims, rule.claim);
   if (claim == nullptr || claim->is_null()) return false;
@@ -92,7 +73,7 @@ bool Applies(const config::RoleRule& rule, const json& claims) {
 std::string NameOf(const json& claims) {
   for (const char* name : {"name", "preferred_username", "email", "sub"}) {
     std::string text = Text(claims, name);
-    std::erase_if(text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
+    std::erase_if(text, [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); });
     if (text.empty()) continue;
     size_t end = std::min(text.size(), kMaxNameBytes);
     while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
@@ -103,11 +84,17 @@ std::string NameOf(const json& claims) {
 
 }  // namespace
 
+std::string Harmless(std::string text) {
+  text = conf::OnlyPrintable(std::move(text));
+  text.resize(std::min(text.size(), kMaxErrorBytes));
+  return text;
+}
+
 std::string Form(const std::vector<std::pair<std::string, std::string>>& fields) {
   std::string out;
   for (const auto& [name, value] : fields) {
     out += out.empty() ? "" : "&";
-    out += PercentEncode(name) + "=" + PercentEncode(value);
+    out += net::PercentEncode(name) + "=" + net::PercentEncode(value);
   }
   return out;
 }
@@ -171,7 +158,7 @@ TokenCall TokenCallOf(const Discovery& discovery, const config::Provider& provid
     fields.emplace_back("client_id", provider.client_id);
     if (!secret.empty()) fields.emplace_back("client_secret", secret);
   } else {  // RFC 6749, 2.3.1: both are encoded first
-    const std::string pair = PercentEncode(provider.client_id) + ":" + PercentEncode(secret);
+    const std::string pair = net::PercentEncode(provider.client_id) + ":" + net::PercentEncode(secret);
     call.authorization = "Basic " + absl::Base64Escape(conf::Abseil(pair));
   }
   call.body = Form(fields);

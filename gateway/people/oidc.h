@@ -93,6 +93,9 @@ absl::StatusOr<Person> PersonOf(const nlohmann::json& claims, const config::Prov
 std::optional<std::string> EndSessionUrl(const Discovery& discovery, const config::Provider& provider,
                                          const std::string& id_token, const std::string& back_to);
 
+// A provider's error code in a form that any page may show: printable ASCII, at most 100 bytes.
+std::string Harmless(std::string text);
+
 // Percent-encoded name=value pairs.
 std::string Form(const std::vector<std::pair<std::string, std::string>>& fields);
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "conf/hex.h"
 #include "conf/json_fields.h"
 #include "conf/json_reader.h"
 #include "conf/text.h"
@@ -92,7 +93,7 @@ std::string NewSecret() {
 }
 
 std::string StoredName(std::string_view secret) {
-  return plugins::auth::ToHex(plugins::auth::Sha256(secret));
+  return conf::Hex(plugins::auth::Sha256(secret));
 }
 
 std::string CsrfTokenOf(std::string_view secret) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -17,12 +18,6 @@ constexpr size_t kSweptAtOnce = 100;
 constexpr size_t kPublicDigits = 12;
 constexpr size_t kAgentBytes = 120;
 constexpr size_t kAddressBytes = 64;
-
-// Of what a client sends only what any page and any log may show.
-std::string Printable(std::string text) {
-  std::erase_if(text, [](char c) { return c < ' ' || c > '~'; });
-  return text;
-}
 
 absl::Status NoSuchSession() {
   return absl::NotFoundError("there is no such session; it may have ended");
@@ -128,7 +123,7 @@ net::Task<absl::StatusOr<Sessions::Begun>> Sessions::Begin(Person person, Client
                    .seen = now,
                    .ends = now + terms_().lifetime,
                    .address = std::move(client.address),
-                   .client = Printable(client.agent),
+                   .client = conf::OnlyPrintable(client.agent),
                    .id_token = std::move(id_token)};
   std::vector<store::Write> writes;
   writes.push_back(store::Write::Create(store::kSession, name, EncodeSession(begun.session)));

@@ -219,8 +219,8 @@ net::Task<absl::StatusOr<SignIn::Finished>> SignIn::Finish(Return from, conf::Ti
                                           plugins::auth::Sha256(proofs.state)))
     co_return stranger;
   if (!from.error.empty()) {
-    std::erase_if(from.error, [](char c) { return c < ' ' || c > '~'; });
-    co_return absl::PermissionDeniedError(fmt::format("the provider refused: {}", from.error.substr(0, 100)));
+    co_return absl::PermissionDeniedError(
+        fmt::format("the provider refused: {}", oidc::Harmless(std::move(from.error))));
   }
   if (from.code.empty() || from.code.size() > kMostCode) co_return stranger;
   const absl::StatusOr<std::shared_ptr<Known>> known = co_await Know(from.provider);

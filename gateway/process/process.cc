@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "conf/shown.h"
@@ -18,13 +17,12 @@
 #include "gateway/limits/budgets.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
-#include "gateway/net/files.h"
 #include "gateway/net/off_loop.h"
+#include "gateway/process/applied_config.h"
+#include "gateway/process/claim_devices.h"
 #include "gateway/process/ledger_options.h"
 #include "gateway/process/open_state.h"
 #include "gateway/thread.h"
-#include "plugins/devices/machine.h"
-#include "plugins/launchers/run_user.h"
 
 namespace gateway {
 namespace {
@@ -43,37 +41,6 @@ uint64_t RandomSeed() {
   uint64_t seed = 0;
   RAND_bytes(reinterpret_cast<unsigned char*>(&seed), sizeof seed);
   return seed;
-}
-
-// Sections that are fixed while the process runs: listeners, files and connections made at start.
-absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
-  const nlohmann::json before = ToJson(running);
-  const nlohmann::json after = ToJson(wanted);
-  std::string changed;
-  const auto note = [&](const char* pointer) { changed.append(changed.empty() ? "" : ", ").append(pointer); };
-  for (const char* pointer :
-       {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir", "/ledger", "/redis",
-        "/telemetry/log", "/telemetry/otlp", "/scaling/launcher", "/scaling/cluster", "/scaling/planner",
-        "/scaling/ports", "/scaling/runs", "/scaling/slurm"}) {
-    const nlohmann::json::json_pointer at(pointer);
-    const bool had = before.contains(at);
-    if (had != after.contains(at) || (had && before[at] != after[at])) note(pointer);
-  }
-  if (running.server.tls.has_value() != wanted.server.tls.has_value()) note("/server/tls");
-  if (running.scaling.has_value() != wanted.scaling.has_value()) note("/scaling");
-  if (running.server.admin_tls.has_value() != wanted.server.admin_tls.has_value()) note("/server/admin_tls");
-  if (changed.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      fmt::format("a reload cannot change {}: restart to apply it; nothing was applied", changed));
-}
-
-// Keeps a copy of the file that was applied last, so that operators know what runs after the file is broken.
-void KeepLastKnownGood(const std::string& from, const std::string& state_dir) {
-  const std::string to = state_dir + "/config.applied.yaml";
-  absl::StatusOr<std::string> text = net::ReadFile(from, conf::ParseLimits().bytes);
-  const absl::Status kept = text.ok() ? net::ReplaceFile(to, *text) : text.status();
-  if (!kept.ok())
-    log::Warn("last known good configuration not kept", {{"file", to}, {"why", conf::Std(kept.message())}});
 }
 
 }  // namespace
@@ -248,7 +215,9 @@ absl::Status Process::OpenControl() {
   absl::StatusOr<control::RunUsers> users = control::RunUsers::Of(config, broker_ != nullptr, geteuid() == 0);
   if (!users.ok()) return users.status();
   if (!users->trouble().empty()) log::Warn("runs share users", {{"why", users->trouble()}});
-  if (absl::Status claimed = ClaimDevices(*config.scaling, *users); !claimed.ok()) return claimed;
+  auto claims = ClaimDevices(*config.scaling, users->names());
+  if (!claims.ok()) return claims.status();
+  claims_ = *std::move(claims);
   auto launcher = control::OpenLauncher(control_, config, *users, broker_.get());
   if (!launcher.ok()) return launcher.status();
   scaling_ = std::make_unique<control::ScalingLoop>(
@@ -283,31 +252,6 @@ absl::Status Process::OpenControl() {
                                .store = store_.get(),
                                .users = *std::move(users),
                                .state_dir = config.server.state_dir});
-  return absl::OkStatus();
-}
-
-// Those that the vendors' tools have found. Declared ones may be anything, so they are claimed where the
-// configuration says it.
-absl::Status Process::ClaimDevices(const config::Scaling& scaling, const control::RunUsers& users) {
-  const bool declared = scaling.launcher == config::LauncherKind::kProcess && !scaling.device_locks.empty();
-  if (!scaling.probed && !declared) return absl::OkStatus();
-  std::vector<std::string> devices;
-  for (const plugins::devices::LocalNode& node :
-       scaling.probed ? scaling.probed->nodes : plugins::devices::LocalNodesOf(scaling.nodes)) {
-    for (const plugins::devices::Device& device : node.devices) {
-      devices.push_back(device.uuid.empty() ? fmt::format("{}-{}", Name(device.vendor), device.visible)
-                                            : device.uuid);
-    }
-  }
-  std::vector<uid_t> ignored;
-  for (const std::string& name : users.names()) {
-    if (const auto user = plugins::launchers::FindRunUser(name); user.ok()) ignored.push_back(user->uid);
-  }
-  auto claims = plugins::devices::DeviceClaims::Take(
-      scaling.device_locks.empty() ? plugins::devices::DefaultClaimFolder() : scaling.device_locks, devices,
-      ignored);
-  if (!claims.ok()) return claims.status();
-  claims_ = *std::move(claims);
   return absl::OkStatus();
 }
 

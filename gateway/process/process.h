@@ -104,7 +104,6 @@ class Process {
   // Beside requests, for the replicas of the runtime.
   void StartWatching();
   absl::Status OpenControl();
-  absl::Status ClaimDevices(const config::Scaling& scaling, const control::RunUsers& users);
   void Serve(const Launched& launched);
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
   net::Task<void> RestoreAdded(std::vector<router::limits::LimitRef> budgets);

@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -181,9 +179,9 @@ absl::Status WriteStore(const std::string& path, uint64_t number, const std::vec
 
 // `fresh` takes the place of `path`, whose content stays under the name `aside`.
 absl::Status PutInPlace(const std::string& path, const std::string& fresh, const std::string& aside) {
-  if (IsThere(path) && link(path.c_str(), aside.c_str()) != 0 &&
-      std::rename(path.c_str(), aside.c_str()) != 0)
-    return net::SystemError("rename " + path + " to", aside, errno);
+  if (IsThere(path) && link(path.c_str(), aside.c_str()) != 0) {
+    if (absl::Status renamed = net::RenameFile(path, aside); !renamed.ok()) return renamed;
+  }
   // The log of one database would be taken for the other's.
   if (IsThere(path + "-wal")) {
     if (absl::Status renamed = net::RenameFile(path + "-wal", aside + "-wal"); !renamed.ok()) return renamed;

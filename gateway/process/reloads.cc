@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/hex.h"
 #include "conf/text.h"
 #include "gateway/api/coded_status.h"
 #include "gateway/config/sources.h"
@@ -66,8 +67,7 @@ LoadResult Reloads::Load(Offered& offered) const {
   conf::Sources sources = SystemSources();
   sources.file = [&, read = sources.file](const std::string& path) {
     auto text = read(path);
-    if (text.ok() && path == config_path_)
-      offered.file_sha256 = plugins::auth::ToHex(plugins::auth::Sha256(*text));
+    if (text.ok() && path == config_path_) offered.file_sha256 = conf::Hex(plugins::auth::Sha256(*text));
     return text;
   };
   return LoadConfig(config_path_, sources);

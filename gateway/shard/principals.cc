@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "conf/hex.h"
 #include "gateway/people/key_limits.h"
 #include "gateway/shard/runtime.h"
 #include "plugins/auth/digest.h"
@@ -14,7 +15,7 @@ namespace {
 // The same in every gateway that shares engines. No tenant can choose the domain of another.
 std::string CacheSaltOf(const std::string& domain) {
   constexpr size_t kHexDigits = 32;
-  return plugins::auth::ToHex(plugins::auth::Sha256("tidegate cache domain " + domain)).substr(0, kHexDigits);
+  return conf::Hex(plugins::auth::Sha256("tidegate cache domain " + domain)).substr(0, kHexDigits);
 }
 
 bool HasOrganisations(const Runtime& runtime) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "conf/hex.h"
 #include "gateway/net/files.h"
 #include "gateway/store/kinds.h"
 #include "plugins/auth/digest.h"
@@ -33,7 +34,7 @@ absl::StatusOr<std::vector<Found>> FindFiles(const std::string& folder,
     const absl::StatusOr<std::string> text = net::ReadFile(path, kMostBytes);
     if (absl::IsNotFound(text.status())) continue;
     if (!text.ok()) return text.status();
-    all.push_back({name, std::move(path), text->empty(), plugins::auth::ToHex(plugins::auth::Sha256(*text))});
+    all.push_back({name, std::move(path), text->empty(), conf::Hex(plugins::auth::Sha256(*text))});
   }
   return all;
 }

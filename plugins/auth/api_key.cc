@@ -1,5 +1,6 @@
 #include "plugins/auth/api_key.h"
 
+#include <absl/strings/ascii.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 
@@ -14,9 +15,8 @@ namespace {
 constexpr std::string_view kBase62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 bool IsBase62(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-  });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)); });
 }
 
 void FillRandom(uint8_t* out, int size) {

@@ -5,11 +5,6 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
-#include <absl/strings/escaping.h>
-
-#include "conf/hex.h"
-#include "conf/text.h"
-
 namespace plugins::auth {
 
 Digest Sha256(std::string_view first, std::string_view second) {
@@ -19,20 +14,6 @@ Digest Sha256(std::string_view first, std::string_view second) {
   SHA256_Update(&context, first.data(), first.size());
   SHA256_Update(&context, second.data(), second.size());
   SHA256_Final(out.data(), &context);
-  return out;
-}
-
-std::string ToHex(std::string_view bytes) {
-  return absl::BytesToHexString(conf::Abseil(bytes));
-}
-
-std::string ToHex(const Digest& digest) {
-  return conf::Hex(digest);
-}
-
-std::optional<Digest> DigestFromHex(std::string_view hex) {
-  Digest out;
-  if (!conf::ParseHex(hex, out)) return std::nullopt;
   return out;
 }
 

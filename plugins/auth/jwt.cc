@@ -9,6 +9,7 @@
 
 #include "conf/shown.h"
 #include "conf/text.h"
+#include "conf/words.h"
 #include "plugins/auth/base64url.h"
 #include "plugins/auth/strict_json.h"
 
@@ -20,29 +21,25 @@ using nlohmann::json;
 constexpr conf::Duration kMaxLeeway = std::chrono::minutes(5);
 constexpr double kFarthestSecond = 9e9;  // year 2255; beyond it nanoseconds no longer fit
 
-struct RefusalRow {
-  JwtRefusal refusal;
-  std::string_view name;
-};
-constexpr RefusalRow kRefusals[] = {
-    {JwtRefusal::kNone, "none"},
-    {JwtRefusal::kTooLarge, "too_large"},
-    {JwtRefusal::kMalformed, "malformed"},
-    {JwtRefusal::kRepeatedMember, "repeated_member"},
-    {JwtRefusal::kAlgorithm, "algorithm"},
-    {JwtRefusal::kCritical, "critical_header"},
-    {JwtRefusal::kType, "type"},
-    {JwtRefusal::kIssuer, "issuer"},
-    {JwtRefusal::kUnknownKey, "unknown_key"},
-    {JwtRefusal::kKeyMismatch, "key_mismatch"},
-    {JwtRefusal::kSignature, "signature"},
-    {JwtRefusal::kExpired, "expired"},
-    {JwtRefusal::kNotYetValid, "not_yet_valid"},
-    {JwtRefusal::kIssuedLater, "issued_later"},
-    {JwtRefusal::kAudience, "audience"},
-    {JwtRefusal::kClaim, "claim"},
-    {JwtRefusal::kNoTenant, "no_tenant"},
-    {JwtRefusal::kNoKeys, "no_keys"},
+constexpr conf::Word<JwtRefusal> kRefusals[] = {
+    {"none", JwtRefusal::kNone},
+    {"too_large", JwtRefusal::kTooLarge},
+    {"malformed", JwtRefusal::kMalformed},
+    {"repeated_member", JwtRefusal::kRepeatedMember},
+    {"algorithm", JwtRefusal::kAlgorithm},
+    {"critical_header", JwtRefusal::kCritical},
+    {"type", JwtRefusal::kType},
+    {"issuer", JwtRefusal::kIssuer},
+    {"unknown_key", JwtRefusal::kUnknownKey},
+    {"key_mismatch", JwtRefusal::kKeyMismatch},
+    {"signature", JwtRefusal::kSignature},
+    {"expired", JwtRefusal::kExpired},
+    {"not_yet_valid", JwtRefusal::kNotYetValid},
+    {"issued_later", JwtRefusal::kIssuedLater},
+    {"audience", JwtRefusal::kAudience},
+    {"claim", JwtRefusal::kClaim},
+    {"no_tenant", JwtRefusal::kNoTenant},
+    {"no_keys", JwtRefusal::kNoKeys},
 };
 
 JwtResult Refuse(JwtRefusal refusal, std::string message) {
@@ -96,10 +93,7 @@ bool IsIssuerName(std::string_view name) {
 }  // namespace
 
 std::string_view RefusalName(JwtRefusal refusal) {
-  for (const RefusalRow& row : kRefusals) {
-    if (row.refusal == refusal) return row.name;
-  }
-  return "";
+  return conf::WordOf(kRefusals, refusal);
 }
 
 std::string_view ParsedJwt::Issuer() const {

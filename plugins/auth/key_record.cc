@@ -1,11 +1,14 @@
 #include "plugins/auth/key_record.h"
 
+#include <absl/strings/ascii.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <initializer_list>
 
+#include "conf/hex.h"
+#include "conf/words.h"
 #include "plugins/auth/api_key.h"
 #include "plugins/auth/strict_json.h"
 
@@ -19,17 +22,14 @@ constexpr size_t kMaxLabelBytes = 256;
 constexpr size_t kMaxListed = 256;
 constexpr size_t kMaxLimitsBytes = 4096;
 
-struct KindRow {
-  KeyEvent::Kind kind;
-  std::string_view name;
-};
-constexpr KindRow kKinds[] = {{KeyEvent::Kind::kCreated, "created"},
-                              {KeyEvent::Kind::kRotated, "rotated"},
-                              {KeyEvent::Kind::kRevoked, "revoked"}};
+constexpr conf::Word<KeyEvent::Kind> kKinds[] = {{"created", KeyEvent::Kind::kCreated},
+                                                 {"rotated", KeyEvent::Kind::kRotated},
+                                                 {"revoked", KeyEvent::Kind::kRevoked}};
 
 bool IsLabel(std::string_view s) {
-  return s.size() <= kMaxLabelBytes &&
-         std::all_of(s.begin(), s.end(), [](char c) { return static_cast<uint8_t>(c) >= ' ' && c != 0x7f; });
+  return s.size() <= kMaxLabelBytes && std::all_of(s.begin(), s.end(), [](char c) {
+           return !absl::ascii_iscntrl(static_cast<unsigned char>(c));
+         });
 }
 
 absl::Status CheckList(std::string_view field, const std::vector<std::string>& values) {
@@ -108,7 +108,7 @@ class Members {
 ordered_json EncodeRecord(const KeyRecord& r) {
   ordered_json out;
   out["id"] = r.id;
-  out["hash"] = ToHex(r.hash);
+  out["hash"] = conf::Hex(r.hash);
   PutText(out, "tenant", r.tenant);
   PutText(out, "role", std::string(RoleName(r.role)));
   for (const Right right : r.rights) out["rights"].push_back(RightName(right));
@@ -134,11 +134,7 @@ absl::StatusOr<KeyRecord> DecodeRecord(const json& object) {
   KeyRecord r;
   r.id = members.Text("id");
   if (!IsKeyId(r.id)) members.Fail("id", "must be 10 letters and digits");
-  if (const auto hash = DigestFromHex(members.Text("hash"))) {
-    r.hash = *hash;
-  } else {
-    members.Fail("hash", "must be 64 hex digits");
-  }
+  if (!conf::ParseHex(members.Text("hash"), r.hash)) members.Fail("hash", "must be 64 hex digits");
   r.tenant = members.Text("tenant");
   if (const std::string role = members.Text("role"); !role.empty()) {
     if (const auto known = RoleFromName(role); known && !IsOfTenant(*known)) {
@@ -233,10 +229,7 @@ std::optional<conf::TimePoint> KeyRecord::EndsAt() const {
 }
 
 std::string_view KindName(KeyEvent::Kind kind) {
-  for (const KindRow& row : kKinds) {
-    if (row.kind == kind) return row.name;
-  }
-  return "";
+  return conf::WordOf(kKinds, kind);
 }
 
 std::string EncodeKey(const KeyRecord& record) {
@@ -269,11 +262,9 @@ absl::StatusOr<KeyEvent> DecodeEvent(std::string_view text) {
     return absl::DataLossError(fmt::format("event: {}", std::string(object.status().message())));
   Members members(*object, "event");
   KeyEvent event;
-  const std::string kind = members.Text("kind");
-  const auto row =
-      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const KindRow& r) { return r.name == kind; });
-  if (row == std::end(kKinds)) return absl::DataLossError("event/kind: is not one that this version knows");
-  event.kind = row->kind;
+  const auto kind = conf::ValueOf(kKinds, members.Text("kind"));
+  if (!kind) return absl::DataLossError("event/kind: is not one that this version knows");
+  event.kind = *kind;
   if (const auto at = members.Time("at")) {
     event.at = *at;
   } else {

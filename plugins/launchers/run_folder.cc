@@ -85,7 +85,7 @@ absl::StatusOr<RunRecord> RunFolder::Load() const {
 }
 
 absl::Status RunFolder::Remove() const {
-  if (unlink(record().c_str()) != 0 && errno != ENOENT) return net::SystemError("remove", record(), errno);
+  if (absl::Status removed = net::RemoveFile(record()); !removed.ok()) return removed;
   const std::string rotated = RotatedLog(log());
   for (const std::string& file : {result(), log(), rotated, log() + ".new", record() + ".new"})
     unlink(file.c_str());

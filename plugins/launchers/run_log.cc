@@ -1,5 +1,6 @@
 #include "plugins/launchers/run_log.h"
 
+#include <absl/strings/ascii.h>
 #include <absl/strings/str_replace.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -26,7 +27,7 @@ constexpr mode_t kLogMode = 0600;
 // Any bytes as readable text: control characters become spaces, and bytes that are no UTF-8 are replaced.
 std::string Readable(std::string text) {
   for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = ' ';
   }
   using nlohmann::json;
   return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
@@ -69,8 +70,7 @@ std::string LogTail(const std::string& path, std::span<const std::string> secret
   constexpr uint64_t kRead = 64 << 10;
   const uint64_t size = LogBytes(path);
   std::string text(std::min(size, kRead), '\0');
-  const ssize_t n = pread(log->get(), text.data(), text.size(), static_cast<off_t>(size - text.size()));
-  text.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  text.resize(net::ReadAt(log->get(), path, size - text.size(), text).value_or(0));
   for (const std::string& secret : secrets) {
     if (!secret.empty()) absl::StrReplaceAll({{secret, "***"}}, &text);
   }

@@ -1,11 +1,12 @@
 #include "plugins/launchers/run_record.h"
 
-#include <algorithm>
-#include <array>
+#include <concepts>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <type_traits>
 #include <utility>
 
-#include "conf/reader.h"
+#include "conf/fields.h"
 #include "conf/text.h"
 
 namespace plugins::launchers {
@@ -23,114 +24,175 @@ constexpr conf::Word<Witness> kWitnesses[] = {{"nobody", Witness::kNobody},
                                               {"manager", Witness::kManager},
                                               {"launcher", Witness::kLauncher}};
 
-// Takes fields out of an object and remembers the first that is missing or of another type.
-class Fields {
+// Writes every field: null for an empty std::optional, times in microseconds since the epoch.
+class RecordWriter {
  public:
-  explicit Fields(const Json& object) : object_(object) {}
+  explicit RecordWriter(Json& out) : out_(&out) {}
+
+  void Required(const char* key, const auto& field) { (*out_)[key] = Written(field); }
+  void Always(const char* key, const auto& field) { Required(key, field); }
+  void Inline(auto& part) { Bind(*this, part); }
+  void NotWritten(const auto&) {}
+
+ private:
+  template <class T>
+  static Json Written(const T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      return Json(conf::WordOf<T>(WordsOf(value), value));
+    } else {
+      return Json(value);
+    }
+  }
+  static Json Written(conf::TimePoint at) { return Json(conf::ToUnixMicros(at)); }
+  template <class T>
+  static Json Written(const std::optional<T>& value) {
+    return value ? Written(*value) : Json();
+  }
+
+  Json* out_;
+};
+
+// Remembers the first field that is missing or of another type; passes over members that it does not know.
+class RecordReader {
+ public:
+  explicit RecordReader(const Json& object) : object_(&object) {}
 
   template <class T>
-  void Take(const char* key, T& out) {
-    const auto found = object_.find(key);
-    if (found == object_.end()) return Refuse(key, "is missing");
-    if (!Fits(*found, out)) return Refuse(key, "has a value of another type");
-    found->get_to(out);
+  void Required(const char* key, T& field) {
+    const auto found = object_->find(key);
+    const std::string problem = found == object_->end() ? "is missing" : Read(*found, field);
+    if (problem_.empty() && !problem.empty()) problem_ = std::string(key) + " " + problem;
   }
+  // What came with the wrapper.
   template <class T>
-  void Take(const char* key, std::optional<T>& out) {
-    const auto found = object_.find(key);
-    if (found == object_.end()) return Refuse(key, "is missing");
-    if (!found->is_null()) Take(key, out.emplace());
+  void Always(const char* key, T& field) {
+    if (!without_wrapper_) Required(key, field);
   }
-  void TakeTime(const char* key, conf::TimePoint& out) {
-    int64_t micros = 0;
-    Take(key, micros);
-    out = conf::FromUnixMicros(micros);
-  }
-  void TakeTime(const char* key, std::optional<conf::TimePoint>& out) {
-    std::optional<int64_t> micros;
-    Take(key, micros);
-    if (micros) out = conf::FromUnixMicros(*micros);
-  }
-  template <class T>
-  void TakeWord(const char* key, conf::Words<std::type_identity_t<T>> words, T& out) {
-    std::string word;
-    Take(key, word);
-    if (const std::optional<T> known = conf::ValueOf<T>(words, word)) {
-      out = *known;
-      return;
-    }
-    std::string all;
-    for (const auto& [name, meaning] : words) all += (all.empty() ? "" : ", ") + std::string(name);
-    Refuse(key, "is none of " + all);
-  }
-  void Refuse(std::string_view key, std::string_view what) {
-    if (problem_.empty()) problem_ = std::string(key) + " " + std::string(what);
-  }
+  void Inline(auto& part) { Bind(*this, part); }
+  void NotWritten(const auto&) {}
+
+  void SkipWrapper() { without_wrapper_ = true; }
   const std::string& problem() const { return problem_; }
 
  private:
-  static bool Fits(const Json& value, const std::string&) { return value.is_string(); }
-  static bool Fits(const Json& value, bool) { return value.is_boolean(); }
+  static constexpr char kOtherType[] = "has a value of another type";
+
+  // What is wrong with the value.
+  static std::string Read(const Json& value, std::string& out) {
+    if (!value.is_string()) return kOtherType;
+    value.get_to(out);
+    return {};
+  }
+  static std::string Read(const Json& value, bool& out) {
+    if (!value.is_boolean()) return kOtherType;
+    value.get_to(out);
+    return {};
+  }
   template <std::integral T>
-  static bool Fits(const Json& value, const T&) {
-    if (value.is_number_unsigned()) return std::in_range<T>(value.get<uint64_t>());
-    return value.is_number_integer() && std::in_range<T>(value.get<int64_t>());
+  static std::string Read(const Json& value, T& out) {
+    const bool fits = value.is_number_unsigned()
+                          ? std::in_range<T>(value.get<uint64_t>())
+                          : value.is_number_integer() && std::in_range<T>(value.get<int64_t>());
+    if (!fits) return kOtherType;
+    value.get_to(out);
+    return {};
+  }
+  static std::string Read(const Json& value, conf::TimePoint& out) {
+    int64_t micros = 0;
+    std::string problem = Read(value, micros);
+    out = conf::FromUnixMicros(micros);
+    return problem;
   }
   template <class T>
-  static bool Fits(const Json& value, const std::vector<T>&) {
-    if (!value.is_array()) return false;
+  static std::string Read(const Json& value, std::optional<T>& out) {
+    return value.is_null() ? std::string() : Read(value, out.emplace());
+  }
+  template <class T>
+  static std::string Read(const Json& value, std::vector<T>& out) {
+    if (!value.is_array()) return kOtherType;
     for (const Json& item : value) {
-      if (!Fits(item, T())) return false;
+      if (std::string problem = Read(item, out.emplace_back()); !problem.empty()) return problem;
     }
-    return true;
+    return {};
+  }
+  template <class T>
+    requires std::is_enum_v<T>
+  static std::string Read(const Json& value, T& out) {
+    std::string word;
+    if (std::string problem = Read(value, word); !problem.empty()) return problem;
+    const conf::Words<T> words = WordsOf(out);
+    if (const std::optional<T> known = conf::ValueOf<T>(words, word)) {
+      out = *known;
+      return {};
+    }
+    std::string all;
+    for (const auto& [name, meaning] : words) all += (all.empty() ? "" : ", ") + std::string(name);
+    return "is none of " + all;
   }
 
-  const Json& object_;
+  const Json* object_;
+  bool without_wrapper_ = false;
   std::string problem_;
 };
 
 }  // namespace
 
-std::string WriteRecord(const RunRecord& r, RecordLayout layout) {
-  const DeviceGrant& g = r.grant;
-  const auto time = [](const std::optional<conf::TimePoint>& at) {
-    return at ? Json(conf::ToUnixMicros(*at)) : Json();
-  };
-  const Json json = {
-      {"version", kVersion},
-      {"id", r.id},
-      {"owner", r.owner},
-      {"tenant", r.tenant},
-      {"node", g.node},
-      {"kind", g.kind},
-      {"devices", g.devices},
-      {"milli", g.milli},
-      {"partition", g.partition},
-      {"partition_start", g.partition_start},
-      {"cpu_milli", g.cpu_milli},
-      {"memory_mib", g.memory_mib},
-      {"command", r.command},
-      {"env_names", r.env_names},
-      {"directory", r.directory},
-      {"user", r.user},
-      {"serves", r.serves},
-      {"port", r.port},
-      {"boot", r.boot},
-      {"pid", r.pid},
-      {"start_ticks", r.start_ticks},
-      {"wrapped", r.wrapped},
-      {"cgroup", r.cgroup},
-      {"state", conf::WordOf(kStates, r.state)},
-      {"since", conf::ToUnixMicros(r.since)},
-      {"kill_at", conf::ToUnixMicros(r.kill_at)},
-      {"asked", r.asked},
-      {"exit_code", r.exit_code ? Json(*r.exit_code) : Json()},
-      {"signal", r.signal ? Json(*r.signal) : Json()},
-      {"why", r.why},
-      {"started", time(r.started)},
-      {"ended", time(r.ended)},
-      {"witness", conf::WordOf(kWitnesses, r.witness)},
-  };
+static conf::Words<RunState> WordsOf(RunState) {
+  return kStates;
+}
+
+static conf::Words<Witness> WordsOf(Witness) {
+  return kWitnesses;
+}
+
+template <class O>
+static constexpr void Bind(O& o, DeviceGrant& grant) {
+  o.Required("node", grant.node);
+  o.Required("kind", grant.kind);
+  o.Required("devices", grant.devices);
+  o.Required("milli", grant.milli);
+  o.Required("partition", grant.partition);
+  o.Required("partition_start", grant.partition_start);
+  o.NotWritten(grant.device_mib);
+  o.Required("cpu_milli", grant.cpu_milli);
+  o.Required("memory_mib", grant.memory_mib);
+}
+
+template <class O>
+static constexpr void Bind(O& o, RunRecord& record) {
+  o.Required("id", record.id);
+  o.Required("owner", record.owner);
+  o.Required("tenant", record.tenant);
+  o.Inline(record.grant);
+  o.Required("command", record.command);
+  o.Required("env_names", record.env_names);
+  o.Required("directory", record.directory);
+  o.Always("user", record.user);
+  o.Required("serves", record.serves);
+  o.Required("port", record.port);
+  o.Required("boot", record.boot);
+  o.Required("pid", record.pid);
+  o.Required("start_ticks", record.start_ticks);
+  o.Always("wrapped", record.wrapped);
+  o.Always("cgroup", record.cgroup);
+  o.Required("state", record.state);
+  o.Required("since", record.since);
+  o.Required("kill_at", record.kill_at);
+  o.Required("asked", record.asked);
+  o.Required("exit_code", record.exit_code);
+  o.Required("signal", record.signal);
+  o.Required("why", record.why);
+  o.Always("started", record.started);
+  o.Always("ended", record.ended);
+  o.Always("witness", record.witness);
+}
+
+static_assert(conf::kListsEveryMember<DeviceGrant> && conf::kListsEveryMember<RunRecord>);
+
+std::string WriteRecord(const RunRecord& record, RecordLayout layout) {
+  Json json = {{"version", kVersion}};
+  RecordWriter writer(json);
+  Bind(writer, const_cast<RunRecord&>(record));  // a writer only looks
   const bool lines = layout == RecordLayout::kLines;
   return json.dump(lines ? 2 : -1, ' ', false, Json::error_handler_t::replace) + (lines ? "\n" : "");
 }
@@ -138,51 +200,20 @@ std::string WriteRecord(const RunRecord& r, RecordLayout layout) {
 absl::StatusOr<RunRecord> ReadRecord(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return absl::DataLossError("it is not a JSON object");
-  Fields fields(json);
+  RecordReader reader(json);
   int version = 0;
-  fields.Take("version", version);
-  if (fields.problem().empty() && version != kVersion && version != kWithoutWrapper)
+  reader.Required("version", version);
+  if (reader.problem().empty() && version != kVersion && version != kWithoutWrapper)
     return absl::DataLossError("it is of version " + std::to_string(version) + ", this program writes " +
                                std::to_string(kVersion));
-  RunRecord r;
-  fields.Take("id", r.id);
-  fields.Take("owner", r.owner);
-  fields.Take("tenant", r.tenant);
-  fields.Take("node", r.grant.node);
-  fields.Take("kind", r.grant.kind);
-  fields.Take("devices", r.grant.devices);
-  fields.Take("milli", r.grant.milli);
-  fields.Take("partition", r.grant.partition);
-  fields.Take("partition_start", r.grant.partition_start);
-  fields.Take("cpu_milli", r.grant.cpu_milli);
-  fields.Take("memory_mib", r.grant.memory_mib);
-  fields.Take("command", r.command);
-  fields.Take("env_names", r.env_names);
-  fields.Take("directory", r.directory);
-  fields.Take("serves", r.serves);
-  fields.Take("port", r.port);
-  fields.Take("boot", r.boot);
-  fields.Take("pid", r.pid);
-  fields.Take("start_ticks", r.start_ticks);
-  fields.TakeWord("state", kStates, r.state);
-  fields.TakeTime("since", r.since);
-  fields.TakeTime("kill_at", r.kill_at);
-  fields.Take("asked", r.asked);
-  fields.Take("exit_code", r.exit_code);
-  fields.Take("signal", r.signal);
-  fields.Take("why", r.why);
+  RunRecord record;
   if (version == kWithoutWrapper) {
-    r.wrapped = false;
-  } else {
-    fields.Take("wrapped", r.wrapped);
-    fields.Take("cgroup", r.cgroup);
-    fields.Take("user", r.user);
-    fields.TakeTime("started", r.started);
-    fields.TakeTime("ended", r.ended);
-    fields.TakeWord("witness", kWitnesses, r.witness);
+    reader.SkipWrapper();
+    record.wrapped = false;
   }
-  if (!fields.problem().empty()) return absl::DataLossError(conf::Abseil(fields.problem()));
-  return r;
+  Bind(reader, record);
+  if (!reader.problem().empty()) return absl::DataLossError(conf::Abseil(reader.problem()));
+  return record;
 }
 
 }  // namespace plugins::launchers

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -80,8 +80,10 @@ absl::Status FileSink::CutTornLine() {
   uint64_t end = size_;  // no line ends behind it
   while (end > 0) {
     const size_t n = std::min<uint64_t>(block.size(), end);
-    if (pread(file_.get(), block.data(), n, static_cast<off_t>(end - n)) != static_cast<ssize_t>(n))
-      return Error("read");
+    const absl::StatusOr<size_t> read =
+        gateway::net::ReadAt(file_.get(), options_.path, end - n, std::span(block).first(n));
+    if (!read.ok()) return read.status();
+    if (*read < n) return gateway::net::SystemError("read", options_.path, EIO);
     const size_t line_end = std::string_view(block.data(), n).rfind('\n');
     if (line_end != std::string_view::npos) {
       end = end - n + line_end + 1;
@@ -99,11 +101,12 @@ absl::Status FileSink::Rotate(uint64_t last_seq) {
   // A name may be taken when a crash came between the rotation and the cursor: then it gets a suffix.
   const std::string base = fmt::format("{}.{:0{}}", options_.path, last_seq, kSeqDigits);
   std::string target = base;
-  for (int i = 1; renameat2(AT_FDCWD, options_.path.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) != 0;
-       ++i) {
-    if (errno != EEXIST) return Error("rotate");
+  absl::Status moved = gateway::net::RenameToFree(options_.path, target);
+  for (int i = 1; absl::IsAlreadyExists(moved); ++i) {
     target = fmt::format("{}-{}", base, i);
+    moved = gateway::net::RenameToFree(options_.path, target);
   }
+  if (!moved.ok()) return moved;
   file_.Close();
   RemoveOldest();
   return Open();

@@ -1,6 +1,10 @@
 #include "router/facts/api.h"
 
+#include <absl/strings/ascii.h>
+
 #include <array>
+
+#include "conf/hex.h"
 
 namespace router {
 namespace {
@@ -46,13 +50,6 @@ static_assert(InEnumOrder(), "kApis is indexed by Api");
 
 constexpr std::string_view kV1 = "/v1";
 
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 std::optional<Route> MatchModel(std::string_view path) {
   const std::string_view prefix = "/v1/models/";
   if (!path.starts_with(prefix) || path.size() == prefix.size()) return std::nullopt;
@@ -97,13 +94,13 @@ std::optional<std::string> PercentDecode(std::string_view text) {
     char c = text[i];
     if (c == '%') {
       if (i + 2 >= text.size()) return std::nullopt;
-      const int high = HexDigit(text[i + 1]);
-      const int low = HexDigit(text[i + 2]);
+      const int high = conf::HexDigit(text[i + 1]);
+      const int low = conf::HexDigit(text[i + 2]);
       if (high < 0 || low < 0) return std::nullopt;
       c = static_cast<char>(high * 16 + low);
       i += 2;
     }
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return std::nullopt;
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) return std::nullopt;
     out.push_back(c);
   }
   return out;

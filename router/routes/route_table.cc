@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -15,9 +14,18 @@
 namespace router {
 namespace {
 
-constexpr std::array<std::string_view, kPolicyKinds> kPolicyNames = {
-    "least-load",      "round-robin", "power-of-two", "weighted", "random", "least-requests",
-    "consistent-hash", "cache-aware", "epp",          "kv-cost",  "cost"};
+constexpr conf::Word<PolicyKind> kPolicyWords[] = {{"least-load", PolicyKind::kLeastLoad},
+                                                   {"round-robin", PolicyKind::kRoundRobin},
+                                                   {"power-of-two", PolicyKind::kPowerOfTwo},
+                                                   {"weighted", PolicyKind::kWeighted},
+                                                   {"random", PolicyKind::kRandom},
+                                                   {"least-requests", PolicyKind::kLeastRequests},
+                                                   {"consistent-hash", PolicyKind::kConsistentHash},
+                                                   {"cache-aware", PolicyKind::kCacheAware},
+                                                   {"epp", PolicyKind::kEpp},
+                                                   {"kv-cost", PolicyKind::kKvCost},
+                                                   {"cost", PolicyKind::kCost}};
+static_assert(std::size(kPolicyWords) == kPolicyKinds);
 
 class Faults {
  public:
@@ -215,18 +223,15 @@ bool FallsBackOn(FallbackOn condition, const ModelSpec& model) {
 }
 
 std::string_view PolicyName(PolicyKind kind) {
-  return kPolicyNames[static_cast<size_t>(kind)];
+  return conf::WordOf(kPolicyWords, kind);
 }
 
 std::optional<PolicyKind> PolicyByName(std::string_view name) {
-  for (size_t i = 0; i < kPolicyNames.size(); ++i) {
-    if (kPolicyNames[i] == name) return static_cast<PolicyKind>(i);
-  }
-  return std::nullopt;
+  return conf::ValueOf(kPolicyWords, name);
 }
 
-std::span<const std::string_view> PolicyNames() {
-  return kPolicyNames;
+conf::Words<PolicyKind> PolicyWords() {
+  return kPolicyWords;
 }
 
 }  // namespace router

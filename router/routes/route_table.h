@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "conf/words.h"
 #include "router/health/breaker.h"
 #include "router/health/health.h"
 #include "router/health/outlier_config.h"
@@ -192,6 +193,6 @@ bool LooksAtPrompt(PolicyKind kind);
 
 std::string_view PolicyName(PolicyKind kind);
 std::optional<PolicyKind> PolicyByName(std::string_view name);
-std::span<const std::string_view> PolicyNames();
+conf::Words<PolicyKind> PolicyWords();
 
 }  // namespace router

@@ -1,5 +1,6 @@
 #include "scheduler/sim/plot.h"
 
+#include <absl/strings/ascii.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,7 +54,7 @@ std::string Escape(std::string_view text) {
         out += "&#39;";
         break;
       default:
-        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+        out += absl::ascii_iscntrl(static_cast<unsigned char>(c)) ? ' ' : c;
     }
   }
   return out;

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "gateway/net/files.h"
 #include "plugins/launchers/run_log.h"
@@ -37,9 +36,9 @@ absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which
   JobLog log;
   log.cut = end && from > 0;
   log.text.resize(std::min(*size - from, bytes));
-  const ssize_t n = pread(file->get(), log.text.data(), log.text.size(), static_cast<off_t>(from));
-  if (n < 0) return net::SystemError("read", path, errno);
-  log.text.resize(static_cast<size_t>(n));
+  const absl::StatusOr<size_t> n = net::ReadAt(file->get(), path, from, log.text);
+  if (!n.ok()) return n.status();
+  log.text.resize(*n);
   if (const size_t whole = WholeCharacters(log.text); whole > 0) log.text.resize(whole);
   log.next = from + log.text.size();
   if (const size_t line = log.text.find('\n'); log.cut && line != std::string::npos)

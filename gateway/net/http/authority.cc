@@ -1,7 +1,10 @@
 #include "gateway/net/http/authority.h"
 
+#include <absl/strings/ascii.h>
+
 #include <cstdint>
 
+#include "conf/hex.h"
 #include "conf/text.h"
 
 namespace gateway::net::http {
@@ -9,20 +12,12 @@ namespace {
 
 constexpr size_t kMaxHost = 255;
 
-bool IsAlphanumeric(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-bool IsHexDigit(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
 // Names of hosts as they occur; no percent-encoding, no sub-delimiters: names of services have none, and
 // readers differ on them.
 bool IsName(std::string_view text) {
   if (text.empty() || text.size() > kMaxHost) return false;
   for (const char c : text) {
-    if (!IsAlphanumeric(c) && c != '.' && c != '-' && c != '_') return false;
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-' && c != '_') return false;
   }
   return true;
 }
@@ -32,7 +27,7 @@ bool IsIpv6(std::string_view text) {
   if (text.size() < 2 || text.size() > kMaxHost) return false;
   bool colon = false;
   for (const char c : text) {
-    if (!IsHexDigit(c) && c != ':' && c != '.') return false;
+    if (conf::HexDigit(c) < 0 && c != ':' && c != '.') return false;
     colon = colon || c == ':';
   }
   return colon;
@@ -66,6 +61,11 @@ bool IsAuthority(std::string_view text) {
   }
   if (host_end >= text.size()) return true;
   return text[host_end] == ':' && IsPort(text.substr(host_end + 1));
+}
+
+std::string_view HostOf(std::string_view authority) {
+  if (authority.starts_with('[')) return authority.substr(1, authority.find(']') - 1);
+  return authority.substr(0, authority.find(':'));
 }
 
 std::optional<std::string_view> OriginFormOf(std::string_view target, std::string_view host) {

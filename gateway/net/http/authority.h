@@ -11,6 +11,9 @@ namespace gateway::net::http {
 // Whether `text` is a host (a name, an IPv4 address, or an IPv6 address in brackets) with an optional port.
 bool IsAuthority(std::string_view text);
 
+// The host of an authority, without its port and brackets: a view of it.
+std::string_view HostOf(std::string_view authority);
+
 // The path and query of an absolute target (`http://host/path`), a view of it; "/" where it has none. Nothing
 // for a target of another form, and for one whose authority is not `host`.
 std::optional<std::string_view> OriginFormOf(std::string_view target, std::string_view host);

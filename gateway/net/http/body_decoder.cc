@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "conf/hex.h"
 #include "conf/text.h"
 
 namespace gateway::net::http {
@@ -61,13 +62,6 @@ bool IsTokenChar(char c) {
 
 bool IsControl(char c) {
   return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
-}
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
 }
 
 }  // namespace
@@ -153,7 +147,7 @@ size_t BodyDecoder::WholeSizeLine(const char* data, size_t n) {
   uint64_t size = 0;
   const size_t begin = at;
   for (; at < n; ++at) {
-    const int digit = HexDigit(data[at]);
+    const int digit = conf::HexDigit(data[at]);
     if (digit < 0) break;
     if (at - begin == kMaxSizeDigits) return 0;
     size = size * 16 + static_cast<uint64_t>(digit);
@@ -168,7 +162,7 @@ size_t BodyDecoder::WholeSizeLine(const char* data, size_t n) {
 bool BodyDecoder::DecodeByte(char c) {
   switch (state_) {
     case State::kSize: {
-      if (const int digit = HexDigit(c); digit >= 0) {
+      if (const int digit = conf::HexDigit(c); digit >= 0) {
         if (++size_digits_ > kMaxSizeDigits) return false;
         left_ = left_ * 16 + static_cast<uint64_t>(digit);
         return true;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "conf/hex.h"
 #include "plugins/auth/digest.h"
 #include "tests/fault/gateway/limited.h"
 #include "tests/support/engine_process.h"
@@ -49,7 +50,7 @@ struct Reload : testing::Test {
     return all.size() == number ? all.back() : Record();
   }
   static std::string HashOf(const std::string& file) {
-    return plugins::auth::ToHex(plugins::auth::Sha256(tests::ReadFile(file)));
+    return conf::Hex(plugins::auth::Sha256(tests::ReadFile(file)));
   }
 
   EngineProcess engine;

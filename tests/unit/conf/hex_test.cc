@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <utility>
 
 namespace conf {
 namespace {
@@ -23,6 +24,12 @@ TEST(Hex, RefusesEveryOtherText) {
   std::array<uint8_t, 2> read{};
   for (const char* text : {"", "00", "000", "00000", "00FF", "0x00", "00g0", "00 0", "-100"})
     EXPECT_FALSE(ParseHex(text, read)) << text;
+}
+
+TEST(Hex, ReadsADigitOfEitherCase) {
+  for (const auto& [digit, value] : {std::pair('0', 0), {'9', 9}, {'a', 10}, {'f', 15}, {'A', 10}, {'F', 15}})
+    EXPECT_EQ(HexDigit(digit), value) << digit;
+  for (const char other : {'/', ':', '@', 'G', '`', 'g', ' ', '\0', '\xff'}) EXPECT_EQ(HexDigit(other), -1);
 }
 
 }  // namespace

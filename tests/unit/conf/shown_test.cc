@@ -17,6 +17,13 @@ TEST(Shown, WhatATerminalWouldObeyIsEscaped) {
   EXPECT_EQ(Visible("\xe2\x80"), "\xe2\x80") << "cut off";
 }
 
+TEST(Shown, OnlyPrintableCharactersOfAsciiStay) {
+  EXPECT_EQ(OnlyPrintable("curl/8 (~x)"), "curl/8 (~x)");
+  EXPECT_EQ(OnlyPrintable("a\x1b[31m\t\n\x7f b\x1f"), "a[31m b");
+  EXPECT_EQ(OnlyPrintable("gr\xc3\xbcn\xff"), "grn");
+  EXPECT_EQ(OnlyPrintable(std::string("a\0b", 3)), "ab");
+}
+
 TEST(Shown, DurationsArePrintedAsPeopleSayThem) {
   EXPECT_EQ(InWords(1'209'323'364ns), "1.21s");
   EXPECT_EQ(InWords(0s), "0s");

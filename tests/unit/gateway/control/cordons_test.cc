@@ -75,6 +75,23 @@ Cordon Of(std::optional<uint8_t> device, const std::string& node = "local") {
   return {.node = node, .device = device, .reason = "its fan is replaced", .by = "ada", .since = kStart};
 }
 
+TEST(Cordon, ItsStoredTextIsTheSameInEveryRelease) {
+  const Cordon cordon{.node = "node-7", .device = 3, .reason = "its fan", .by = "ada", .since = kStart};
+  const std::string text = R"({"by":"ada","reason":"its fan","since_us":1700000000000000})";
+  EXPECT_EQ(BodyOf(cordon), text);
+  const absl::StatusOr<Cordon> read = gateway::control::ReadCordon("node-7/3", text);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(IdOf(*read), "node-7/3");
+  EXPECT_EQ(BodyOf(*read), text);
+  EXPECT_TRUE(gateway::control::ReadCordon("node-7", R"({"by":"","reason":"","since_us":0,"more":1})").ok());
+  for (const char* body :
+       {R"({"by":"ada","reason":"its fan"})", R"({"by":"","reason":1,"since_us":0})", "[]", ""}) {
+    const absl::Status refused = gateway::control::ReadCordon("node-7", body).status();
+    EXPECT_TRUE(absl::IsDataLoss(refused)) << body;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("cordon node-7: "));
+  }
+}
+
 TEST(Cordons, ACordonedDeviceTakesNothingNewUntilItIsLiftedAlsoAfterARestart) {
   const TempDir dir;
   tests::RunOnLoop([&](TestLoop& loop) -> gateway::net::Task<void> {

@@ -122,6 +122,35 @@ TEST(Files, RemoveFileAcceptsAFileThatIsGone) {
   EXPECT_FALSE(RemoveFile(dir.path()).ok());
 }
 
+TEST(Files, ReadAtStopsAtTheEndOnly) {
+  const tests::TempDir dir;
+  const std::string path = dir.path() + "/file";
+  ASSERT_TRUE(WriteFile(path, "0123456789").ok());
+  const absl::StatusOr<Fd> file = OpenFile(path, O_RDONLY);
+  ASSERT_TRUE(file.ok());
+  std::string text(4, ' ');
+  EXPECT_EQ(*ReadAt(file->get(), path, 3, text), 4u);
+  EXPECT_EQ(text, "3456");
+  EXPECT_EQ(*ReadAt(file->get(), path, 8, text), 2u);
+  EXPECT_EQ(text.substr(0, 2), "89");
+  EXPECT_EQ(*ReadAt(file->get(), path, 10, text), 0u);
+  EXPECT_FALSE(ReadAt(-1, path, 0, text).ok());
+}
+
+TEST(Files, RenameToFreeReplacesNothing) {
+  const tests::TempDir dir;
+  const std::string from = dir.path() + "/from";
+  const std::string to = dir.path() + "/to";
+  EXPECT_TRUE(absl::IsNotFound(RenameToFree(from, to)));
+  ASSERT_TRUE(WriteFile(from, "new").ok());
+  ASSERT_TRUE(WriteFile(to, "old").ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(RenameToFree(from, to)));
+  EXPECT_EQ(*ReadFile(to, 10), "old");
+  ASSERT_TRUE(RemoveFile(to).ok());
+  EXPECT_TRUE(RenameToFree(from, to).ok());
+  EXPECT_EQ(*ReadFile(to, 10), "new");
+}
+
 TEST(Files, MakeDirectoriesCreatesMissingParents) {
   const tests::TempDir dir;
   const mode_t umask_before = umask(022);

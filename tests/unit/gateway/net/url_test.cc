@@ -35,6 +35,13 @@ TEST(Url, IsTakenApart) {
   }
 }
 
+TEST(Url, AllButUnreservedCharactersAreEncoded) {
+  EXPECT_EQ(PercentEncode("aZ09-._~"), "aZ09-._~");
+  EXPECT_EQ(PercentEncode("a/b c?d=e&f%+"), "a%2Fb%20c%3Fd%3De%26f%25%2B");
+  EXPECT_EQ(PercentEncode("gr\xc3\xbcn\xff"), "gr%C3%BCn%FF");
+  EXPECT_EQ(PercentEncode(std::string_view("\0\n", 2)), "%00%0A");
+}
+
 TEST(Url, IsRefusedWithoutAReachableHost) {
   for (const char* text : {"", "example.com", "ftp://example.com", "http://", "http://me:secret@example.com",
                            "http://example.com:", "http://example.com:/x", "http://example.com:0",

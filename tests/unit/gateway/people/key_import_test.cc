@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "conf/hex.h"
 #include "gateway/people/keys.h"
 #include "gateway/process/open_state.h"
 #include "gateway/store/kinds.h"
@@ -33,19 +34,19 @@ const auth::NewKey kNext = {"BBBBBBBBBB", "tg-BBBBBBBBBB-11111111111111111111111
 // A line of the old file: the object, and over its text the begin of a SHA-256.
 std::string Line(const std::string& object) {
   const std::string body = object.substr(0, object.size() - 1);
-  return fmt::format("{},\"sum\":\"{}\"}}\n", body, auth::ToHex(auth::Sha256(body)).substr(0, 16));
+  return fmt::format("{},\"sum\":\"{}\"}}\n", body, conf::Hex(auth::Sha256(body)).substr(0, 16));
 }
 
 std::string Created(int event, const auth::NewKey& key) {
   return Line(fmt::format(
       R"({{"event":{},"kind":"created","at":"2026-01-01T00:00:00Z","by":"ops","key":{{"id":"{}","hash":"{}","tenant":"acme","created":"2026-01-01T00:00:00Z","created_by":"ops"}}}})",
-      event, key.id, auth::ToHex(auth::Sha256(key.secret))));
+      event, key.id, conf::Hex(auth::Sha256(key.secret))));
 }
 
 std::string Rotated(int event, const auth::NewKey& old, const auth::NewKey& key) {
   return Line(fmt::format(
       R"({{"event":{},"kind":"rotated","at":"2026-01-02T00:00:00Z","id":"{}","overlap_until":"2026-01-03T00:00:00Z","key":{{"id":"{}","hash":"{}","tenant":"acme","created":"2026-01-02T00:00:00Z","rotated_from":"{}"}}}})",
-      event, old.id, key.id, auth::ToHex(auth::Sha256(key.secret)), old.id));
+      event, old.id, key.id, conf::Hex(auth::Sha256(key.secret)), old.id));
 }
 
 std::string Revoked(int event, const auth::NewKey& key) {

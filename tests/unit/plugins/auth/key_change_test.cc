@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "conf/hex.h"
 #include "plugins/auth/key_table.h"
 
 namespace plugins::auth {
@@ -59,9 +60,75 @@ TEST(KeyChange, AKeyAndAllThatBelongsToItSurviveTheirStoredForm) {
   EXPECT_EQ(record->revoked_at, kNow + 5min);
 }
 
+TEST(KeyRecord, ItsStoredTextIsTheSameInEveryRelease) {
+  const std::string hash(64, 'a');
+  const std::string key =
+      R"({"id":"AAAAAAAAAA","hash":")" + hash +
+      R"(","tenant":"acme/search","name":"crawler","models":["chat-*"],"endpoints":["chat","embeddings"],)"
+      R"("created":"2026-11-20T08:30:00.000000Z","expires":"2026-11-21T08:30:00.000001Z","priority":"high",)"
+      R"("limits":{"requests_per_minute":60},"created_by":"ops","owner":"person:ada",)"
+      R"("rotated_from":"BBBBBBBBBB","revoked_at":"2026-11-20T08:35:00.000000Z","replaced_by":"CCCCCCCCCC",)"
+      R"("overlap_until":"2026-11-20T09:30:00.000000Z"})";
+  const absl::StatusOr<KeyRecord> record = DecodeKey(key);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(EncodeKey(*record), key);
+  EXPECT_EQ(record->owner, "person:ada");
+  EXPECT_EQ(record->rotated_from, "BBBBBBBBBB");
+  EXPECT_EQ(record->limits, R"({"requests_per_minute":60})");
+  const std::string admin = R"({"id":"AAAAAAAAAA","hash":")" + hash +
+                            R"(","role":"operator","rights":["submit_jobs"],)"
+                            R"("created":"2026-11-20T08:30:00.000000Z"})";
+  const absl::StatusOr<KeyRecord> of_admin = DecodeKey(admin);
+  ASSERT_TRUE(of_admin.ok()) << of_admin.status();
+  EXPECT_EQ(EncodeKey(*of_admin), admin);
+  EXPECT_EQ(of_admin->role, Role::kOperator);
+  EXPECT_EQ(of_admin->rights, std::vector<Right>{Right::kSubmitJobs});
+  const std::string rotated =
+      R"({"kind":"rotated","at":"2026-11-20T08:30:00.000000Z","by":"ops","id":"BBBBBBBBBB",)"
+      R"("overlap_until":"2026-11-20T09:30:00.000000Z","key":)" +
+      admin + "}";
+  const absl::StatusOr<KeyEvent> event = DecodeEvent(rotated);
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(EncodeEvent(*event), rotated);
+  const std::string revoked =
+      R"({"kind":"revoked","at":"2026-11-20T08:30:00.000000Z","id":"BBBBBBBBBB","reason":"leaked"})";
+  EXPECT_EQ(EncodeEvent(*DecodeEvent(revoked)), revoked);
+}
+
+TEST(KeyRecord, SaysWhichMemberIsWrong) {
+  const std::string rest = R"("hash":")" + std::string(64, 'a') + R"(","created":"2026-11-20T08:30:00Z")";
+  const struct {
+    std::string text;
+    const char* message;
+  } cases[] = {
+      {"{}", "key/"},
+      {R"({"id":"short",)" + rest + R"(,"tenant":"acme"})", "key/id: must be 10 letters and digits"},
+      {R"({"id":"AAAAAAAAAA","hash":"AA","created":"2026-11-20T08:30:00Z","tenant":"acme"})",
+       "key/hash: must be 64 hex digits"},
+      {R"({"id":"AAAAAAAAAA","tenant":"acme","hash":")" + std::string(64, 'a') + R"("})",
+       "key/created: is missing"},
+      {R"({"id":"AAAAAAAAAA",)" + rest + R"(,"tenant":1})", "key/tenant: must be a string"},
+      {R"({"id":"AAAAAAAAAA",)" + rest + R"(,"role":"lead"})", "key/role: must be viewer, operator or admin"},
+      {R"({"id":"AAAAAAAAAA",)" + rest + R"(,"role":"admin","rights":["fly"]})",
+       "key/rights: has a right that this version does not know"},
+      {R"({"id":"AAAAAAAAAA",)" + rest + R"(,"tenant":"acme","models":"chat"})",
+       "key/models: must be a list"},
+      {R"({"id":"AAAAAAAAAA",)" + rest + R"(,"tenant":"acme","models":[1]})",
+       "key/models: must be a list of strings"},
+      {R"({"id":"AAAAAAAAAA",)" + rest + R"(,"tenant":"acme","expires":"soon"})",
+       "key/expires: must be an RFC 3339 time"},
+      {R"({"id":"AAAAAAAAAA",)" + rest + "}", "key/tenant: an application key needs a tenant"},
+  };
+  for (const auto& c : cases) {
+    const absl::Status refused = DecodeKey(c.text).status();
+    EXPECT_TRUE(absl::IsDataLoss(refused)) << c.text;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(c.message));
+  }
+}
+
 TEST(KeyChange, TheSecretIsNowhereButInTheAnswer) {
   const KeyCreation made = *CreateKey(Search(), kNow);
-  const std::string hash = ToHex(Sha256(made.secret));
+  const std::string hash = conf::Hex(Sha256(made.secret));
   const std::string secret_part = made.secret.substr(kApiKeyPrefix.size() + kKeyIdLength + 1);
   EXPECT_THAT(EncodeKey(made.created), AllOf(Not(HasSubstr(secret_part)), HasSubstr(hash)));
   EXPECT_THAT(EncodeEvent(made.event), Not(HasSubstr(secret_part)));

@@ -58,6 +58,28 @@ TEST(RunRecord, IsReadAsItWasWritten) {
   EXPECT_EQ(WriteRecord(*ReadRecord(WriteRecord(Full(), RecordLayout::kLine))), text);
 }
 
+TEST(RunRecord, ItsTextIsTheSameInEveryRelease) {
+  const std::string text =
+      R"({"version":2,"id":"a","owner":"chat","tenant":"acme","node":"here","kind":"h100","devices":[1,7],)"
+      R"("milli":500,"partition":"1g.10gb","partition_start":3,"cpu_milli":4000,"memory_mib":65536,)"
+      R"("command":["vllm","serve","{port}","\"quoted\""],"env_names":["HF_TOKEN"],"directory":"/srv",)"
+      R"("user":"","serves":true,"port":20001,"boot":"b","pid":4194303,"start_ticks":1152921504606846976,)"
+      R"("wrapped":true,"cgroup":"/sys/fs/cgroup/tidegate/a","state":"stopping","since":1800000000000001,)"
+      R"("kill_at":1800000000000002,"asked":true,"exit_code":3,"signal":null,"why":"because",)"
+      R"("started":1800000000000000,"ended":1800000000000003,"witness":"wrapper"})";
+  EXPECT_EQ(WriteRecord(Full(), RecordLayout::kLine), text);
+  EXPECT_EQ(WriteRecord(Full()), nlohmann::ordered_json::parse(text).dump(2) + "\n");
+  EXPECT_EQ(WriteRecord(*ReadRecord(text), RecordLayout::kLine), text);
+}
+
+TEST(RunRecord, MembersThatItDoesNotKnowArePassedOver) {
+  auto newer = nlohmann::ordered_json::parse(WriteRecord(Full()));
+  newer["colour"] = "blue";
+  const absl::StatusOr<RunRecord> read = ReadRecord(newer.dump());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(WriteRecord(*read), WriteRecord(Full()));
+}
+
 TEST(RunRecord, OneOfTheVersionWithoutWrappersIsRead) {
   auto old = nlohmann::ordered_json::parse(WriteRecord(Full()));
   old["version"] = 1;

@@ -63,7 +63,10 @@ TEST(RouteTable, NamesEveryFaultAtOnce) {
 }
 
 TEST(RouteTable, NamesPoliciesAsOperatorsWriteThem) {
-  for (std::string_view name : PolicyNames()) EXPECT_EQ(PolicyName(*PolicyByName(name)), name);
+  for (const auto& [name, kind] : PolicyWords()) {
+    EXPECT_EQ(PolicyName(kind), name);
+    EXPECT_EQ(PolicyByName(name), kind);
+  }
   EXPECT_EQ(PolicyByName("least-load"), PolicyKind::kLeastLoad);
   EXPECT_EQ(PolicyByName("prefx"), std::nullopt);
 }

@@ -50,8 +50,8 @@ Options Pool(size_t replicas, PolicyKind policy) {
 
 TEST(ServingSimulation, EveryRequestEndsUnderEveryPolicy) {
   const auto requests = Conversations(1500, 20);
-  for (const std::string_view name : PolicyNames()) {
-    const Report report = Simulate(Pool(4, *PolicyByName(name)), requests);
+  for (const auto& [name, kind] : PolicyWords()) {
+    const Report report = Simulate(Pool(4, kind), requests);
     EXPECT_EQ(report.finished, requests.size()) << name;
     EXPECT_EQ(report.refused + report.broken, 0u) << name;
     EXPECT_GT(report.ttft.p50, 0) << name;

@@ -1,0 +1,43 @@
+#include "gateway/process/applied_config.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "conf/node.h"
+#include "conf/text.h"
+#include "gateway/log.h"
+#include "gateway/net/files.h"
+
+namespace gateway {
+
+absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
+  const nlohmann::json before = ToJson(running);
+  const nlohmann::json after = ToJson(wanted);
+  std::string changed;
+  const auto note = [&](const char* pointer) { changed.append(changed.empty() ? "" : ", ").append(pointer); };
+  for (const char* pointer :
+       {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir", "/ledger", "/redis",
+        "/telemetry/log", "/telemetry/otlp", "/scaling/launcher", "/scaling/cluster", "/scaling/planner",
+        "/scaling/ports", "/scaling/runs", "/scaling/slurm"}) {
+    const nlohmann::json::json_pointer at(pointer);
+    const bool had = before.contains(at);
+    if (had != after.contains(at) || (had && before[at] != after[at])) note(pointer);
+  }
+  if (running.server.tls.has_value() != wanted.server.tls.has_value()) note("/server/tls");
+  if (running.scaling.has_value() != wanted.scaling.has_value()) note("/scaling");
+  if (running.server.admin_tls.has_value() != wanted.server.admin_tls.has_value()) note("/server/admin_tls");
+  if (changed.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("a reload cannot change {}: restart to apply it; nothing was applied", changed));
+}
+
+void KeepLastKnownGood(const std::string& from, const std::string& state_dir) {
+  const std::string to = state_dir + "/config.applied.yaml";
+  absl::StatusOr<std::string> text = net::ReadFile(from, conf::ParseLimits().bytes);
+  const absl::Status kept = text.ok() ? net::ReplaceFile(to, *text) : text.status();
+  if (!kept.ok())
+    log::Warn("last known good configuration not kept", {{"file", to}, {"why", conf::Std(kept.message())}});
+}
+
+}  // namespace gateway

@@ -1,0 +1,21 @@
+// What the running configuration means for the next one: the sections that a reload cannot change, and the copy
+// of the file that was applied last.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <string>
+
+#include "gateway/config/config.h"
+
+namespace gateway {
+
+// FailedPrecondition names the sections that differ and are fixed while the process runs: listeners, files and
+// connections made at start.
+absl::Status CheckUnchanged(const Config& running, const Config& wanted);
+
+// Keeps a copy of the file that was applied last, so that operators know what runs after the file is broken.
+// Blocks.
+void KeepLastKnownGood(const std::string& from, const std::string& state_dir);
+
+}  // namespace gateway
