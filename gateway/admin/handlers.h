@@ -10,6 +10,9 @@ Answer Readyz(const Operations& operations, const Call& call);
 Answer MetricsText(const Operations& operations, const Call& call);
 Answer OpenApi(const Operations& operations, const Call& call);
 
+Answer ShowOverview(const Operations& operations, const Call& call);
+Answer FollowEvents(const Operations& operations, const Call& call);
+
 Answer ShowMe(const Operations& operations, const Call& call);
 Answer ListSignInWays(const Operations& operations, const Call& call);
 net::Task<Answer> MakeSignInLink(const Operations& operations, const Call& call);

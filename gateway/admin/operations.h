@@ -36,6 +36,10 @@ class Planner;
 
 namespace gateway {
 
+namespace admin {
+class EventFeed;
+}
+
 namespace control {
 class Cordons;
 class Jobs;
@@ -71,6 +75,7 @@ struct Operations {
   std::function<std::optional<control::ScalingHistory>(const std::string& model)> scaling_history =
       [](const std::string&) { return std::nullopt; };
   std::function<net::Task<absl::Status>(std::string actor)> reload;
+  admin::EventFeed* events = nullptr;
   // Writes an event to the ledger, later where it cannot be written now.
   std::function<void(ledger::Event)> record = [](const ledger::Event&) {};
   // The keys of stored content have changed. Any thread.

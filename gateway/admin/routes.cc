@@ -3,6 +3,7 @@
 
 #include "gateway/admin/answers/inventory.h"
 #include "gateway/admin/answers/jobs.h"
+#include "gateway/admin/answers/overview.h"
 #include "gateway/admin/answers/people.h"
 #include "gateway/admin/answers/process.h"
 #include "gateway/admin/answers/scaling.h"
@@ -116,6 +117,9 @@ nlohmann::ordered_json Shows(conf::JsonSchemas& schemas) {
   return schemas.Of<T>();
 }
 
+constexpr std::array kOfEvents = {
+    Member{"after", Type::kText, false, "The id of the last event that is known; default: from now on"}};
+
 constexpr std::span<const Member> kNone = {};
 constexpr std::array kSignInCode = {Member{"code", Type::kText, true, "The code of the link"}};
 
@@ -140,6 +144,24 @@ const std::array kRoutes = {
           nullptr, kOk, Lane::kLoop, MetricsText},
     Route{"openapi", Verb::get, "/admin/v1/openapi.json", "This document", std::nullopt, kNone, kNone,
           Shows<answers::Document>, kOk, Lane::kLoop, OpenApi},
+    Route{"showOverview", Verb::get, "/admin/v1/overview",
+          "The state of the whole: models, devices by holder, jobs, and what is not as it should be",
+          Permission::kSeeModels, kNone, kNone, Shows<answers::Overview>, kOk, Lane::kLoop, ShowOverview},
+    Route{"followEvents",
+          Verb::get,
+          "/admin/v1/events",
+          "What happens, as server-sent events: overview, action, changed, reset",
+          Permission::kSeeModels,
+          kOfEvents,
+          kNone,
+          nullptr,
+          kOk,
+          Lane::kLoop,
+          FollowEvents,
+          nullptr,
+          {},
+          false,
+          "text/event-stream"},
     Route{"showMe", Verb::get, "/admin/v1/me", "The caller: roles, permissions, tenants and models",
           Permission::kSeeSelf, kNone, kNone, Shows<answers::Me>, kOk, Lane::kLoop, ShowMe},
     Route{"listSignInWays", Verb::get, "/admin/v1/sign-in", "How people sign in", std::nullopt, kNone, kNone,

@@ -101,6 +101,7 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
           [this](Config config, std::string_view actor) { return Replace(std::move(config), actor); },
           [this](ledger::Event event) { deferred_events_->Add(std::move(event)); }),
       metrics_(operations_),
+      events_(control_, operations_, net::Now()),
       disk_poll_(control_.watchdog),
       stop_delay_(control_.watchdog) {
   shared_.on_unknown_key_id = [this](size_t issuer) {
@@ -255,10 +256,7 @@ absl::Status Process::OpenControl() {
       control_, *std::move(launcher), *config.scaling,
       control::LoopEnvironment{.runtime = [this] { return runtime_; },
                                .shards = operations_.shards,
-                               .record = [this](ledger::Event event) -> net::Task<absl::Status> {
-                                 co_return co_await net::OffLoop(
-                                     control_, [this, &event] { return shared_.ledger->Append(event); });
-                               },
+                               .record = [this](ledger::Event event) { return Record(std::move(event)); },
                                .publish = [this](const Launched& launched) { Serve(launched); },
                                .replicas = &shared_.replicas,
                                .scaling_hints = &shared_.scaling_hints,
@@ -309,6 +307,14 @@ absl::Status Process::ClaimDevices(const config::Scaling& scaling, const control
   if (!claims.ok()) return claims.status();
   claims_ = *std::move(claims);
   return absl::OkStatus();
+}
+
+// Of what the control loop does; those who follow hear of it once it is on disk.
+net::Task<absl::Status> Process::Record(ledger::Event event) {
+  const absl::Status recorded =
+      co_await net::OffLoop(control_, [this, &event] { return shared_.ledger->Append(event); });
+  if (recorded.ok()) events_.Note(event);
+  co_return recorded;
 }
 
 void Process::Serve(const Launched& launched) {
@@ -365,7 +371,11 @@ absl::Status Process::OpenAdmin() {
   operations_.kv_events = [this] { return kv_events_.status(); };
   operations_.issuers = [this] { return jwks_.status(net::Now()); };
   operations_.reloads = [this] { return reloads_.state(); };
-  operations_.record = [this](ledger::Event event) { deferred_events_->Add(std::move(event)); };
+  operations_.events = &events_;
+  operations_.record = [this](ledger::Event event) {
+    events_.Note(event);
+    deferred_events_->Add(std::move(event));
+  };
   operations_.content_erased = [this] { control_.Post([this] { Publish(); }); };
   operations_.ledger_trouble = [this] { return checkpoint_copy_->trouble(); };
   operations_.jobs = [this] { return scaling_ ? scaling_->jobs() : nullptr; };
@@ -426,6 +436,8 @@ absl::Status Process::Apply(Prepared prepared) {
     model.waits->Configure(model.queue.value_or(config::Queue()));
   }
   Publish();
+  events_.Changed("models", admin::FeedEvent::Audience::kAll, Permission::kSeeModels);
+  events_.Changed("tenants", admin::FeedEvent::Audience::kAll, Permission::kSeeTenants);
   PublishIssuers();
   sign_in_.Reset();
   outbound_.OnLimits();
@@ -462,6 +474,7 @@ void Process::PublishKeys() {
   Publish();
   PublishFollowed();
   outbound_.OnLimits();
+  events_.Changed("keys", admin::FeedEvent::Audience::kAll, Permission::kSeeOwnKeys);
 }
 
 void Process::PublishFollowed() {

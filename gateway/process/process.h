@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "gateway/admin/admin_server.h"
+#include "gateway/admin/event_feed.h"
 #include "gateway/admin/metrics.h"
 #include "gateway/admin/operations.h"
 #include "gateway/audit/deferred_events.h"
@@ -100,6 +101,7 @@ class Process {
   void PublishIssuers();
   // To the shards; waiting commands continue when all shards have it.
   void PublishKeys();
+  net::Task<absl::Status> Record(ledger::Event event);
   void PublishFollowed();
   // Beside requests, for the replicas of the runtime.
   void StartWatching();
@@ -150,6 +152,7 @@ class Process {
   Reloads reloads_;
   Operations operations_;
   Metrics metrics_;
+  admin::EventFeed events_;
   std::unique_ptr<admin::AdminServer> admin_;
   std::unique_ptr<DiskRoom> disk_room_;
   net::Sleep disk_poll_;
