@@ -646,10 +646,71 @@ export type AppliedConfig = {
 };
 
 // The answers of GET, by path.
+export type ModelOrder = {
+  by: string;
+  reason: string;
+  since: string;
+  until: string | null;
+  replicas: number | null;
+};
+
+export type ModelNow = {
+  model: string;
+  scaled: boolean;
+  min: number;
+  max: number;
+  wanted: number;
+  ready: number;
+  starting: number;
+  draining: number;
+  capacity: number;
+  demand: number;
+  waiting: number;
+  running: number;
+  requests_per_second: number;
+  tokens_per_second: number;
+  ttft_p50_ms: number | null;
+  ttft_p90_ms: number | null;
+  slo_ttft_ms: number | null;
+  slo_attainment: number | null;
+  reason: string;
+  trouble: string | null;
+  paused: ModelOrder | null;
+  held: ModelOrder | null;
+};
+
+export type HeldDevices = {
+  holder: string | null;
+  kind: string;
+  devices: number;
+};
+
+export type DevicesNow = {
+  total: number;
+  free: number;
+  faulty: number;
+  cordoned: number;
+  by_holder: HeldDevices[];
+};
+
+export type JobsNow = {
+  running: number;
+  waiting: number;
+};
+
+export type Overview = {
+  at: string;
+  models: ModelNow[];
+  devices: DevicesNow;
+  jobs: JobsNow;
+  conditions: Condition[];
+};
+
 export type Gets = {
   "/livez": Alive;
   "/readyz": Readiness;
   "/admin/v1/openapi.json": ApiDocument;
+  "/admin/v1/overview": Overview;
   "/admin/v1/me": Me;
   "/admin/v1/sign-in": SignInWays;
   "/admin/v1/sessions": SessionList;

@@ -5,7 +5,7 @@ import { now } from '../data';
 import { duration, listed, percent, plural, short } from '../format';
 import { hueOf } from '../holders';
 import { may } from '../me';
-import { type ModelNow, type OverviewNow, sloOf, slos, useOverview } from '../overview_data';
+import { type ModelNow, type OverviewNow, useOverview } from '../overview_data';
 import type { LedgerRecord } from '../records';
 import { hrefOf } from '../route';
 import { Bar, Empty, Holder, Loaded, Num, Section, Spark, State } from '../ui/basics';
@@ -76,7 +76,6 @@ function useHour(of: OverviewNow): Hour | undefined {
       const histories = await Promise.all(models.map((model) => get('/admin/v1/scaling/{model}/history', { model })));
       const records = may('read_audit') ? await getAllRecords() : [];
       if (over) return;
-      slos.value = new Map(histories.flatMap((each): [string, number][] => { const slo = sloOf(each.policy); return slo === undefined ? [] : [[each.model, slo]]; }));
       const end = Math.floor(Date.now() / 1000 / STEP_S) * STEP_S;
       const times = Array.from({ length: HOUR_S / STEP_S + 1 }, (_, at) => end - HOUR_S + at * STEP_S);
       const held = new Map<string, number[]>();
