@@ -43,6 +43,7 @@ class EventFeed;
 namespace control {
 class Cordons;
 class Jobs;
+class ModelOrders;
 }  // namespace control
 
 // How the attempts to load a configuration have gone since the start.
@@ -76,6 +77,7 @@ struct Operations {
       [](const std::string&) { return std::nullopt; };
   std::function<net::Task<absl::Status>(std::string actor)> reload;
   admin::EventFeed* events = nullptr;
+  control::ModelOrders* model_orders = nullptr;  // null: only where a test has none
   // Writes an event to the ledger, later where it cannot be written now.
   std::function<void(ledger::Event)> record = [](const ledger::Event&) {};
   // The keys of stored content have changed. Any thread.

@@ -8,6 +8,7 @@
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/readiness.h"
 #include "gateway/admin/scope.h"
+#include "gateway/admin/shown_orders.h"
 #include "gateway/control/jobs/jobs.h"
 #include "scheduler/planner.h"
 
@@ -35,6 +36,7 @@ void ShowScaling(const control::ModelStatus& status, answers::ModelNow& out) {
   out.ready = out.capacity = in(ReplicaState::kReady);
   out.starting = in(ReplicaState::kLaunching) + in(ReplicaState::kWarming);
   out.draining = in(ReplicaState::kDraining) + in(ReplicaState::kStopping);
+  out.asleep = out.wanted + out.ready + out.starting + out.draining + in(ReplicaState::kWaiting) == 0;
   out.demand = status.demand;
   out.reason = status.why;
   out.trouble = answers::TextOrNull(status.trouble);
@@ -67,6 +69,8 @@ std::vector<answers::ModelNow> ShowModels(const Operations& operations, const Ca
     if (!visible.Has(name)) continue;
     answers::ModelNow& out = all.emplace_back();
     out.model = name;
+    out.paused = ShownPause(operations, name);
+    out.held = ShownHold(operations, name, call.now);
     if (const auto at = running.find(name); at != running.end()) out.running = at->second;
     if (!model.config->lora) out.waiting = model.waits->waiting();  // else in the queue of its base
     if (model.policy != nullptr) out.slo_ttft_ms = conf::ToMillis(model.policy->scaling.ttft);

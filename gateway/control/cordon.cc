@@ -30,12 +30,16 @@ std::string PlaceOf(const Cordon& cordon) {
 }
 
 std::string WhyOf(const Cordon& cordon) {
-  return fmt::format("cordoned by {}{}{}", cordon.by.empty() ? "an operator" : cordon.by,
-                     cordon.reason.empty() ? "" : ": ", cordon.reason);
+  return fmt::format("{} by {}{}{}", cordon.drains ? "drained" : "cordoned",
+                     cordon.by.empty() ? "an operator" : cordon.by, cordon.reason.empty() ? "" : ": ",
+                     cordon.reason);
 }
 
 std::string BodyOf(const Cordon& cordon) {
-  return json{{"reason", cordon.reason}, {"by", cordon.by}, {"since_us", conf::ToUnixMicros(cordon.since)}}
+  return json{{"reason", cordon.reason},
+              {"by", cordon.by},
+              {"since_us", conf::ToUnixMicros(cordon.since)},
+              {"drains", cordon.drains}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -46,6 +50,7 @@ absl::StatusOr<Cordon> ReadCordon(const std::string& id, const std::string& body
     if (!cordon) throw std::invalid_argument("its name is neither NODE nor NODE/DEVICE");
     cordon->reason = in.at("reason").get<std::string>();
     cordon->by = in.at("by").get<std::string>();
+    cordon->drains = in.value("drains", false);
     cordon->since = conf::FromUnixMicros(in.at("since_us").get<int64_t>());
   } catch (const std::exception& error) {
     return absl::DataLossError(conf::Abseil(fmt::format("cordon {}: {}", id, error.what())));

@@ -142,6 +142,8 @@ void Process::Abandon() {
   if (sessions_) sessions_->Stop();
   if (stored_events_) stored_events_->Stop();
   if (checkpoint_copy_) checkpoint_copy_->Stop();
+  if (model_orders_) model_orders_->Stop();
+  events_.Close();
   if (admin_) admin_->Close();
   for (size_t i = 0; i < servers_.size(); ++i) {
     servers_[i]->Drain();
@@ -254,33 +256,35 @@ absl::Status Process::OpenControl() {
   if (!launcher.ok()) return launcher.status();
   scaling_ = std::make_unique<control::ScalingLoop>(
       control_, *std::move(launcher), *config.scaling,
-      control::LoopEnvironment{.runtime = [this] { return runtime_; },
-                               .shards = operations_.shards,
-                               .record = [this](ledger::Event event) { return Record(std::move(event)); },
-                               .publish = [this](const Launched& launched) { Serve(launched); },
-                               .replicas = &shared_.replicas,
-                               .scaling_hints = &shared_.scaling_hints,
-                               .meter =
-                                   [this] {
-                                     return MeterLedgerOf(*shared_.ledger, LedgerDir(runtime_->config()),
-                                                          ledger_opened_);
-                                   },
-                               .charge =
-                                   [this](std::span<const ledger::DeviceRecord> records) {
-                                     device_charges_.Charge(records, net::Now());
-                                   },
-                               .devices_used_up =
-                                   [this](const std::string& tenant, std::span<const std::string> kinds) {
-                                     return WhyDevicesUsedUp(shared_.limits, tenant, kinds, net::Now());
-                                   },
-                               .no_room =
-                                   [this] {
-                                     CheckDisk();
-                                     return disk_room_->trouble();
-                                   },
-                               .store = store_.get(),
-                               .users = *std::move(users),
-                               .state_dir = config.server.state_dir});
+      control::LoopEnvironment{
+          .runtime = [this] { return runtime_; },
+          .shards = operations_.shards,
+          .record = [this](ledger::Event event) { return Record(std::move(event)); },
+          .publish = [this](const Launched& launched) { Serve(launched); },
+          .replicas = &shared_.replicas,
+          .scaling_hints = &shared_.scaling_hints,
+          .meter =
+              [this] {
+                return MeterLedgerOf(*shared_.ledger, LedgerDir(runtime_->config()), ledger_opened_);
+              },
+          .charge =
+              [this](std::span<const ledger::DeviceRecord> records) {
+                device_charges_.Charge(records, net::Now());
+              },
+          .devices_used_up =
+              [this](const std::string& tenant, std::span<const std::string> kinds) {
+                return WhyDevicesUsedUp(shared_.limits, tenant, kinds, net::Now());
+              },
+          .no_room =
+              [this] {
+                CheckDisk();
+                return disk_room_->trouble();
+              },
+          .store = store_.get(),
+          .held = [this](const std::string& model,
+                         conf::TimePoint now) { return model_orders_->Held(model, now); },
+          .users = *std::move(users),
+          .state_dir = config.server.state_dir});
   return absl::OkStatus();
 }
 
@@ -353,7 +357,17 @@ absl::Status Process::OpenAdmin() {
     return {sessions.idle, sessions.lifetime};
   });
   if (absl::Status started = net::Await(control_, sessions_->Start()); !started.ok()) return started;
+  model_orders_ = std::make_unique<control::ModelOrders>(
+      control_, *store_, shared_.switches,
+      control::ModelOrders::Environment{
+          .record = [this](ledger::Event event) { return Record(std::move(event)); },
+          .changed =
+              [this] {
+                events_.Changed("models", admin::FeedEvent::Audience::kAll, Permission::kSeeModels);
+              }});
+  if (absl::Status started = net::Await(control_, model_orders_->Start()); !started.ok()) return started;
   operations_.shared = &shared_;
+  operations_.model_orders = model_orders_.get();
   operations_.sessions = sessions_.get();
   operations_.sign_in = &sign_in_;
   operations_.tokens = [this] { return admin_tokens_.get(); };
@@ -622,6 +636,8 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   key_events_->Stop();
   sessions_->Stop();
   sign_in_.Stop();
+  model_orders_->Stop();
+  events_.Close();
   admin_->Close();
   control_.Stop();
 }

@@ -24,6 +24,7 @@
 #include "gateway/audit/stored_events.h"
 #include "gateway/config/config.h"
 #include "gateway/control/device_budgets.h"
+#include "gateway/control/model_orders.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/scaling_loop.h"
 #include "gateway/ledger/indexer.h"
@@ -148,6 +149,7 @@ class Process {
   std::unique_ptr<StoredEvents> stored_events_;
   std::unique_ptr<CheckpointCopy> checkpoint_copy_;
   DeviceCharges device_charges_{shared_.limits};
+  std::unique_ptr<control::ModelOrders> model_orders_;
   std::unique_ptr<control::ScalingLoop> scaling_;  // null: nothing is started here
   Reloads reloads_;
   Operations operations_;

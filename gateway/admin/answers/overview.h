@@ -2,29 +2,10 @@
 #pragma once
 
 #include "gateway/admin/answers/answer_fields.h"
+#include "gateway/admin/answers/model_order.h"
 #include "gateway/admin/answers/process.h"
 
 namespace gateway::admin::answers {
-
-// An operator's order for a model.
-struct ModelOrder {
-  static constexpr std::string_view kSchema = "ModelOrder";
-
-  std::string by = {};  // who gave it
-  std::string reason = {};
-  Time since = {};
-  std::optional<Time> until = {};         // null: until it is lifted
-  std::optional<uint64_t> replicas = {};  // of a hold: how many are kept
-};
-
-template <class O>
-constexpr void Bind(O& o, ModelOrder& order) {
-  o.Required("by", order.by);
-  o.Required("reason", order.reason);
-  o.Required("since", order.since);
-  o.Required("until", order.until);
-  o.Required("replicas", order.replicas);
-}
 
 struct ModelNow {
   static constexpr std::string_view kSchema = "ModelNow";
@@ -37,6 +18,7 @@ struct ModelNow {
   uint64_t ready = 0;
   uint64_t starting = 0;
   uint64_t draining = 0;
+  bool asleep = false;  // it has no replica and needs none
   uint64_t capacity = 0;  // that take requests
   double demand = 0;      // in replicas
   uint64_t waiting = 0;   // requests
@@ -63,6 +45,7 @@ constexpr void Bind(O& o, ModelNow& now) {
   o.Required("ready", now.ready);
   o.Required("starting", now.starting);
   o.Required("draining", now.draining);
+  o.Required("asleep", now.asleep);
   o.Required("capacity", now.capacity);
   o.Required("demand", now.demand);
   o.Required("waiting", now.waiting);

@@ -125,6 +125,14 @@ export type ModelList = {
   next?: string;
 };
 
+export type ModelOrder = {
+  by: string;
+  reason: string;
+  since: string;
+  until: string | null;
+  replicas: number | null;
+};
+
 export type Model = {
   name: string;
   aliases: string[];
@@ -135,6 +143,8 @@ export type Model = {
   endpoints: string[];
   lora: Lora | null;
   fallbacks: string[];
+  paused: ModelOrder | null;
+  held: ModelOrder | null;
 };
 
 export type Price = {
@@ -645,15 +655,6 @@ export type AppliedConfig = {
   loaded_at: string;
 };
 
-// The answers of GET, by path.
-export type ModelOrder = {
-  by: string;
-  reason: string;
-  since: string;
-  until: string | null;
-  replicas: number | null;
-};
-
 export type ModelNow = {
   model: string;
   scaled: boolean;
@@ -663,6 +664,7 @@ export type ModelNow = {
   ready: number;
   starting: number;
   draining: number;
+  asleep: boolean;
   capacity: number;
   demand: number;
   waiting: number;
@@ -706,6 +708,13 @@ export type Overview = {
   conditions: Condition[];
 };
 
+export type OrdersForModel = {
+  model: string;
+  paused: ModelOrder | null;
+  held: ModelOrder | null;
+};
+
+// The answers of GET, by path.
 export type Gets = {
   "/livez": Alive;
   "/readyz": Readiness;
@@ -749,6 +758,31 @@ export type Posts = {
   "/admin/v1/sessions/{id}:end": {
     body: undefined;
     answer: EndedSession;
+  };
+  "/admin/v1/models/{name}:pause": {
+    body: {
+      reason?: string;
+    };
+    answer: OrdersForModel;
+  };
+  "/admin/v1/models/{name}:resume": {
+    body: {
+      reason?: string;
+    };
+    answer: OrdersForModel;
+  };
+  "/admin/v1/models/{name}:hold": {
+    body: {
+      reason?: string;
+      for?: string;
+    };
+    answer: OrdersForModel;
+  };
+  "/admin/v1/models/{name}:release": {
+    body: {
+      reason?: string;
+    };
+    answer: OrdersForModel;
   };
   "/admin/v1/keys": {
     body: {
@@ -814,6 +848,18 @@ export type Posts = {
   "/admin/v1/nodes/{name}:uncordon": {
     body: {
       device?: number;
+    };
+    answer: Node;
+  };
+  "/admin/v1/nodes/{name}:drain": {
+    body: {
+      reason?: string;
+    };
+    answer: Node;
+  };
+  "/admin/v1/nodes/{name}:undrain": {
+    body: {
+      reason?: string;
     };
     answer: Node;
   };

@@ -185,7 +185,7 @@ class Gateway {
     control->Start();
   }
 
-  Learned learned() { return {limits_, replicas_, estimates_, queues_, scaling_hints_}; }
+  Learned learned() { return {limits_, replicas_, estimates_, queues_, scaling_hints_, switches_}; }
   ModelStatus model() const { return control->status(net::Now()).models.at(0); }
   std::vector<ReplicaStatus> replicas() const { return control->status(net::Now()).replicas; }
   size_t Count(ReplicaState state) const { return model().replicas[static_cast<size_t>(state)]; }
@@ -207,6 +207,7 @@ class Gateway {
   TokenEstimates estimates_;
   ModelQueues queues_;
   ScalingHintsByModel scaling_hints_;
+  ModelSwitches switches_;
   ShardMetrics metrics_;
   Launched launched_;
   std::shared_ptr<const Runtime> runtime_;

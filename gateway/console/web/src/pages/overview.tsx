@@ -25,6 +25,8 @@ function verdict(of: OverviewNow): { text: string; tone: '' | 'look' | 'act' } {
     parts.push(starved.map((each) => `${plural(each.waiting, 'request')} for ${each.model} ${each.waiting === 1 ? 'waits' : 'wait'} for a first replica`).join(', '));
   }
   if (parts.length === 0) parts.push(of.models.length === 0 ? 'No model is configured' : of.models.some((each) => each.slo_ttft_ms !== null) ? 'All models answer within their SLO' : 'All models answer');
+  const paused = of.models.filter((each) => each.paused);
+  if (paused.length > 0) parts.push(`${listed(paused.map((each) => each.model))} ${paused.length === 1 ? 'is' : 'are'} paused`);
   if (troubled.length > 0) parts.push(`${listed(troubled.map((each) => each.model))} cannot start replicas`);
   const { total, free, faulty, cordoned } = of.devices;
   if (total > 0) parts.push(free === 0 ? `all ${total} devices are in use` : `${free} of ${total} devices ${free === 1 ? 'is' : 'are'} free`);
@@ -203,7 +205,7 @@ function ModelRow({ of }: { of: ModelNow }) {
     <div class="model-row" role="row">
       <span role="cell"><a href={hrefOf('models', { open: `model:${of.model}` })}><Holder name={of.model} /></a></span>
       <span role="cell" data-name="Replicas">
-        {!of.scaled ? <span class="faint">not scaled</span> : of.wanted + of.ready + of.starting + of.draining === 0 ? <State of="asleep" /> : (
+        {!of.scaled ? <span class="faint">not scaled</span> : of.asleep ? <State of="asleep" /> : (
           <span class="states" title={of.reason}>
             {of.ready > 0 && <State of="ready" count={of.ready} />}
             {of.starting > 0 && <State of="starting" count={of.starting} />}
@@ -225,6 +227,8 @@ function ModelRow({ of }: { of: ModelNow }) {
       </span>
       <span role="cell" data-name="Requests"><Num of={short(of.requests_per_second)} unit="req/s" /></span>
       <span role="cell" data-name="Waiting">{of.waiting > 0 ? <Num of={short(of.waiting)} unit={of.waiting === 1 ? 'request' : 'requests'} /> : <span class="faint">none</span>}</span>
+      {of.paused && <span role="cell" class="row-note look"><Fragment><State of="paused" /> by {of.paused.by}{of.paused.reason && `: ${of.paused.reason}`}</Fragment></span>}
+      {of.held && <span role="cell" class="row-note look"><Fragment>held at {of.held.replicas} by {of.held.by}{of.held.reason && `: ${of.held.reason}`}</Fragment></span>}
       {of.trouble && <span role="cell" class="row-note act"><Fragment>✕ {of.trouble}</Fragment></span>}
     </div>
   );
