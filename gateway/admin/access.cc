@@ -126,7 +126,7 @@ std::variant<Caller, api::ApiError> Identify(const net::http::Head& head, const 
   }
   const Session* const session = credentials.sessions == nullptr ? nullptr
                                  : credentials.prolongs          ? credentials.sessions->Find(secret, now)
-                                                                 : credentials.sessions->Look(secret, now);
+                                                                 : credentials.sessions->Check(secret, now);
   if (session == nullptr) return api::Make(api::Code::kKeyExpired, "this session has ended; sign in again");
   return Caller{.kind = Caller::Kind::kPerson,
                 .actor = session->person.id,

@@ -200,7 +200,7 @@ net::Task<void> EventFeed::Follow(net::http::Exchange& exchange, net::http::Head
   uint64_t shown = 0;  // version of the overview
   conf::TimePoint sent = net::Now();
   conf::TimePoint checked = sent;
-  while (!closed_ && !exchange.gone()) {
+  while (!exchange.gone()) {
     call.now = net::Now();
     call.runtime = operations_.runtime();
     if (call.now - checked >= kCheckEvery) {
@@ -220,6 +220,7 @@ net::Task<void> EventFeed::Follow(net::http::Exchange& exchange, net::http::Head
     }
     if (out.empty() && call.now - sent >= kHeartbeat) out = ": heartbeat\n\n";
     if (out.empty()) {
+      if (closed_) break;
       co_await pause.For(kPoll);
       continue;
     }

@@ -53,6 +53,7 @@ class EventFeed {
                          std::string after, Identified identify);
 
   size_t followers() const { return followers_; }
+  std::string last_id() const { return ring_.IdOf(ring_.last()); }
 
  private:
   // What followers with the same roles see.

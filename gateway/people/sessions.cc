@@ -178,7 +178,7 @@ const Session* Sessions::Find(std::string_view secret, conf::TimePoint now) {
   return &session;
 }
 
-const Session* Sessions::Look(std::string_view secret, conf::TimePoint now) const {
+const Session* Sessions::Check(std::string_view secret, conf::TimePoint now) const {
   const auto it = stored_.find(StoredName(secret));
   if (it == stored_.end() || EndOf(it->second.session, terms_()) <= now) return nullptr;
   return &it->second.session;
