@@ -283,6 +283,7 @@ TEST(ScalingLoop, AReplicaOnADrainedNodeEndsWhenAnotherIsReadyElsewhere) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;
     tests::HttpPeer& engine = AnswersOn(machine, loop);
+    machine.shared.version = 1;
     for (const char* const node : {"node1", "node2"})
       machine.shared.nodes.push_back({.name = node, .kind = "h100", .devices = 4});
     Gateway gateway(loop, machine, Policy("{min: 1, max: 1}"));
