@@ -30,7 +30,7 @@ class EventFeed {
   static constexpr conf::Duration kHeartbeat = std::chrono::seconds(15);
   static constexpr conf::Duration kOverviewEvery = std::chrono::seconds(1);
   static constexpr conf::Duration kCheckEvery =
-      std::chrono::seconds(2);  // whether the caller may still follow
+      std::chrono::milliseconds(500);  // whether the caller may still follow
 
   // Both outlive it.
   EventFeed(net::Loop& loop, const Operations& operations, conf::TimePoint now);
