@@ -1,8 +1,9 @@
 // The state of the whole in one object: told by the feed of events, or read by the clock where there is none.
 import { useMemo } from 'preact/hooks';
+import { ApiError } from './api';
 import type { ModelNow, Overview } from './api_types';
 import { type DevicePlace, placesOf, useHoldings, useNodes } from './cluster_data';
-import { live, useGet } from './data';
+import { type Fetched, live, useGet } from './data';
 import { latest } from './feed';
 
 export type { ModelNow };
@@ -19,7 +20,8 @@ const EVERY_MS = 2000;
 export function useOverview(): { value?: OverviewNow; error?: Error; at: number } {
   const told = live.value ? latest.value : undefined;
   const read = useGet(told ? null : '/admin/v1/overview', { everyMs: EVERY_MS });
-  const from = told ?? read;
+  // While the gateway does not answer, what it told last stands.
+  const from: Fetched<Overview> = told ?? (read.value || read.error instanceof ApiError ? read : latest.value ?? read);
   const nodes = useNodes();
   const holdings = useHoldings();
   const value = useMemo((): OverviewNow | undefined => {
@@ -32,5 +34,5 @@ export function useOverview(): { value?: OverviewNow; error?: Error; at: number 
       devices: { ...of.devices, by_holder: of.devices.by_holder.map((each) => ({ ...each, holder: each.holder ?? 'others' })) },
     };
   }, [from.value, nodes.value, holdings]);
-  return { at: from.at, ...(value ? { value } : {}), ...(!told && read.error ? { error: read.error } : {}) };
+  return { at: from.at, ...(value ? { value } : {}), ...(from.error ? { error: from.error } : {}) };
 }
