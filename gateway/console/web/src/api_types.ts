@@ -51,6 +51,7 @@ export type Me = {
   base_url: string;
   csrf: string | null;
   session_ends: string | null;
+  last_event: string | null;
 };
 
 export type RoleOf = {

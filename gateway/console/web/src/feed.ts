@@ -58,6 +58,7 @@ function close() {
 function open() {
   if (source || document.hidden) return;
   clearTimeout(retry);
+  last ||= me.peek()?.last_event ?? ''; // lists are read after that, so no change is missed between
   const made = new EventSource(`/admin/v1/events${last ? `?after=${encodeURIComponent(last)}` : ''}`);
   source = made;
   made.onopen = () => {
