@@ -186,7 +186,7 @@ TEST_F(JobsFault, ACordonSurvivesAKillAndRunningWorkContinues) {
 TEST_F(JobsFault, ADrainedNodeIsEmptyAndStaysSoAfterAKill) {
   const std::string id = Submit(
       "members: 1\ndevices: [{kind: gpu, count: 6}]\n"
-      "checkpoint: {signal: USR1, grace: 20s, resume_command: [/bin/sh, train.sh, --resume]}\n");
+      "checkpoint: {grace: 30s, interval: 1h, resume: [/bin/sh, train.sh, --resume]}\n");
   ASSERT_TRUE(Comes(id, "running"));
   ASSERT_TRUE(Within(kLong, [&] { return Started(1).size() == 1; }));
   const CliResult drained = Tidegate({"nodes", "drain", "local", "--reason", "new firmware"});

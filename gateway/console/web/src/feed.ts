@@ -22,12 +22,14 @@ const LISTS: { [kind: string]: string[] } = {
   tenants: ['/admin/v1/tenants', '/admin/v1/limits'],
 };
 // What moves with the load.
-const LOAD = ['/admin/v1/scaling', '/admin/v1/traffic', '/admin/v1/queue'];
+const LOAD = ['/admin/v1/scaling', '/admin/v1/traffic', '/admin/v1/queue?', '/admin/v1/replicas?model='];
+const LOAD_MS = 2000;
 
 let source: EventSource | undefined;
 let last = '';
 let retry = 0;
 let gathering = 0;
+let loaded = 0; // when that was read
 const gathered = new Set<string>();
 
 function gather(...paths: string[]) {
@@ -74,6 +76,8 @@ function open() {
   };
   made.addEventListener('overview', (event) => {
     latest.value = { value: heard(event) as Overview, at: Date.now() };
+    if (Date.now() - loaded < LOAD_MS - 100) return;
+    loaded = Date.now();
     refreshUsed(...LOAD);
   });
   made.addEventListener('changed', (event) => {
