@@ -29,6 +29,7 @@ let source: EventSource | undefined;
 let last = '';
 let retry = 0;
 let gathering = 0;
+let loading = 0;
 let loaded = 0; // when that was read
 const gathered = new Set<string>();
 
@@ -41,6 +42,12 @@ function gather(...paths: string[]) {
     refreshUsed(...some);
     ++happened.value;
   }, GATHER_MS);
+}
+
+function readLoad() {
+  loading = 0;
+  loaded = Date.now();
+  refreshUsed(...LOAD);
 }
 
 function heard(event: Event): unknown {
@@ -76,9 +83,7 @@ function open() {
   };
   made.addEventListener('overview', (event) => {
     latest.value = { value: heard(event) as Overview, at: Date.now() };
-    if (Date.now() - loaded < LOAD_MS - 100) return;
-    loaded = Date.now();
-    refreshUsed(...LOAD);
+    loading ||= window.setTimeout(readLoad, Math.max(0, loaded + LOAD_MS - Date.now()));
   });
   made.addEventListener('changed', (event) => {
     const { kind } = heard(event) as { kind: string };
