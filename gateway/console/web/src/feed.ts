@@ -94,8 +94,9 @@ function open() {
 }
 
 function follow() {
-  if (me.value && !signedOut.value && may('see_models')) open();
-  else close();
+  if (me.value && !signedOut.value && may('see_models')) return open();
+  close();
+  latest.value = undefined; // the next person may see less
 }
 
 effect(follow);
