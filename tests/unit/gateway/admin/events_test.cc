@@ -184,7 +184,8 @@ TEST_F(AdminOrders, AnOperatorPausesAndResumesAModel) {
 TEST_F(AdminOrders, AHoldTakesATimeAndAModelThatAPolicyScales) {
   const std::string op = world.AdminKey(Role::kOperator);
   gateway::control::Status status;
-  status.models.push_back({.model = "chat-small", .wanted = 3});
+  status.models.emplace_back().model = "chat-small";
+  status.models.back().wanted = 3;
   world.operations.scaling = [&] { return status; };
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     EXPECT_EQ((co_await client.Call("POST", "/admin/v1/models/chat-large:hold", op, "{}")).status, 409);

@@ -172,7 +172,7 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
   ASSERT_TRUE(world.Await(orders.Start()).ok());
   world.operations.model_orders = &orders;
   gateway::control::Status scaling;
-  scaling.models.push_back({.model = "chat-small", .policy = "p.yaml", .law = "demand"});
+  scaling.models.emplace_back().model = "chat-small";
   world.operations.scaling = [&] { return scaling; };
   const std::map<std::string_view, std::string> job_of = {{"suspendJob", "one-2"}, {"resumeJob", "one-3"}};
   const json document = Document();

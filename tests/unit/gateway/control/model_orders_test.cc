@@ -15,6 +15,7 @@ using gateway::ModelSwitches;
 using gateway::control::ModelOrder;
 using gateway::control::ModelOrders;
 using gateway::control::OrdersOfModel;
+using gateway::control::ReadOrders;
 
 const conf::TimePoint kStart = conf::FromUnixMicros(1'700'000'000'000'000);
 
