@@ -18,7 +18,7 @@ struct ModelNow {
   uint64_t ready = 0;
   uint64_t starting = 0;
   uint64_t draining = 0;
-  bool asleep = false;  // it has no replica and needs none
+  bool asleep = false;    // it has no replica and needs none
   uint64_t capacity = 0;  // that take requests
   double demand = 0;      // in replicas
   uint64_t waiting = 0;   // requests
