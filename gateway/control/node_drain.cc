@@ -9,13 +9,14 @@
 namespace gateway::control {
 
 const Cordon* NodeDrain::OrderFor(const Workload& workload) const {
-  if (!workload.holds() || workload.ends()) return nullptr;
+  if (!workload.holds()) return nullptr;
   for (const Member& member : workload.members) {
     if (const Cordon* const order = env_.order(NodeOf(context_.cluster(), member.at))) return order;
   }
   return nullptr;
 }
 
+// Also those that end already: the autoscaler does not take them back.
 void NodeDrain::SetAside() {
   for (Workload& workload : workloads_.all()) {
     if (workload.kind == Kind::kReplica && OrderFor(workload) != nullptr) workload.serving.set_aside = true;
@@ -27,7 +28,7 @@ void NodeDrain::Tick() {
   std::vector<std::pair<std::string, const Cordon*>> leaving;
   for (const Workload& workload : workloads_.all()) {
     if (const Cordon* const order = OrderFor(workload)) {
-      leaving.emplace_back(workload.id, order);
+      if (!workload.ends()) leaving.emplace_back(workload.id, order);
     } else if (workload.kind == Kind::kReplica && workload.state == State::kRunning &&
                !workload.serving.set_aside) {
       ++ready[workload.model];
