@@ -136,7 +136,7 @@ TEST(AdminEvents, TheEndOfASessionEndsItsFollowers) {
     }(world, session));
     const Reply reply = co_await client.CallAs(lead, "GET", "/admin/v1/events");
     EXPECT_EQ(reply.status, 200);
-    EXPECT_EQ(world.events.followers(), 0u);
+    EXPECT_TRUE(co_await tests::Eventually(world.loop, [&] { return world.events.followers() == 0; }));
   });
 }
 
