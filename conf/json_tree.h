@@ -1,7 +1,7 @@
 // Structs to and from JSON trees by the fields that they list (fields.h): for messages and records of our own,
 // whose reader needs no more than that they cannot be read. json_reader.h is for what people write.
 //
-// An empty Optional is left out. Moments are microseconds since the epoch, durations nanoseconds. Reading
+// An Optional that is empty or false is left out. Moments are microseconds since the epoch, durations nanoseconds. Reading
 // throws nlohmann's exceptions at a field that is missing or of another type, and passes over unknown ones.
 #pragma once
 
@@ -27,6 +27,9 @@ class TreeWriter {
   void Optional(std::string_view key, const std::optional<M>& field) {
     if (field) Required(key, *field);
   }
+  void Optional(std::string_view key, bool field) {
+    if (field) Required(key, field);
+  }
   void NotWritten(const auto&) {}
 
  private:
@@ -48,6 +51,7 @@ class TreeReader {
   void Optional(std::string_view key, std::optional<M>& field) {
     if (in_->contains(std::string(key))) Required(key, field.emplace());
   }
+  void Optional(std::string_view key, bool& field) { field = in_->value(std::string(key), false); }
   void NotWritten(const auto&) {}
 
  private:

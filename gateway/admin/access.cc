@@ -125,8 +125,9 @@ std::variant<Caller, api::ApiError> Identify(const net::http::Head& head, const 
                      "no admin key: send it as 'Authorization: Bearer <key>' or 'x-api-key'; "
                      "'tidegate keys create --admin ROLE' makes one");
   }
-  const Session* const session =
-      credentials.sessions == nullptr ? nullptr : credentials.sessions->Find(secret, now);
+  const Session* const session = credentials.sessions == nullptr ? nullptr
+                                 : credentials.prolongs          ? credentials.sessions->Find(secret, now)
+                                                                 : credentials.sessions->Check(secret, now);
   if (session == nullptr) return api::Make(api::Code::kKeyExpired, "this session has ended; sign in again");
   return Caller{.kind = Caller::Kind::kPerson,
                 .actor = session->person.id,

@@ -37,6 +37,7 @@ struct Credentials {
   Sessions* sessions = nullptr;                       // null: nobody can sign in
   plugins::auth::JwtAuthenticator* tokens = nullptr;  // null: no issuer is configured
   bool secure = false;                                // whether people come by https
+  bool prolongs = true;                               // a session that is found lives on
 };
 
 // The caller, or why there is none. Compared in constant time; the secret is in no message.

@@ -146,6 +146,10 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
   if (!answer.allow.empty()) headers.emplace_back("allow", answer.allow);
   if (answer.status == 401) headers.emplace_back("www-authenticate", "Bearer");
   if (server_->connections() > kMaxConnections) exchange.CloseAfter();
+  if (answer.stream) {
+    co_await answer.stream(exchange, std::move(headers));
+    co_return;
+  }
   co_await exchange.Send(answer.status, headers, answer.body);
 }
 
@@ -203,6 +207,7 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
   if (!route.read.empty()) read_records_.Note(route, call);
   call.read = [this](std::function<void()> work) { return ReadInTurn(std::move(work)); };
   try {
+    call.head = &exchange.head();
     Answer answer = co_await RunRoute(route, call);
     if (!call.caller.authority.MayEverywhere(Permission::kReadOutput)) HideOutput(answer.body);
     if (!call.caller.authority.roles().empty()) HideOthers(operations_, call, answer.body);

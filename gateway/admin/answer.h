@@ -2,6 +2,7 @@
 // and every problem of a request at once.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "conf/fields.h"
 #include "conf/json_fields.h"
 #include "gateway/api/error.h"
+#include "gateway/net/http/server.h"
 #include "gateway/people/key_request.h"
 
 namespace gateway::admin {
@@ -20,6 +22,8 @@ struct Answer {
   std::vector<api::ErrorHeader> headers = {};
   std::string allow = {};                                        // of a 405
   std::vector<std::pair<std::string, std::string>> fields = {};  // of the head, beside the usual ones
+  // Answers in place of the body, as long as the client reads; null: the body is the answer.
+  std::function<net::Task<void>(net::http::Exchange&, net::http::Headers)> stream = {};
 };
 
 template <conf::HasFields T>

@@ -10,6 +10,9 @@ Answer Readyz(const Operations& operations, const Call& call);
 Answer MetricsText(const Operations& operations, const Call& call);
 Answer OpenApi(const Operations& operations, const Call& call);
 
+Answer ShowOverview(const Operations& operations, const Call& call);
+Answer FollowEvents(const Operations& operations, const Call& call);
+
 Answer ShowMe(const Operations& operations, const Call& call);
 Answer ListSignInWays(const Operations& operations, const Call& call);
 net::Task<Answer> MakeSignInLink(const Operations& operations, const Call& call);
@@ -22,6 +25,10 @@ net::Task<Answer> EndSession(const Operations& operations, const Call& call);
 
 Answer ListTenants(const Operations& operations, const Call& call);
 Answer ListModels(const Operations& operations, const Call& call);
+net::Task<Answer> PauseModel(const Operations& operations, const Call& call);
+net::Task<Answer> ResumeModel(const Operations& operations, const Call& call);
+net::Task<Answer> HoldModel(const Operations& operations, const Call& call);
+net::Task<Answer> ReleaseModel(const Operations& operations, const Call& call);
 Answer ListEndpoints(const Operations& operations, const Call& call);
 Answer ListQueues(const Operations& operations, const Call& call);
 Answer ListTraffic(const Operations& operations, const Call& call);
@@ -50,6 +57,8 @@ net::Task<Answer> SuspendJob(const Operations& operations, const Call& call);
 net::Task<Answer> ResumeJob(const Operations& operations, const Call& call);
 Answer ListNodes(const Operations& operations, const Call& call);
 net::Task<Answer> CordonNode(const Operations& operations, const Call& call);
+net::Task<Answer> DrainNode(const Operations& operations, const Call& call);
+net::Task<Answer> UndrainNode(const Operations& operations, const Call& call);
 net::Task<Answer> UncordonNode(const Operations& operations, const Call& call);
 Answer ListJobQueues(const Operations& operations, const Call& call);
 

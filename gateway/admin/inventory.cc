@@ -7,6 +7,7 @@
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/admin/scope.h"
+#include "gateway/admin/shown_orders.h"
 
 namespace gateway::admin {
 namespace {
@@ -96,7 +97,7 @@ Answer ListTenants(const Operations&, const Call& call) {
   return ListPage(std::move(all), &answers::Tenant::path, call);
 }
 
-Answer ListModels(const Operations&, const Call& call) {
+Answer ListModels(const Operations& operations, const Call& call) {
   std::vector<answers::Model> all;
   const VisibleModels visible(call);
   for (const config::Model& model : call.runtime->config().models) {
@@ -111,6 +112,8 @@ Answer ListModels(const Operations&, const Call& call) {
     for (const config::Endpoint& endpoint : model.endpoints) out.endpoints.push_back(endpoint.name);
     if (model.lora) out.lora = {model.lora->base, model.lora->adapter};
     for (const config::Fallback& fallback : model.fallbacks) out.fallbacks.push_back(fallback.model);
+    out.paused = ShownPause(operations, model.name);
+    out.held = ShownHold(operations, model.name, call.now);
   }
   return ListPage(std::move(all), &answers::Model::name, call);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "conf/text.h"
 #include "gateway/admin/answers/jobs.h"
@@ -307,6 +308,7 @@ struct Sayings {
         cordoned_devices[{cordon.node, *cordon.device}] = why;
       } else {
         cordoned_nodes[cordon.node] = why;
+        if (cordon.drains) drained_nodes.insert(cordon.node);
       }
     }
   }
@@ -324,6 +326,7 @@ struct Sayings {
   using Device = std::pair<std::string, size_t>;
   std::map<std::string, std::string> nodes, cordoned_nodes;
   std::map<Device, std::string> devices, cordoned_devices;
+  std::set<std::string> drained_nodes;
 };
 
 answers::Node ShowNode(const scheduler::Planner& planner, scheduler::NodeId id, const Sayings& sayings) {
@@ -342,7 +345,10 @@ answers::Node ShowNode(const scheduler::Planner& planner, scheduler::NodeId id, 
   }
   const bool node_cordoned = sayings.cordoned_nodes.contains(name);
   answers::Node out{.name = name,
-                    .health = node_cordoned ? std::string_view("cordoned") : Name(state.health(id)),
+                    .health = sayings.drained_nodes.contains(name)
+                                  ? state.on(id).empty() ? "drained" : "draining"
+                              : node_cordoned ? std::string_view("cordoned")
+                                              : Name(state.health(id)),
                     .health_reason = TextOrNull(Sayings::Why(sayings.cordoned_nodes, sayings.nodes, name)),
                     .kind = TextOrNull(type.devices > 0 ? cluster.kinds[type.kind].name : ""),
                     .devices = type.devices,
@@ -393,6 +399,12 @@ net::Task<Answer> ChangeCordon(const Operations& operations, const Call& call,
 
 net::Task<Answer> CordonNode(const Operations& operations, const Call& call) {
   return ChangeCordon(operations, call, &control::Cordons::Set);
+}
+net::Task<Answer> DrainNode(const Operations& operations, const Call& call) {
+  return ChangeCordon(operations, call, &control::Cordons::Drain);
+}
+net::Task<Answer> UndrainNode(const Operations& operations, const Call& call) {
+  return ChangeCordon(operations, call, &control::Cordons::Undrain);
 }
 net::Task<Answer> UncordonNode(const Operations& operations, const Call& call) {
   return ChangeCordon(operations, call, &control::Cordons::Lift);

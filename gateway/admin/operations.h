@@ -36,9 +36,14 @@ class Planner;
 
 namespace gateway {
 
+namespace admin {
+class EventFeed;
+}
+
 namespace control {
 class Cordons;
 class Jobs;
+class ModelOrders;
 }  // namespace control
 
 // How the attempts to load a configuration have gone since the start.
@@ -71,6 +76,8 @@ struct Operations {
   std::function<std::optional<control::ScalingHistory>(const std::string& model)> scaling_history =
       [](const std::string&) { return std::nullopt; };
   std::function<net::Task<absl::Status>(std::string actor)> reload;
+  admin::EventFeed* events = nullptr;
+  control::ModelOrders* model_orders = nullptr;  // null: only where a test has none
   // Writes an event to the ledger, later where it cannot be written now.
   std::function<void(ledger::Event)> record = [](const ledger::Event&) {};
   // The keys of stored content have changed. Any thread.

@@ -6,6 +6,7 @@
 #include "conf/text.h"
 #include "conf/words.h"
 #include "gateway/admin/answers/people.h"
+#include "gateway/admin/event_feed.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/admin/scope.h"
@@ -122,6 +123,7 @@ Answer ShowMe(const Operations& operations, const Call& call) {
                  .base_url = BaseUrlOf(call, operations.port())};
   for (const Permission permission : caller.authority.all())
     me.permissions.push_back(gateway::Name(permission));
+  if (operations.events != nullptr) me.last_event = operations.events->last_id();
   const VisibleModels visible(call);
   for (const TenantRuntime& tenant : call.runtime->tenants()) {
     if (call.May(Permission::kSeeTenants, tenant.path)) me.tenants.push_back(tenant.path);

@@ -46,10 +46,11 @@ struct Call {
 
   // Of the client and its connection.
   std::string address;
-  std::string agent;    // its User-Agent
-  std::string host;     // as it named us
-  bool secure = false;  // it speaks TLS, to us or to what stands in front
-  std::string cookies;  // all that it sent
+  std::string agent;                      // its User-Agent
+  std::string host;                       // as it named us
+  bool secure = false;                    // it speaks TLS, to us or to what stands in front
+  std::string cookies;                    // all that it sent
+  const net::http::Head* head = nullptr;  // until the exchange ends
 
   // Runs work that reads the disk on the readers' thread, in turn with that of other calls. What takes long
   // does it in steps. False: too many wait already, and nothing was done.
@@ -87,7 +88,8 @@ struct Route {
   net::Task<Answer> (*task)(const Operations&, const Call&) = nullptr;
   // The action of the record that the ledger gets of the reader; empty: none.
   std::string_view read = {};
-  bool takes_any_query = false;  // a browser brings what others have added
+  bool takes_any_query = false;          // a browser brings what others have added
+  std::string_view text = "text/plain";  // the type of an answer without a schema
 };
 
 std::span<const Route> Routes();

@@ -3,6 +3,7 @@
 
 #include "gateway/admin/answers/inventory.h"
 #include "gateway/admin/answers/jobs.h"
+#include "gateway/admin/answers/overview.h"
 #include "gateway/admin/answers/people.h"
 #include "gateway/admin/answers/process.h"
 #include "gateway/admin/answers/scaling.h"
@@ -116,6 +117,14 @@ nlohmann::ordered_json Shows(conf::JsonSchemas& schemas) {
   return schemas.Of<T>();
 }
 
+constexpr Member kWhy{"reason", Type::kText, false, "The reason, for people and the ledger"};
+constexpr std::array kOfOrder = {kWhy};
+constexpr std::array kOfHold = {
+    kWhy, Member{"for", Type::kText, false, "How long, such as 30m; default: until it is released"}};
+
+constexpr std::array kOfEvents = {
+    Member{"after", Type::kText, false, "The id of the last event that is known; default: from now on"}};
+
 constexpr std::span<const Member> kNone = {};
 constexpr std::array kSignInCode = {Member{"code", Type::kText, true, "The code of the link"}};
 
@@ -140,6 +149,24 @@ const std::array kRoutes = {
           nullptr, kOk, Lane::kLoop, MetricsText},
     Route{"openapi", Verb::get, "/admin/v1/openapi.json", "This document", std::nullopt, kNone, kNone,
           Shows<answers::Document>, kOk, Lane::kLoop, OpenApi},
+    Route{"showOverview", Verb::get, "/admin/v1/overview",
+          "The state of the whole: models, devices by holder, jobs, and what is not as it should be",
+          Permission::kSeeModels, kNone, kNone, Shows<answers::Overview>, kOk, Lane::kLoop, ShowOverview},
+    Route{"followEvents",
+          Verb::get,
+          "/admin/v1/events",
+          "What happens, as server-sent events: overview, action, changed, reset",
+          Permission::kSeeModels,
+          kOfEvents,
+          kNone,
+          nullptr,
+          kOk,
+          Lane::kLoop,
+          FollowEvents,
+          nullptr,
+          {},
+          false,
+          "text/event-stream"},
     Route{"showMe", Verb::get, "/admin/v1/me", "The caller: roles, permissions, tenants and models",
           Permission::kSeeSelf, kNone, kNone, Shows<answers::Me>, kOk, Lane::kLoop, ShowMe},
     Route{"listSignInWays", Verb::get, "/admin/v1/sign-in", "How people sign in", std::nullopt, kNone, kNone,
@@ -179,6 +206,18 @@ const std::array kRoutes = {
     Route{"listModels", Verb::get, "/admin/v1/models", "The models and what they cost",
           Permission::kSeeModels, kPage, kNone, Shows<answers::ListOf<answers::Model>>, kOk, Lane::kLoop,
           ListModels},
+    Route{"pauseModel", Verb::post, "/admin/v1/models/{name}:pause",
+          "Have a model take no new requests; running ones finish", Permission::kMaintain, kNone, kOfOrder,
+          Shows<answers::OrdersForModel>, kOk, Lane::kLoop, nullptr, PauseModel},
+    Route{"resumeModel", Verb::post, "/admin/v1/models/{name}:resume",
+          "Let a paused model take requests again", Permission::kMaintain, kNone, kOfOrder,
+          Shows<answers::OrdersForModel>, kOk, Lane::kLoop, nullptr, ResumeModel},
+    Route{"holdModel", Verb::post, "/admin/v1/models/{name}:hold",
+          "Keep the number of a model's replicas, whatever its load", Permission::kMaintain, kNone, kOfHold,
+          Shows<answers::OrdersForModel>, kOk, Lane::kLoop, nullptr, HoldModel},
+    Route{"releaseModel", Verb::post, "/admin/v1/models/{name}:release",
+          "Let the autoscaler change the number of a held model's replicas again", Permission::kMaintain,
+          kNone, kOfOrder, Shows<answers::OrdersForModel>, kOk, Lane::kLoop, nullptr, ReleaseModel},
     Route{"listEndpoints", Verb::get, "/admin/v1/endpoints", "The endpoints, their health and load",
           Permission::kSeeReplicas, kOfModel, kNone, Shows<answers::ListOf<answers::Endpoint>>, kOk,
           Lane::kLoop, ListEndpoints},
@@ -259,6 +298,13 @@ const std::array kRoutes = {
     Route{"uncordonNode", Verb::post, "/admin/v1/nodes/{name}:uncordon",
           "Let a cordoned node, or device, take new work again", Permission::kMaintain, kNone, kOfUncordon,
           Shows<answers::Node>, kOk, Lane::kLoop, nullptr, UncordonNode},
+    Route{
+        "drainNode", Verb::post, "/admin/v1/nodes/{name}:drain",
+        "Empty a node: it takes nothing new, replicas are replaced elsewhere, preemptible jobs save and move",
+        Permission::kMaintain, kNone, kOfOrder, Shows<answers::Node>, kOk, Lane::kLoop, nullptr, DrainNode},
+    Route{"undrainNode", Verb::post, "/admin/v1/nodes/{name}:undrain",
+          "Let a drained node take new work again", Permission::kMaintain, kNone, kOfOrder,
+          Shows<answers::Node>, kOk, Lane::kLoop, nullptr, UndrainNode},
     Route{"listJobQueues", Verb::get, "/admin/v1/queues",
           "The queues that share the devices: what each deserves, uses and waits for",
           Permission::kSeeCluster, kPage, kNone, Shows<answers::ListOf<answers::JobQueue>>, kOk, Lane::kLoop,

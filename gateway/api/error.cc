@@ -76,6 +76,7 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kMemoryExhausted, "memory_exhausted", 503, kServer, kOverload, true},
     {Code::kQueueTimeout, "queue_timeout", 503, kServer, kOverload, true},
     {Code::kNoReplicaStarted, "no_replica_started", 503, kServer, kOverload, true},
+    {Code::kModelPaused, "model_paused", 503, kServer, kOverload, false},
     {Code::kDeadlineUnreachable, "deadline_unreachable", 503, kServer, kOverload, true},
     {Code::kLedgerUnavailable, "ledger_unavailable", 503, kServer, kApi, true},
     {Code::kStoreUnavailable, "store_unavailable", 503, kServer, kApi, true},

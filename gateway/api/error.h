@@ -75,6 +75,7 @@ enum class Code : uint8_t {
   kMemoryExhausted,
   kQueueTimeout,
   kNoReplicaStarted,
+  kModelPaused,
   kDeadlineUnreachable,
   kLedgerUnavailable,
   kStoreUnavailable,

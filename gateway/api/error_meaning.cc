@@ -114,6 +114,8 @@ std::string_view MeaningOf(Code code) {
       return "The request waited for a replica longer than allowed.";
     case Code::kNoReplicaStarted:
       return "No replica of the model started within `cold_start.hold`; the message says why.";
+    case Code::kModelPaused:
+      return "An operator has paused the model; the message gives the reason. Running requests finish.";
     case Code::kDeadlineUnreachable:
       return "The request cannot be answered before its deadline, so it is refused at once.";
     case Code::kLedgerUnavailable:

@@ -24,6 +24,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddUsage(app, run);
   AddAudit(app, run);
   AddJobs(app, run);
+  AddModels(app, run);
   AddNodes(app, run);
   AddDevices(app, run);
   AddQueues(app, run);

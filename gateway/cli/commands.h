@@ -26,6 +26,7 @@ void AddKeys(CLI::App& app, Run& run);
 void AddUsage(CLI::App& app, Run& run);
 void AddAudit(CLI::App& app, Run& run);
 void AddJobs(CLI::App& app, Run& run);
+void AddModels(CLI::App& app, Run& run);
 void AddNodes(CLI::App& app, Run& run);
 void AddDevices(CLI::App& app, Run& run);
 void AddQueues(CLI::App& app, Run& run);

@@ -164,6 +164,28 @@ int Uncordon(const JobsOptions& options) {
   return ChangeCordon(options, false);
 }
 
+int ChangeDrain(const JobsOptions& options, bool begins) {
+  json body = json::object();
+  if (!options.reason.empty()) body["reason"] = options.reason;
+  const absl::StatusOr<ordered_json> answer =
+      AskAdmin(options.admin, "POST",
+               fmt::format("/admin/v1/nodes/{}:{}", Escaped(options.id), begins ? "drain" : "undrain"), body);
+  if (!answer.ok()) return Fail(answer.status());
+  if (options.admin.json) {
+    fmt::print("{}\n", answer->dump());
+  } else {
+    fmt::print("{} {}\n", options.id,
+               begins ? "takes nothing new; what runs there moves elsewhere" : "takes new work again");
+  }
+  return kOk;
+}
+int Drain(const JobsOptions& options) {
+  return ChangeDrain(options, true);
+}
+int Undrain(const JobsOptions& options) {
+  return ChangeDrain(options, false);
+}
+
 int Queues(const JobsOptions& options) {
   return PrintList(
       options, "/admin/v1/queues",
@@ -363,6 +385,16 @@ void AddNodes(CLI::App& app, Run& run) {
       add("uncordon", "Let a cordoned node, or device, take new work again", Uncordon);
   uncordon->footer(
       "Examples:\n  tidegate nodes uncordon node-7\n  tidegate nodes uncordon node-7 --device 3");
+
+  const auto add_drain = [&](const char* name, const char* what, int (*action)(const JobsOptions&)) {
+    auto options = std::make_shared<JobsOptions>();
+    CLI::App* command = AddCommand(*nodes, run, name, what, options, action);
+    command->add_option("node", options->id, "The node's name")->required();
+    command->add_option("--reason", options->reason, "For people and the ledger");
+    command->footer(fmt::format("Example:\n  tidegate nodes {} node-7 --reason \"new firmware\"", name));
+  };
+  add_drain("drain", "Empty a node: replicas are replaced elsewhere, preemptible jobs save and move", Drain);
+  add_drain("undrain", "Let a drained node take new work again", Undrain);
 }
 
 void AddQueues(CLI::App& app, Run& run) {

@@ -46,7 +46,8 @@ class Watch {
     }
     for (const auto& [target, rows] :
          {std::pair("/admin/v1/traffic", &now.traffic), std::pair("/admin/v1/scaling", &now.scaling),
-          std::pair("/admin/v1/replicas", &now.replicas), std::pair("/admin/v1/endpoints", &now.endpoints)}) {
+          std::pair("/admin/v1/replicas", &now.replicas), std::pair("/admin/v1/endpoints", &now.endpoints),
+          std::pair("/admin/v1/models", &now.models)}) {
       if (absl::Status got = List(target, *rows); !got.ok()) return got;
     }
     for (const auto& [target, rows] :
@@ -95,11 +96,17 @@ class Watch {
 };
 
 ordered_json ToJson(const Standing& standing) {
-  return {
-      {"at", conf::FormatTime(standing.at)}, {"gateway", standing.where},   {"degraded", standing.degraded},
-      {"traffic", standing.traffic},         {"scaling", standing.scaling}, {"endpoints", standing.endpoints},
-      {"replicas", standing.replicas},       {"jobs", standing.jobs},       {"nodes", standing.nodes},
-      {"actions", standing.actions}};
+  return {{"at", conf::FormatTime(standing.at)},
+          {"gateway", standing.where},
+          {"degraded", standing.degraded},
+          {"traffic", standing.traffic},
+          {"scaling", standing.scaling},
+          {"endpoints", standing.endpoints},
+          {"models", standing.models},
+          {"replicas", standing.replicas},
+          {"jobs", standing.jobs},
+          {"nodes", standing.nodes},
+          {"actions", standing.actions}};
 }
 
 int PrintOnce(const TopOptions& options) {

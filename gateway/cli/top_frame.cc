@@ -298,6 +298,18 @@ void AddModels(const Standing& standing, const Holders& holders, size_t width, s
   }
   table.AppendTo(out);
   for (const std::string& trouble : troubles) AddText(out, {trouble, Style::kBad}, width);
+  for (const ordered_json& model : standing.models) {
+    for (const char* const kind : {"paused", "held"}) {
+      const ordered_json order = model.value(kind, ordered_json());
+      if (!order.is_object()) continue;
+      const std::string reason = order.value("reason", "");
+      AddText(out,
+              {Harmless(fmt::format("{} is {} by {}{}{}", model.value("name", ""), kind,
+                                    order.value("by", ""), reason.empty() ? "" : ": ", reason)),
+               Style::kWarn},
+              width);
+    }
+  }
 }
 
 Style OfState(const std::string& state) {

@@ -25,6 +25,7 @@ struct Standing {
   std::vector<nlohmann::ordered_json> traffic{};
   std::vector<nlohmann::ordered_json> scaling{};
   std::vector<nlohmann::ordered_json> endpoints{};
+  std::vector<nlohmann::ordered_json> models{};
   std::vector<nlohmann::ordered_json> replicas{};
   std::vector<nlohmann::ordered_json> nodes{};
   std::vector<nlohmann::ordered_json> jobs{};

@@ -18,6 +18,7 @@ static constexpr void Bind(O& o, Cordon& cordon) {
   o.Required("reason", cordon.reason);
   o.Required("by", cordon.by);
   o.Required("since_us", cordon.since);
+  o.Optional("drains", cordon.drains);
 }
 
 std::string IdOf(const Cordon& cordon) {
@@ -40,8 +41,9 @@ std::string PlaceOf(const Cordon& cordon) {
 }
 
 std::string WhyOf(const Cordon& cordon) {
-  return fmt::format("cordoned by {}{}{}", cordon.by.empty() ? "an operator" : cordon.by,
-                     cordon.reason.empty() ? "" : ": ", cordon.reason);
+  return fmt::format("{} by {}{}{}", cordon.drains ? "drained" : "cordoned",
+                     cordon.by.empty() ? "an operator" : cordon.by, cordon.reason.empty() ? "" : ": ",
+                     cordon.reason);
 }
 
 std::string BodyOf(const Cordon& cordon) {

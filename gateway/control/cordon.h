@@ -1,4 +1,5 @@
-// Cordon: an operator's order that a node, or one device, gets no new work; running work continues.
+// Cordon: an operator's order that a node, or one device, gets no new work; running work continues, unless the
+// node is to be drained: then it moves elsewhere (node_drain.h).
 // Kept in the store (kind `cordon`), by the name of the node or "NODE/DEVICE".
 //
 // Pure.
@@ -22,11 +23,14 @@ struct Cordon {
   std::string reason{};             // for people; may be empty
   std::string by{};                 // an admin key's id
   conf::TimePoint since{};
+  bool drains = false;  // running work leaves, too; of whole nodes only
 };
 
 // The ledger's words for setting and lifting one.
 inline constexpr std::string_view kCordonAction = "node.cordon";
 inline constexpr std::string_view kUncordonAction = "node.uncordon";
+inline constexpr std::string_view kDrainAction = "node.drain";
+inline constexpr std::string_view kUndrainAction = "node.undrain";
 
 std::string IdOf(const Cordon& cordon);
 // Reads the id of a stored object, which its ledger record has, too; absent where it names no cordon.

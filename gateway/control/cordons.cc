@@ -92,7 +92,8 @@ absl::Status Cordons::Check(const Cordon& cordon) const {
 
 net::Task<absl::Status> Cordons::Set(Cordon cordon) {
   if (absl::Status known = Check(cordon); !known.ok()) co_return known;
-  if (absl::Status recorded = co_await Record(kCordonAction, cordon); !recorded.ok()) co_return recorded;
+  const std::string_view action = cordon.drains ? kDrainAction : kCordonAction;
+  if (absl::Status recorded = co_await Record(action, cordon); !recorded.ok()) co_return recorded;
   const std::string id = IdOf(cordon);
   const auto there = cordons_.find(id);
   co_return co_await Commit({.kind = store::kCordon,
@@ -106,13 +107,33 @@ net::Task<absl::Status> Cordons::Lift(Cordon cordon) {
   const std::string id = IdOf(cordon);
   if (!cordons_.contains(id)) {
     if (absl::Status known = Check(cordon); !known.ok()) co_return known;
-    co_return absl::FailedPreconditionError(conf::Abseil(fmt::format("{} is not cordoned", PlaceOf(cordon))));
+    co_return absl::FailedPreconditionError(
+        conf::Abseil(fmt::format("{} is not {}", PlaceOf(cordon), cordon.drains ? "drained" : "cordoned")));
   }
-  if (absl::Status recorded = co_await Record(kUncordonAction, cordon); !recorded.ok()) co_return recorded;
+  const std::string_view action = cordon.drains ? kUndrainAction : kUncordonAction;
+  if (absl::Status recorded = co_await Record(action, cordon); !recorded.ok()) co_return recorded;
   const auto there = cordons_.find(id);
   if (there == cordons_.end()) co_return absl::OkStatus();  // lifted meanwhile
   co_return co_await Commit(
       {.kind = store::kCordon, .id = id, .replaces = there->second.version, .body = std::nullopt});
+}
+
+net::Task<absl::Status> Cordons::Drain(Cordon cordon) {
+  cordon.drains = true;
+  return Set(std::move(cordon));
+}
+
+net::Task<absl::Status> Cordons::Undrain(Cordon cordon) {
+  cordon.drains = true;
+  if (const auto there = cordons_.find(IdOf(cordon)); there != cordons_.end() && !there->second.cordon.drains)
+    co_return absl::FailedPreconditionError(
+        conf::Abseil(fmt::format("{} is cordoned, but not drained", PlaceOf(cordon))));
+  co_return co_await Lift(std::move(cordon));
+}
+
+const Cordon* Cordons::Drains(const std::string& node) const {
+  const auto there = cordons_.find(node);
+  return there == cordons_.end() || !there->second.cordon.drains ? nullptr : &there->second.cordon;
 }
 
 net::Task<absl::Status> Cordons::Record(std::string_view action, const Cordon& cordon) {

@@ -28,11 +28,16 @@ class Cordons {
   void Stop() { follower_.Stop(); }
 
   // In the ledger, in the store and in force when they return. NotFound: the cluster has no such node or
-  // device; FailedPrecondition: it is not cordoned; and the store's errors.
+  // device; FailedPrecondition: it is not cordoned, or (Undrain) not drained; and the store's errors. A cordon
+  // that is set again takes the place of the earlier one.
   net::Task<absl::Status> Set(Cordon cordon);
   net::Task<absl::Status> Lift(Cordon cordon);
+  net::Task<absl::Status> Drain(Cordon cordon);
+  net::Task<absl::Status> Undrain(Cordon cordon);
 
   std::vector<Cordon> all() const;
+  // The order to drain the node; null: none.
+  const Cordon* Drains(const std::string& node) const;
   // Sentences for the explanation of waiting workloads.
   std::vector<std::string> InWords() const;
 

@@ -32,6 +32,7 @@ void Scaler::Configure(const Runtime& runtime, conf::TimePoint now) {
     if (!added && pool.policy.sha256 != policy.sha256) {
       pool.policy = policy;
       pool.autoscaler = scheduler::autoscale::Autoscaler(policy.scaling);
+      pool.held.reset();
     }
     if (added) UpdateCapacity(pool, now);
   }
@@ -50,6 +51,7 @@ void Scaler::Decide(conf::TimePoint now) {
       UpdateCapacity(pool, now);
       const std::optional<router::HeadroomLimits>& room = runtime->routes().model(*id).spec.headroom;
       pool.signals.demand.occupied = Occupied(pool, room.value_or(router::HeadroomLimits{}), now);
+      ObeyHold(pool, now);
       Decide(pool, now);
       Keep(pool, now);
     } else {
@@ -62,6 +64,18 @@ void Scaler::Decide(conf::TimePoint now) {
   }
 }
 
+// The law goes on to see demand; its bounds are the number that is kept.
+void Scaler::ObeyHold(Pool& pool, conf::TimePoint now) {
+  const ModelOrder* const order = env_.held(pool.policy.model(), now);
+  const std::optional<uint32_t> held = order == nullptr ? std::nullopt : std::optional(order->replicas);
+  pool.why_held = order == nullptr ? std::string() : WhyHeld(*order);
+  if (held == pool.held) return;
+  pool.held = held;
+  scheduler::autoscale::ScalingPolicy policy = pool.policy.scaling;
+  if (held) policy.min = policy.max = *held;
+  pool.autoscaler = scheduler::autoscale::Autoscaler(std::move(policy));
+}
+
 void Scaler::Decide(Pool& pool, conf::TimePoint now) {
   const std::string& model = pool.policy.model();
   const std::vector<scheduler::autoscale::ReplicaView> views = replicas_.Views(model);
@@ -71,7 +85,7 @@ void Scaler::Decide(Pool& pool, conf::TimePoint now) {
   const scheduler::autoscale::Decision& decision = pool.decision;
   const std::string why =
       fmt::format("{} wanted, {} there: {} (demand {:.2f} by {}{}, {:.0f} requests in flight, {:.0f} held)",
-                  decision.wanted, views.size(), decision.why, decision.demand, pool.capacity_by,
+                  decision.wanted, views.size(), pool.why(), decision.demand, pool.capacity_by,
                   Headroom(decision), pool.signals.in_flight, pool.signals.held);
   const auto with = [this](const std::vector<uint32_t>& numbers, auto fn) {
     for (const uint32_t number : numbers) {
@@ -150,6 +164,11 @@ const config::ModelPolicy* Scaler::PolicyOf(const std::string& model) const {
   return pool == pools_.end() ? nullptr : &pool->second.policy;
 }
 
+uint32_t Scaler::WantedOf(const std::string& model) const {
+  const auto pool = pools_.find(model);
+  return pool == pools_.end() ? 0 : pool->second.decision.wanted;
+}
+
 bool Scaler::MayStart(const std::string& model, conf::TimePoint now) const {
   const auto pool = pools_.find(model);
   return pool != pools_.end() && pool->second.crashes.MayStart(now);
@@ -202,7 +221,7 @@ std::vector<ModelStatus> Scaler::Rows(conf::TimePoint now) const {
     row.max = pool.policy.scaling.max;
     row.demand = pool.decision.demand;
     row.wanted = pool.decision.wanted;
-    row.why = pool.decision.why;
+    row.why = pool.why();
     row.capacity = pool.capacity_by;
     row.in_flight = pool.signals.in_flight;
     row.held = pool.signals.held;

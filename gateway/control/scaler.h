@@ -16,6 +16,7 @@
 #include "gateway/control/cold_starts.h"
 #include "gateway/control/crash_loop.h"
 #include "gateway/control/history.h"
+#include "gateway/control/model_order.h"
 #include "gateway/control/replicas.h"
 #include "gateway/control/signals.h"
 #include "gateway/control/status.h"
@@ -29,6 +30,9 @@ class Scaler {
     std::function<std::shared_ptr<const Runtime>()> runtime;
     std::function<std::vector<const ShardMetrics*>()> shards;
     ScalingHintsByModel* scaling_hints = nullptr;
+    // An operator's order to keep the number of replicas; null: none.
+    std::function<const ModelOrder*(const std::string& model, conf::TimePoint now)> held =
+        [](const std::string&, conf::TimePoint) { return nullptr; };
   };
 
   Scaler(Workloads& workloads, Replicas& replicas, const ColdStarts& cold_starts, Environment env)
@@ -40,6 +44,7 @@ class Scaler {
 
   // The model's last policy, while its replicas end; null: none since the start.
   const config::ModelPolicy* PolicyOf(const std::string& model) const;
+  uint32_t WantedOf(const std::string& model) const;  // replicas, by the last decision
   bool MayStart(const std::string& model, conf::TimePoint now) const;
   void OnFailure(const std::string& model, std::string why, conf::Duration served, conf::TimePoint now);
 
@@ -59,12 +64,18 @@ class Scaler {
     CrashLoop crashes;
     scheduler::autoscale::Signals signals;
     scheduler::autoscale::Decision decision;
+    std::optional<uint32_t> held;  // the number of replicas that an operator keeps
+    std::string why_held;
+
+    // The reason for the number of replicas.
+    std::string_view why() const { return held ? std::string_view(why_held) : decision.why; }
     History history;
     std::string capacity_by;
     std::string trouble;
   };
 
   void Decide(Pool& pool, conf::TimePoint now);
+  void ObeyHold(Pool& pool, conf::TimePoint now);
   void UpdateCapacity(Pool& pool, conf::TimePoint now);
   double Occupied(const Pool& pool, const router::HeadroomLimits& room, conf::TimePoint now) const;
   void Keep(Pool& pool, conf::TimePoint now);

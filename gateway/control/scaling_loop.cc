@@ -45,7 +45,10 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
             replicas_.Fail(replica, std::move(why), Blame::kWorkload);
           }),
       scaler_(workloads_, replicas_, readiness_.cold_starts(),
-              {.runtime = env_.runtime, .shards = env_.shards, .scaling_hints = env_.scaling_hints}),
+              {.runtime = env_.runtime,
+               .shards = env_.shards,
+               .scaling_hints = env_.scaling_hints,
+               .held = env_.held}),
       node_trust_(context_,
                   [this](std::map<std::string, NodeWatch::Runs>& runs) {
                     replicas_.CountRuns(runs);
@@ -54,6 +57,9 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
       device_faults_(
           context_, [this](const plugins::launchers::DeviceFault& fault) { workloads_.OnDeviceLost(fault); }),
       cordons_(loop, *env_.store, context_),
+      node_drain_(context_, workloads_, replicas_,
+                  {.order = [this](const std::string& node) { return cordons_.Drains(node); },
+                   .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); }}),
       metering_(
           loop, env_.meter(), [this] { return workloads_.Held(began_); },
           [this](std::span<const ledger::DeviceRecord> records) { env_.charge(records); }),
@@ -208,12 +214,14 @@ void ScalingLoop::OnAlarm() {
   const conf::TimePoint now = net::Now();
   node_trust_.Tick();
   replicas_.SetAside([this](const std::string& node) { return node_trust_.DoubtOf(node); });
+  node_drain_.SetAside();
   device_faults_.Tick();
   if (urgent_ || now >= next_decision_) {
     urgent_ = false;
     next_decision_ = now + Meter::kTick;
     scaler_.Decide(now);
   }
+  node_drain_.Tick();
   replicas_.Tick();
   jobs_.Tick();
   node_trust_.UpdatePlanner();

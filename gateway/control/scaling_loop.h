@@ -18,6 +18,7 @@
 #include "gateway/control/device_faults.h"
 #include "gateway/control/jobs/jobs.h"
 #include "gateway/control/metering.h"
+#include "gateway/control/node_drain.h"
 #include "gateway/control/node_trust.h"
 #include "gateway/control/orphans.h"
 #include "gateway/control/readiness.h"
@@ -53,6 +54,9 @@ struct LoopEnvironment {
   // Why nothing may start, since its records would have no room; empty: it may.
   std::function<std::string()> no_room = [] { return std::string(); };
   store::Store* store = nullptr;
+  // An operator's order to keep a model's number of replicas; null: none.
+  std::function<const ModelOrder*(const std::string& model, conf::TimePoint now)> held =
+      [](const std::string&, conf::TimePoint) { return nullptr; };
   RunUsers users;
   std::string state_dir;  // for files of version 0.1 and the copy of the replicas' secret; empty: neither
 };
@@ -117,6 +121,7 @@ class ScalingLoop final : private net::Alarm {
   NodeTrust node_trust_;
   DeviceFaults device_faults_;
   Cordons cordons_;
+  NodeDrain node_drain_;
   Metering metering_;
   net::Sleep pause_;
   const conf::TimePoint began_;

@@ -42,7 +42,7 @@ const std::vector<PermissionRow>& Table() {
       {kReadOutput, "read_output", "Read the output of jobs and their files", kManagers, {}},
       {kSeeCluster, "see_cluster", "See nodes, devices, queues and what holds them", kOverseers, {}},
       {kSeeReplicas, "see_replicas", "See endpoints and replicas, and why they started", kViewers, {}},
-      {kMaintain, "maintain", "Cordon nodes and devices", kOperators, {}},
+      {kMaintain, "maintain", "Cordon nodes and devices, drain nodes, pause and hold models", kOperators, {}},
       {kReadAudit, "read_audit", "Read the records of the ledger", kOperators, {}},
       {kReadContent, "read_content", "Read stored prompts and answers", kAdmins, {}},
       {kEraseContent, "erase_content", "Destroy the keys of stored prompts and answers", kAdmins, {}},

@@ -173,6 +173,12 @@ const Session* Sessions::Find(std::string_view secret, conf::TimePoint now) {
   return &session;
 }
 
+const Session* Sessions::Check(std::string_view secret, conf::TimePoint now) const {
+  const auto it = stored_.find(StoredName(secret));
+  if (it == stored_.end() || EndOf(it->second.session, terms_()) <= now) return nullptr;
+  return &it->second.session;
+}
+
 // A store that does not take it is no reason to refuse the call; the next minute tries again.
 net::Task<void> Sessions::Touch(std::string name) {
   const auto it = stored_.find(name);

@@ -55,6 +55,8 @@ class Sessions final : private net::Alarm {
 
   // Null when the secret is no session's, or of one that has ended. Keeps a session alive that is found.
   const Session* Find(std::string_view secret, conf::TimePoint now);
+  // Likewise, but does not keep it alive.
+  const Session* Check(std::string_view secret, conf::TimePoint now) const;
 
   // NotFound: there is no such session.
   net::Task<absl::StatusOr<Session>> End(std::string id);

@@ -68,6 +68,7 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
           [this](Config config, std::string_view actor) { return Replace(std::move(config), actor); },
           [this](ledger::Event event) { deferred_events_->Add(std::move(event)); }),
       metrics_(operations_),
+      events_(control_, operations_, net::Now()),
       disk_poll_(control_.watchdog),
       stop_delay_(control_.watchdog) {
   shared_.on_unknown_key_id = [this](size_t issuer) {
@@ -108,6 +109,8 @@ void Process::Abandon() {
   if (sessions_) sessions_->Stop();
   if (stored_events_) stored_events_->Stop();
   if (checkpoint_copy_) checkpoint_copy_->Stop();
+  if (model_orders_) model_orders_->Stop();
+  events_.Close();
   if (admin_) admin_->Close();
   for (size_t i = 0; i < servers_.size(); ++i) {
     servers_[i]->Drain();
@@ -222,37 +225,44 @@ absl::Status Process::OpenControl() {
   if (!launcher.ok()) return launcher.status();
   scaling_ = std::make_unique<control::ScalingLoop>(
       control_, *std::move(launcher), *config.scaling,
-      control::LoopEnvironment{.runtime = [this] { return runtime_; },
-                               .shards = operations_.shards,
-                               .record = [this](ledger::Event event) -> net::Task<absl::Status> {
-                                 co_return co_await net::OffLoop(
-                                     control_, [this, &event] { return shared_.ledger->Append(event); });
-                               },
-                               .publish = [this](const Launched& launched) { Serve(launched); },
-                               .replicas = &shared_.replicas,
-                               .scaling_hints = &shared_.scaling_hints,
-                               .meter =
-                                   [this] {
-                                     return MeterLedgerOf(*shared_.ledger, LedgerDir(runtime_->config()),
-                                                          ledger_opened_);
-                                   },
-                               .charge =
-                                   [this](std::span<const ledger::DeviceRecord> records) {
-                                     device_charges_.Charge(records, net::Now());
-                                   },
-                               .devices_used_up =
-                                   [this](const std::string& tenant, std::span<const std::string> kinds) {
-                                     return WhyDevicesUsedUp(shared_.limits, tenant, kinds, net::Now());
-                                   },
-                               .no_room =
-                                   [this] {
-                                     CheckDisk();
-                                     return disk_room_->trouble();
-                                   },
-                               .store = store_.get(),
-                               .users = *std::move(users),
-                               .state_dir = config.server.state_dir});
+      control::LoopEnvironment{
+          .runtime = [this] { return runtime_; },
+          .shards = operations_.shards,
+          .record = [this](ledger::Event event) { return Record(std::move(event)); },
+          .publish = [this](const Launched& launched) { Serve(launched); },
+          .replicas = &shared_.replicas,
+          .scaling_hints = &shared_.scaling_hints,
+          .meter =
+              [this] {
+                return MeterLedgerOf(*shared_.ledger, LedgerDir(runtime_->config()), ledger_opened_);
+              },
+          .charge =
+              [this](std::span<const ledger::DeviceRecord> records) {
+                device_charges_.Charge(records, net::Now());
+              },
+          .devices_used_up =
+              [this](const std::string& tenant, std::span<const std::string> kinds) {
+                return WhyDevicesUsedUp(shared_.limits, tenant, kinds, net::Now());
+              },
+          .no_room =
+              [this] {
+                CheckDisk();
+                return disk_room_->trouble();
+              },
+          .store = store_.get(),
+          .held = [this](const std::string& model,
+                         conf::TimePoint now) { return model_orders_->Held(model, now); },
+          .users = *std::move(users),
+          .state_dir = config.server.state_dir});
   return absl::OkStatus();
+}
+
+// Of what the control loop does; those who follow hear of it once it is on disk.
+net::Task<absl::Status> Process::Record(ledger::Event event) {
+  const absl::Status recorded =
+      co_await net::OffLoop(control_, [this, &event] { return shared_.ledger->Append(event); });
+  if (recorded.ok()) events_.Note(event);
+  co_return recorded;
 }
 
 void Process::Serve(const Launched& launched) {
@@ -291,7 +301,17 @@ absl::Status Process::OpenAdmin() {
     return {sessions.idle, sessions.lifetime};
   });
   if (absl::Status started = net::Await(control_, sessions_->Start()); !started.ok()) return started;
+  model_orders_ = std::make_unique<control::ModelOrders>(
+      control_, *store_, shared_.switches,
+      control::ModelOrders::Environment{
+          .record = [this](ledger::Event event) { return Record(std::move(event)); },
+          .changed =
+              [this] {
+                events_.Changed("models", admin::FeedEvent::Audience::kAll, Permission::kSeeModels);
+              }});
+  if (absl::Status started = net::Await(control_, model_orders_->Start()); !started.ok()) return started;
   operations_.shared = &shared_;
+  operations_.model_orders = model_orders_.get();
   operations_.sessions = sessions_.get();
   operations_.sign_in = &sign_in_;
   operations_.tokens = [this] { return admin_tokens_.get(); };
@@ -309,7 +329,11 @@ absl::Status Process::OpenAdmin() {
   operations_.kv_events = [this] { return kv_events_.status(); };
   operations_.issuers = [this] { return jwks_.status(net::Now()); };
   operations_.reloads = [this] { return reloads_.state(); };
-  operations_.record = [this](ledger::Event event) { deferred_events_->Add(std::move(event)); };
+  operations_.events = &events_;
+  operations_.record = [this](ledger::Event event) {
+    events_.Note(event);
+    deferred_events_->Add(std::move(event));
+  };
   operations_.content_erased = [this] { control_.Post([this] { Publish(); }); };
   operations_.ledger_trouble = [this] { return checkpoint_copy_->trouble(); };
   operations_.jobs = [this] { return scaling_ ? scaling_->jobs() : nullptr; };
@@ -370,6 +394,8 @@ absl::Status Process::Apply(Prepared prepared) {
     model.waits->Configure(model.queue.value_or(config::Queue()));
   }
   Publish();
+  events_.Changed("models", admin::FeedEvent::Audience::kAll, Permission::kSeeModels);
+  events_.Changed("tenants", admin::FeedEvent::Audience::kAll, Permission::kSeeTenants);
   PublishIssuers();
   sign_in_.Reset();
   outbound_.OnLimits();
@@ -406,6 +432,7 @@ void Process::PublishKeys() {
   Publish();
   PublishFollowed();
   outbound_.OnLimits();
+  events_.Changed("keys", admin::FeedEvent::Audience::kAll, Permission::kSeeOwnKeys);
 }
 
 void Process::PublishFollowed() {
@@ -553,6 +580,8 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   key_events_->Stop();
   sessions_->Stop();
   sign_in_.Stop();
+  model_orders_->Stop();
+  events_.Close();
   admin_->Close();
   control_.Stop();
 }

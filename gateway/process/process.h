@@ -17,12 +17,14 @@
 #include <vector>
 
 #include "gateway/admin/admin_server.h"
+#include "gateway/admin/event_feed.h"
 #include "gateway/admin/metrics.h"
 #include "gateway/admin/operations.h"
 #include "gateway/audit/deferred_events.h"
 #include "gateway/audit/stored_events.h"
 #include "gateway/config/config.h"
 #include "gateway/control/device_budgets.h"
+#include "gateway/control/model_orders.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/scaling_loop.h"
 #include "gateway/ledger/indexer.h"
@@ -100,6 +102,7 @@ class Process {
   void PublishIssuers();
   // To the shards; waiting commands continue when all shards have it.
   void PublishKeys();
+  net::Task<absl::Status> Record(ledger::Event event);
   void PublishFollowed();
   // Beside requests, for the replicas of the runtime.
   void StartWatching();
@@ -145,10 +148,12 @@ class Process {
   std::unique_ptr<StoredEvents> stored_events_;
   std::unique_ptr<CheckpointCopy> checkpoint_copy_;
   DeviceCharges device_charges_{shared_.limits};
+  std::unique_ptr<control::ModelOrders> model_orders_;
   std::unique_ptr<control::ScalingLoop> scaling_;  // null: nothing is started here
   Reloads reloads_;
   Operations operations_;
   Metrics metrics_;
+  admin::EventFeed events_;
   std::unique_ptr<admin::AdminServer> admin_;
   std::unique_ptr<DiskRoom> disk_room_;
   net::Sleep disk_poll_;

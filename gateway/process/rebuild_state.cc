@@ -15,6 +15,7 @@
 #include "gateway/audit/stored_position.h"
 #include "gateway/config/state_files.h"
 #include "gateway/control/cordon.h"
+#include "gateway/control/model_order.h"
 #include "gateway/control/open_launcher.h"
 #include "gateway/control/replica_keys.h"
 #include "gateway/control/workload_record.h"
@@ -108,15 +109,28 @@ class Histories {
   KeyHistory keys;
   control::WorkloadHistory workloads;
   std::map<std::string, std::optional<std::string>> cordons;  // bodies; none: lifted
+  std::map<std::string, control::OrdersOfModel> orders;       // by model
 
  private:
   void Take(const ledger::Record& record) {
     keys.Take(record);
     workloads.Take(record);
+    control::OrdersOfModel of_model;
+    if (const auto at = orders.find(std::string(record.subject)); at != orders.end()) of_model = at->second;
+    if (TakeRecord({.action = record.action,
+                    .actor = record.actor,
+                    .detail = record.detail,
+                    .at = conf::FromUnixMicros(record.time_us)},
+                   of_model)) {
+      orders[std::string(record.subject)] = std::move(of_model);
+      return;
+    }
     std::optional<control::Cordon> cordon = control::CordonOfId(record.subject);
     if (!cordon) return;
-    if (record.action == control::kUncordonAction) cordons[record.subject].reset();
-    if (record.action != control::kCordonAction) return;
+    if (record.action == control::kUncordonAction || record.action == control::kUndrainAction)
+      cordons[record.subject].reset();
+    cordon->drains = record.action == control::kDrainAction;
+    if (record.action != control::kCordonAction && !cordon->drains) return;
     const json detail = json::parse(record.detail, nullptr, false);
     if (detail.is_object()) cordon->reason = detail.value("reason", "");
     cordon->by = record.actor;
@@ -214,6 +228,13 @@ void TakeCordons(const Histories& histories, const std::vector<store::Object>& s
   }
 }
 
+// The ledger has every order; the store adds none.
+void TakeOrders(const Histories& histories, std::vector<store::Write>& writes) {
+  for (const auto& [model, orders] : histories.orders) {
+    if (!orders.empty()) writes.push_back(store::Write::Create(store::kModelOrder, model, BodyOf(orders)));
+  }
+}
+
 // Without what the keys of replicas are made of, engines that run refuse the gateway, and are replaced.
 void TakeSecrets(const std::vector<store::Object>& stored, const std::string& state_dir,
                  std::vector<store::Write>& writes) {
@@ -307,6 +328,7 @@ absl::StatusOr<RebuiltState> RebuildState(net::Loop& loop, const Config& config)
   std::ranges::move(out.workloads.writes, std::back_inserter(writes));
   out.workloads.writes.clear();
   TakeCordons(histories, salvaged->objects, out, writes);
+  TakeOrders(histories, writes);
   TakeSecrets(salvaged->objects, config.server.state_dir, writes);
   TakePositions(config, salvaged->objects, out, writes);
 

@@ -83,7 +83,7 @@ bool HasWhatIsForced(const Exchange& x, const ModelRuntime& model) {
 bool FallbackClaims::Enter(router::ModelId fallback, conf::TimePoint now) {
   if (!x_.identity.principal->MayUse(fallback)) return false;
   const ModelRuntime& model = x_.runtime->model(fallback);
-  if (!HasWhatIsForced(x_, model)) return false;
+  if (model.WhyPaused() || !HasWhatIsForced(x_, model)) return false;
   std::optional<int64_t> cap;
   if (!x_.grant.reservation.MoveTo(model.limits, ClaimOf(x_, model), Move::kIfAdmitted, now, cap))
     return false;

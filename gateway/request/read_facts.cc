@@ -104,6 +104,10 @@ StageResult ReadFacts(Exchange& x) {
     return x.Fail(api::ModelNotFound(asked, AllowedModels(x)));
   }
   x.model_id = *found;
+  if (std::optional<std::string> why = x.model().WhyPaused()) {
+    x.client.SetReusable(x.body.whole);
+    return x.Fail(api::Code::kModelPaused, *std::move(why), "model");
+  }
   if (LacksMessages(x)) {
     x.shard.metrics.cells.bad_bodies.Add();
     return x.Fail(api::Code::kMissingParameter, "messages must be given, as an array", "messages");

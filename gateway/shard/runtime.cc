@@ -198,6 +198,16 @@ absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::With(const Launched& lau
   return runtime;
 }
 
+std::optional<std::string> ModelRuntime::WhyPaused() const {
+  for (const std::shared_ptr<const ModelSwitch>& own : switches) {
+    if (!own->paused()) continue;
+    const std::string why = own->why();
+    return fmt::format("{} takes no new requests: an operator has paused it{}{}", config->name,
+                       why.empty() ? "" : ": ", why);
+  }
+  return std::nullopt;
+}
+
 absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned) {
   const Config& c = *config_;
   launched_ = launched;
@@ -234,6 +244,8 @@ absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned)
     for (const config::Model* of : {&model, model.lora ? c.FindModel(model.lora->base) : nullptr}) {
       if (of != nullptr && !of->parameters.empty()) made.parameters.push_back(&of->parameters);
     }
+    made.switches.push_back(learned.switches.Get(model.name));
+    if (model.lora) made.switches.push_back(learned.switches.Get(serves));
     made.policy = c.scaling ? c.scaling->Find(serves) : nullptr;
     if (made.policy == nullptr) continue;
     made.hints = learned.scaling_hints.Get(serves);

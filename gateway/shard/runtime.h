@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "gateway/net/transport.h"
 #include "gateway/people/principal.h"
 #include "gateway/shard/model_queue.h"
+#include "gateway/shard/model_switch.h"
 #include "gateway/shard/passed_fields.h"
 #include "gateway/shard/scaling_hints.h"
 #include "plugins/auth/jwt_authenticator.h"
@@ -38,7 +40,11 @@ struct ModelRuntime {
   const config::ModelPolicy* policy = nullptr;      // its own or its base's; null: only configured endpoints
   std::shared_ptr<const ScalingHints> hints{};      // null without a policy
   std::vector<std::string> devices{};               // kinds of devices that its replicas may hold
-  std::vector<const config::Parameters*> parameters{};  // its own and its base's; none empty
+  std::vector<const config::Parameters*> parameters{};         // its own and its base's; none empty
+  std::vector<std::shared_ptr<const ModelSwitch>> switches{};  // likewise
+
+  // Why it takes no new requests, for their senders; nothing: it takes them.
+  std::optional<std::string> WhyPaused() const;
 };
 
 struct ReplicaRuntime {
@@ -77,6 +83,7 @@ struct Learned {
   TokenEstimates& estimates;
   ModelQueues& queues;
   ScalingHintsByModel& scaling_hints;
+  ModelSwitches& switches;
 };
 
 // Replicas that Tidegate has started and that take requests now, by model. They serve beside configured

@@ -39,6 +39,7 @@ struct Shared {
   ComputedPrompts computed;
   ModelQueues queues;
   ScalingHintsByModel scaling_hints;
+  ModelSwitches switches;
   std::unique_ptr<ledger::Ledger> ledger;
   std::unique_ptr<ledger::ContentKeys> content_keys;
   std::unique_ptr<Keys> keys;                       // the control loop's; shards have their PrincipalIndex
@@ -55,7 +56,7 @@ struct Shared {
       false};                         // Redis is unreachable, and the configuration admits nothing then
   std::atomic<bool> disk_low{false};  // less space is free than ledger.min_free_bytes
 
-  Learned learned() { return {limits, replicas, estimates, queues, scaling_hints}; }
+  Learned learned() { return {limits, replicas, estimates, queues, scaling_hints, switches}; }
 };
 
 }  // namespace gateway

@@ -14,6 +14,7 @@ inline constexpr char kSubmission[] = "submission";    // control: a job file th
 inline constexpr char kSession[] = "session";          // people: who is signed in; id: hash of the secret
 inline constexpr char kSignInCode[] = "sign_in_code";  // people: who may sign in once; id: hash of the code
 inline constexpr char kCordon[] = "cordon";            // control: a node that takes no new work
+inline constexpr char kModelOrder[] = "model_order";   // control: a model that is paused or held
 inline constexpr char kSecret[] = "secret";            // control: what keys are made of
 
 // Ids of secrets.

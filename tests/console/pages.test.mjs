@@ -220,6 +220,35 @@ for (const [who, rail] of Object.entries(RAILS)) {
   });
 }
 
+test('a page hears of a change at once, without asking for it', async () => {
+  const open = await browser.open(gateway);
+  await open.show('/keys');
+  await gateway.call('/admin/v1/keys', { tenant: 'demo/search', name: 'made-elsewhere' });
+  await open.getByText('made-elsewhere').waitFor({ timeout: 10_000 }); // the page asks by itself each minute
+  assertClean(open, 'a change elsewhere');
+  await open.close();
+});
+
+test('a model is paused with a reason, and resumed', async () => {
+  await page.show('/models?open=model:chat-small');
+  await page.locator('.drawer').getByRole('button', { name: 'Pause' }).click();
+  await page.locator('dialog').getByLabel('Reason').fill('new weights');
+  await page.locator('dialog').getByRole('button', { name: 'Pause' }).click();
+  await page.locator('.drawer').getByText('new weights').first().waitFor();
+  const ask = () => fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${gateway.key}` },
+    body: JSON.stringify({ model: 'chat-small', messages: [{ role: 'user', content: 'hello' }], max_tokens: 4 }),
+  });
+  const refused = await ask();
+  assert.equal(refused.status, 503);
+  assert.equal((await refused.json()).error.code, 'model_paused');
+  await page.locator('.drawer').getByRole('button', { name: 'Resume' }).click();
+  await page.locator('dialog').getByRole('button', { name: 'Resume' }).click();
+  await page.locator('.drawer').getByRole('button', { name: 'Pause' }).waitFor();
+  assert.equal((await ask()).status, 200);
+  assertClean(page, 'pause');
+});
+
 test('a session that ends under an open page says so, and goes on after the next sign-in', async () => {
   const theirs = await Browser.start();
   try {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gateway/admin/answers/answer_fields.h"
+#include "gateway/admin/answers/model_order.h"
 
 namespace gateway::admin::answers {
 
@@ -73,6 +74,8 @@ struct Model {
   std::vector<std::string> endpoints;
   std::optional<Lora> lora;
   std::vector<std::string> fallbacks;
+  std::optional<ModelOrder> paused;  // null: it takes new requests
+  std::optional<ModelOrder> held;    // null: the autoscaler decides
 };
 
 template <class O>
@@ -86,6 +89,8 @@ constexpr void Bind(O& o, Model& model) {
   o.Required("endpoints", model.endpoints);
   o.Required("lora", model.lora);
   o.Required("fallbacks", model.fallbacks);
+  o.Required("paused", model.paused);
+  o.Required("held", model.held);
 }
 
 // The configured ones at one endpoint, by their names at the engine, and how many others are there.

@@ -31,6 +31,7 @@ struct Me {
   std::string base_url = {};                       // of the gateway's own API, as the configuration has it
   std::optional<std::string> csrf = {};            // of a session: for its state-changing calls
   std::optional<Time> session_ends = {};
+  std::optional<std::string> last_event = {};  // of the feed: follow what happens after it
 };
 
 template <class O>
@@ -45,6 +46,7 @@ constexpr void Bind(O& o, Me& me) {
   o.Required("base_url", me.base_url);
   o.Required("csrf", me.csrf);
   o.Required("session_ends", me.session_ends);
+  o.Required("last_event", me.last_event);
 }
 
 struct SignInProvider {

@@ -183,5 +183,40 @@ TEST_F(JobsFault, ACordonSurvivesAKillAndRunningWorkContinues) {
   EXPECT_THAT(Actions("local"), testing::ElementsAre("node.cordon", "node.uncordon"));
 }
 
+TEST_F(JobsFault, ADrainedNodeIsEmptyAndStaysSoAfterAKill) {
+  const std::string id = Submit(
+      "members: 1\ndevices: [{kind: gpu, count: 6}]\n"
+      "checkpoint: {grace: 30s, interval: 1h, resume: [/bin/sh, train.sh, --resume]}\n");
+  ASSERT_TRUE(Comes(id, "running"));
+  ASSERT_TRUE(Within(kLong, [&] { return Started(1).size() == 1; }));
+  const CliResult drained = Tidegate({"nodes", "drain", "local", "--reason", "new firmware"});
+  EXPECT_EQ(drained.code, 0) << drained.err;
+  ASSERT_TRUE(Comes(id, "pending")) << Tidegate({"jobs", "explain", id}).out;
+  EXPECT_THAT(Tidegate({"nodes"}).out, testing::AllOf(HasSubstr("drained"), HasSubstr("new firmware")));
+  gateway().Restart();
+  ASSERT_TRUE(Comes(id, "pending")) << gateway().process().Output();
+  EXPECT_THAT(Tidegate({"nodes"}).out, HasSubstr("drained"));
+  EXPECT_EQ(Tidegate({"nodes", "undrain", "local"}).code, 0);
+  ASSERT_TRUE(Comes(id, "running", 2)) << Tidegate({"jobs", "explain", id}).out;
+  EXPECT_EQ(Show(id)["restarts"], 0);
+  EXPECT_EQ(Tidegate({"nodes", "undrain", "local"}).code, 1) << "it is not drained";
+  EXPECT_THAT(Actions("local"), testing::ElementsAre("node.drain", "node.undrain"));
+}
+
+TEST_F(JobsFault, APausedModelRefusesRequestsAlsoAfterAKill) {
+  const CliResult paused = Tidegate({"models", "pause", "chat-small", "--reason", "new weights"});
+  EXPECT_EQ(paused.code, 0) << paused.err;
+  EXPECT_THAT(Tidegate({"models"}).out, HasSubstr("new weights"));
+  gateway().Restart();
+  const Answer refused = gateway().Ask(Chat({{"max_tokens", 1}}));
+  EXPECT_EQ(refused.status, 503) << refused.body;
+  EXPECT_EQ(refused.code(), "model_paused") << refused.body;
+  EXPECT_THAT(refused.body, HasSubstr("new weights"));
+  EXPECT_EQ(Tidegate({"models", "resume", "chat-small"}).code, 0);
+  EXPECT_EQ(gateway().Ask(Chat({{"max_tokens", 1}})).status, 200);
+  EXPECT_EQ(Tidegate({"models", "resume", "chat-small"}).code, 1) << "it is not paused";
+  EXPECT_THAT(Actions("chat-small"), testing::ElementsAre("model.pause", "model.resume"));
+}
+
 }  // namespace
 }  // namespace tests

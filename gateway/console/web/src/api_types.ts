@@ -51,6 +51,7 @@ export type Me = {
   base_url: string;
   csrf: string | null;
   session_ends: string | null;
+  last_event: string | null;
 };
 
 export type RoleOf = {
@@ -125,6 +126,14 @@ export type ModelList = {
   next?: string;
 };
 
+export type ModelOrder = {
+  by: string;
+  reason: string;
+  since: string;
+  until: string | null;
+  replicas: number | null;
+};
+
 export type Model = {
   name: string;
   aliases: string[];
@@ -135,6 +144,8 @@ export type Model = {
   endpoints: string[];
   lora: Lora | null;
   fallbacks: string[];
+  paused: ModelOrder | null;
+  held: ModelOrder | null;
 };
 
 export type Price = {
@@ -645,11 +656,71 @@ export type AppliedConfig = {
   loaded_at: string;
 };
 
+export type ModelNow = {
+  model: string;
+  scaled: boolean;
+  min: number;
+  max: number;
+  wanted: number;
+  ready: number;
+  starting: number;
+  draining: number;
+  asleep: boolean;
+  capacity: number;
+  demand: number;
+  waiting: number;
+  running: number;
+  requests_per_second: number;
+  tokens_per_second: number;
+  ttft_p50_ms: number | null;
+  ttft_p90_ms: number | null;
+  slo_ttft_ms: number | null;
+  slo_attainment: number | null;
+  reason: string;
+  trouble: string | null;
+  paused: ModelOrder | null;
+  held: ModelOrder | null;
+};
+
+export type HeldDevices = {
+  holder: string | null;
+  kind: string;
+  devices: number;
+};
+
+export type DevicesNow = {
+  total: number;
+  free: number;
+  faulty: number;
+  cordoned: number;
+  by_holder: HeldDevices[];
+};
+
+export type JobsNow = {
+  running: number;
+  waiting: number;
+};
+
+export type Overview = {
+  at: string;
+  models: ModelNow[];
+  devices: DevicesNow;
+  jobs: JobsNow;
+  conditions: Condition[];
+};
+
+export type OrdersForModel = {
+  model: string;
+  paused: ModelOrder | null;
+  held: ModelOrder | null;
+};
+
 // The answers of GET, by path.
 export type Gets = {
   "/livez": Alive;
   "/readyz": Readiness;
   "/admin/v1/openapi.json": ApiDocument;
+  "/admin/v1/overview": Overview;
   "/admin/v1/me": Me;
   "/admin/v1/sign-in": SignInWays;
   "/admin/v1/sessions": SessionList;
@@ -688,6 +759,31 @@ export type Posts = {
   "/admin/v1/sessions/{id}:end": {
     body: undefined;
     answer: EndedSession;
+  };
+  "/admin/v1/models/{name}:pause": {
+    body: {
+      reason?: string;
+    };
+    answer: OrdersForModel;
+  };
+  "/admin/v1/models/{name}:resume": {
+    body: {
+      reason?: string;
+    };
+    answer: OrdersForModel;
+  };
+  "/admin/v1/models/{name}:hold": {
+    body: {
+      reason?: string;
+      for?: string;
+    };
+    answer: OrdersForModel;
+  };
+  "/admin/v1/models/{name}:release": {
+    body: {
+      reason?: string;
+    };
+    answer: OrdersForModel;
   };
   "/admin/v1/keys": {
     body: {
@@ -753,6 +849,18 @@ export type Posts = {
   "/admin/v1/nodes/{name}:uncordon": {
     body: {
       device?: number;
+    };
+    answer: Node;
+  };
+  "/admin/v1/nodes/{name}:drain": {
+    body: {
+      reason?: string;
+    };
+    answer: Node;
+  };
+  "/admin/v1/nodes/{name}:undrain": {
+    body: {
+      reason?: string;
     };
     answer: Node;
   };

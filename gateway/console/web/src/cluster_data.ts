@@ -45,7 +45,7 @@ export function placesOf(nodes: Node[], holdings: Map<string, Holding>): DeviceP
   return nodes.flatMap((node) => node.each.map((device): DevicePlace => {
     const held = device.held_by.map((id) => holdingOf(id, holdings));
     const faulty = !device.healthy || ['down', 'failed', 'gone'].includes(node.health);
-    const cordoned = device.cordoned || ['cordoned', 'suspect', 'draining'].includes(node.health);
+    const cordoned = device.cordoned || ['cordoned', 'suspect', 'draining', 'drained', 'quarantined'].includes(node.health);
     return {
       node,
       device: device.device,

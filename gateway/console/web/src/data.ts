@@ -10,11 +10,18 @@ export interface Fetched<T> {
   at: number; // when the value came; 0: not yet
 }
 
+// Whether the feed of events is open (feed.ts): what it tells of is then read by the clock only seldom.
+export const live = signal(false);
+const TOLD = ['keys', 'sessions', 'jobs', 'queues', 'queue', 'nodes', 'replicas', 'endpoints', 'models', 'tenants', 'scaling', 'traffic'].map((list) => `/admin/v1/${list}`);
+const SELDOM_MS = 30_000;
+const isTold = (href: string) => TOLD.some((path) => href === path || href.startsWith(`${path}?`)) || /^\/admin\/v1\/jobs\/[^/]+$/.test(href);
+
 class Source {
   readonly state: Signal<Fetched<unknown>> = signal({ at: 0 });
   private users = new Map<object, number>();
   private timer = 0;
   private running = false;
+  private again = false; // it has changed while it was read
 
   // `paged`: a list whose pages are all fetched, one after the other.
   constructor(readonly href: string, private readonly paged: boolean) {}
@@ -32,8 +39,13 @@ class Source {
     setTimeout(() => { if (this.users.size === 0) sources.delete(keyOf(this.href, this.paged)); }, 60_000);
   }
 
+  get used() { return this.users.size > 0; }
+
   async load() {
-    if (this.running) return;
+    if (this.running) {
+      this.again = true;
+      return;
+    }
     this.running = true;
     clearTimeout(this.timer);
     try {
@@ -45,13 +57,18 @@ class Source {
       this.state.value = error instanceof ApiError ? { error, at: Date.now() } : { value, at, error: error as Error };
     }
     this.running = false;
+    if (this.again) {
+      this.again = false;
+      return void this.load();
+    }
     this.schedule();
   }
 
-  private schedule() {
+  schedule() {
     clearTimeout(this.timer);
-    const every = Math.min(...this.users.values());
-    if (!Number.isFinite(every)) return;
+    const wanted = Math.min(...this.users.values());
+    if (!Number.isFinite(wanted)) return;
+    const every = live.peek() && isTold(this.href) ? Math.max(wanted, SELDOM_MS) : wanted;
     const failing = this.state.peek().error !== undefined;
     this.timer = window.setTimeout(() => {
       if (document.hidden) this.schedule();
@@ -95,6 +112,15 @@ export function refresh(...paths: string[]) {
     if (paths.some((path) => source.href.startsWith(path))) void source.load();
   }
 }
+
+// Likewise those that a page shows now; "/": all.
+export function refreshUsed(...paths: string[]) {
+  for (const source of sources.values()) {
+    if (source.used && paths.some((path) => source.href.startsWith(path))) void source.load();
+  }
+}
+
+live.subscribe(() => { for (const source of sources.values()) if (source.used) source.schedule(); });
 
 type Query = Record<string, string | number | undefined>;
 interface How { items?: Record<string, string>; query?: Query; everyMs?: number }

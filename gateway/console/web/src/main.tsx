@@ -1,6 +1,7 @@
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 import { render } from 'preact';
+import './feed';
 import { loadMe } from './me';
 import { Shell } from './shell';
 

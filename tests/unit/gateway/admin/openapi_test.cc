@@ -7,6 +7,7 @@
 
 #include "gateway/admin/handlers.h"
 #include "gateway/control/cordons.h"
+#include "gateway/control/model_orders.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/gateway/admin/world.h"
 #include "tests/unit/gateway/control/jobs/world.h"
@@ -164,6 +165,15 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
   gateway::control::Cordons cordons(world.loop, store, jobs.context);
   ASSERT_TRUE(world.Await(cordons.Start()).ok());
   world.operations.cordons = [&] { return &cordons; };
+  gateway::control::ModelOrders orders(
+      world.loop, store, world.shared.switches,
+      gateway::control::ModelOrders::Environment{
+          .record = [](gateway::ledger::Event) -> Task<absl::Status> { co_return absl::OkStatus(); }});
+  ASSERT_TRUE(world.Await(orders.Start()).ok());
+  world.operations.model_orders = &orders;
+  gateway::control::Status scaling;
+  scaling.models.emplace_back().model = "chat-small";
+  world.operations.scaling = [&] { return scaling; };
   const std::map<std::string_view, std::string> job_of = {{"suspendJob", "one-2"}, {"resumeJob", "one-3"}};
   const json document = Document();
   tests::WithAdmin(world, [&](tests::AdminClient& client) -> Task<void> {
@@ -173,9 +183,11 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
       if (const size_t open = path.find('{'); open != std::string::npos) {
         const bool is_job = path.find("/jobs/") != std::string::npos;
         const bool is_node = path.find("/nodes/") != std::string::npos;
+        const bool is_model = path.find("/models/") != std::string::npos;
         const auto job = job_of.find(route.name);
         path.replace(open, path.find('}') - open + 1,
                      is_node               ? "local"
+                     : is_model            ? "chat-small"
                      : !is_job             ? id
                      : job == job_of.end() ? "one-1"
                                            : job->second);

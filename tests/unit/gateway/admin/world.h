@@ -10,6 +10,7 @@
 #include <string>
 
 #include "gateway/admin/admin_server.h"
+#include "gateway/admin/event_feed.h"
 #include "gateway/admin/metrics.h"
 #include "gateway/config/load.h"
 #include "gateway/config/sources.h"
@@ -73,6 +74,7 @@ models:
     EXPECT_TRUE(Await(sessions->Start()).ok());
 
     operations.shared = &shared;
+    operations.events = &events;
     operations.sessions = sessions.get();
     operations.key_events = key_events.get();
     operations.runtime = [this] { return runtime; };
@@ -92,6 +94,7 @@ models:
   }
 
   ~World() {
+    events.Close();
     shared.keys->Stop();
     if (key_events) key_events->Stop();
     sessions->Stop();
@@ -184,6 +187,7 @@ models:
   gateway::OutboundStatus outbound;
   std::vector<gateway::Jwks::Status> issuers;
   gateway::Operations operations;
+  gateway::admin::EventFeed events{loop, operations, gateway::net::Now()};
   gateway::Metrics metrics{operations};
 };
 

@@ -46,6 +46,9 @@ TEST_F(CliJobs, NamesWhatIsMissingAndShowsNoKey) {
                                                 {"jobs", "explain", "a-1"},
                                                 {"jobs", "cancel", "a-1"},
                                                 {"nodes"},
+                                                {"nodes", "drain", "node-7"},
+                                                {"models"},
+                                                {"models", "pause", "chat-small"},
                                                 {"queues"}}) {
     std::vector<std::string> args = words;
     args.insert(args.end(), nobody.begin(), nobody.end());

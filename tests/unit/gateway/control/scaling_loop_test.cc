@@ -180,12 +180,13 @@ class Gateway {
     env.charge = [this](std::span<const ledger::DeviceRecord> records) { charged += records.size(); };
     env.devices_used_up = [](const std::string&, std::span<const std::string>) { return std::string(); };
     env.store = &machine.store;
+    env.held = [this](const std::string&, conf::TimePoint) { return held ? &*held : nullptr; };
     control =
         std::make_unique<ScalingLoop>(loop, std::make_unique<FakeLauncher>(machine), scaling, std::move(env));
     control->Start();
   }
 
-  Learned learned() { return {limits_, replicas_, estimates_, queues_, scaling_hints_}; }
+  Learned learned() { return {limits_, replicas_, estimates_, queues_, scaling_hints_, switches_}; }
   ModelStatus model() const { return control->status(net::Now()).models.at(0); }
   std::vector<ReplicaStatus> replicas() const { return control->status(net::Now()).replicas; }
   size_t Count(ReplicaState state) const { return model().replicas[static_cast<size_t>(state)]; }
@@ -198,6 +199,7 @@ class Gateway {
   std::vector<std::string> events;
   std::vector<std::string> details;
   absl::Status ledger_status;
+  std::optional<ModelOrder> held;
   size_t served = 0;
   size_t charged = 0;  // records of devices
 
@@ -207,6 +209,7 @@ class Gateway {
   TokenEstimates estimates_;
   ModelQueues queues_;
   ScalingHintsByModel scaling_hints_;
+  ModelSwitches switches_;
   ShardMetrics metrics_;
   Launched launched_;
   std::shared_ptr<const Runtime> runtime_;
@@ -255,6 +258,49 @@ TEST(ScalingLoop, StartsTheWantedReplicasAfterRecordingThem) {
     co_await gateway.control->Close(false);
     EXPECT_THAT(machine.runs, IsEmpty());
     EXPECT_EQ(machine.store.Count("workload"), 0u);
+    engine.Stop();
+  });
+}
+
+TEST(ScalingLoop, AHeldModelKeepsTheNumberOfItsReplicasAndSaysWhoHoldsIt) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    Gateway gateway(loop, machine, Policy("{min: 1, max: 1}"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 1; }));
+    gateway.held = ModelOrder{.by = "ada", .reason = "load test", .replicas = 2};
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 2; }));
+    EXPECT_EQ(gateway.model().why, "held at 2 replicas by ada: load test");
+    gateway.held.reset();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 1; }));
+    EXPECT_EQ(gateway.model().max, 1u);
+    co_await gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
+TEST(ScalingLoop, AReplicaOnADrainedNodeEndsWhenAnotherIsReadyElsewhere) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    machine.shared.version = 1;
+    for (const char* const node : {"node1", "node2"})
+      machine.shared.nodes.push_back({.name = node, .kind = "h100", .devices = 4});
+    Gateway gateway(loop, machine, Policy("{min: 1, max: 1}"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 1; }));
+    const std::string node = gateway.replicas().at(0).members.at(0).node;
+    const absl::Status drained =
+        co_await gateway.control->cordons()->Drain({.node = node, .reason = "new firmware", .by = "ada"});
+    EXPECT_TRUE(drained.ok()) << drained;
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      const std::vector<ReplicaStatus> all = gateway.replicas();
+      return all.size() == 1 && all[0].state == ReplicaState::kReady && all[0].members.at(0).node != node;
+    }));
+    EXPECT_EQ(std::ranges::count(gateway.events, "node.drain"), 1);
+    const auto ready = std::ranges::find(gateway.events, "replica.drain");
+    EXPECT_EQ(std::count(gateway.events.begin(), ready, "replica.ready"), 2)
+        << "the other one was ready before";
+    co_await gateway.control->Close(false);
     engine.Stop();
   });
 }

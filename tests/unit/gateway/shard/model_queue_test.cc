@@ -30,7 +30,8 @@ struct Learning {
   TokenEstimates estimates{};
   ModelQueues queues{};
   ScalingHintsByModel scaling_hints{};
-  Learned learned() { return {limits, replicas, estimates, queues, scaling_hints}; }
+  gateway::ModelSwitches switches{};
+  Learned learned() { return {limits, replicas, estimates, queues, scaling_hints, switches}; }
 };
 
 // One shard: its loop, and requests that arrive, wait, hold a replica for a while, or leave.

@@ -273,6 +273,7 @@ function NodeDrawer({ node, device, places }: { node: Node; device: number | und
   const [asking, setAsking] = useState('');
   const shown = device === undefined ? places : places.filter((place) => place.device === device);
   const cordoned = node.health === 'cordoned';
+  const drained = node.health === 'draining' || node.health === 'drained';
   return (
     <Drawer kind={device === undefined ? 'node' : `device ${device} of node`} title={<Name of={node.name} />}>
       <p><State of={node.health} />{node.health_reason && <span class="faint"> {node.health_reason}</span>}</p>
@@ -282,9 +283,11 @@ function NodeDrawer({ node, device, places }: { node: Node; device: number | und
       </dl>
       {may('maintain') && (
         <p class="acts">
-          {cordoned
-            ? <Button onClick={() => setAsking('uncordon')}>Uncordon</Button>
-            : <Button onClick={() => setAsking('cordon')}>Cordon</Button>}
+          {cordoned && <Button onClick={() => setAsking('uncordon')}>Uncordon</Button>}
+          {!cordoned && !drained && <Button onClick={() => setAsking('cordon')}>Cordon</Button>}
+          {device === undefined && (drained
+            ? <Button onClick={() => setAsking('undrain')}>End the drain</Button>
+            : <Button onClick={() => setAsking('drain')}>Drain</Button>)}
           {device !== undefined && <a class="button quiet" href={hrefOf('cluster', { open: `node:${node.name}` })}>The whole node</a>}
         </p>
       )}
@@ -305,7 +308,8 @@ function NodeDrawer({ node, device, places }: { node: Node; device: number | und
           </li>
         ))}
       </ul>
-      {asking && <Cordon node={node} device={device} off={asking === 'uncordon'} onClose={() => setAsking('')} />}
+      {(asking === 'cordon' || asking === 'uncordon') && <Cordon node={node} device={device} off={asking === 'uncordon'} onClose={() => setAsking('')} />}
+      {(asking === 'drain' || asking === 'undrain') && <Drain node={node} off={asking === 'undrain'} onClose={() => setAsking('')} />}
     </Drawer>
   );
 }
@@ -320,6 +324,22 @@ function Idle({ place }: { place: DevicePlace }) {
       <p>{plural(waiting.length, 'workload')} {waiting.length === 1 ? 'waits' : 'wait'}, and {waiting.length === 1 ? 'does' : 'do'} not start on {place.node.name} alone:</p>
       {waiting.slice(0, 5).map((each) => <p key={each.id}><b><bdi>{each.id}</bdi></b>: {each.job?.reason ?? each.replica?.reason}</p>)}
     </div>
+  );
+}
+
+function Drain({ node, off, onClose }: { node: Node; off: boolean; onClose: () => void }) {
+  const [reason, setReason] = useState('');
+  const act = async () => {
+    await post(off ? '/admin/v1/nodes/{name}:undrain' : '/admin/v1/nodes/{name}:drain', { name: node.name }, reason ? { reason } : {});
+    refresh('/admin/v1/nodes');
+  };
+  return (
+    <Confirm title={off ? <>End the drain of <bdi>{node.name}</bdi></> : <>Drain <bdi>{node.name}</bdi></>} word={off ? 'End the drain' : 'Drain'} act={act} onClose={onClose}>
+      {off ? <p>New work can start there again. What has moved away stays where it is.</p> : (
+        <p>It takes nothing new. Its replicas end when others elsewhere are ready. Preemptible jobs save their work and start again elsewhere; the others run to their end.</p>
+      )}
+      <Text label="Reason" value={reason} onInput={setReason} hint="People see it on the map and in the ledger." />
+    </Confirm>
   );
 }
 

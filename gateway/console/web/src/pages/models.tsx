@@ -1,11 +1,13 @@
 import { useState } from 'preact/hooks';
-import type { Model, Replica, Scaling, Traffic } from '../api_types';
-import { useAll, useGet } from '../data';
+import { post } from '../api';
+import type { Model, ModelOrder, Replica, Scaling, Traffic } from '../api_types';
+import { refresh, useAll, useGet } from '../data';
 import { duration, listed, plural, short } from '../format';
 import { hueOf } from '../holders';
 import { may } from '../me';
 import { hrefOf } from '../route';
-import { Bar, Empty, Fact, Holder, Loaded, Name, Num, State, Time } from '../ui/basics';
+import { Bar, Button, Empty, Fact, Holder, Loaded, Name, Num, State, Text, Time } from '../ui/basics';
+import { Confirm } from '../ui/dialog';
 import { Drawer, openDrawer, opened } from '../ui/drawer';
 import { Happenings, useTail } from '../ui/happenings';
 import { Plot } from '../ui/plot';
@@ -51,7 +53,7 @@ export function Models() {
 const COLUMNS: Column<Row>[] = [
   {
     key: 'name', name: 'Model', wide: true, sort: (row) => row.model.name,
-    show: ({ model }) => <span class="two-lines"><Holder name={model.name} />{model.aliases.length > 0 && <span class="faint">also <bdi>{listed(model.aliases)}</bdi></span>}</span>,
+    show: ({ model }) => <span class="two-lines"><Holder name={model.name} />{model.paused && <State of="paused" />}{model.held && <span class="look">held</span>}{model.aliases.length > 0 && <span class="faint">also <bdi>{listed(model.aliases)}</bdi></span>}</span>,
   },
   {
     key: 'replicas', name: 'Replicas', sort: (row) => row.scaling?.ready ?? -1, number: true,
@@ -73,6 +75,7 @@ function ModelDrawer({ row: { model, scaling, traffic } }: { row: Row }) {
   const itl = traffic?.inter_token_ms;
   return (
     <Drawer kind="model" title={<Holder name={model.name} />}>
+      <Orders model={model} scaled={scaling !== undefined} />
       {scaling?.trouble && <p class="problem" role="alert">{scaling.trouble}{scaling.next_start && <> It is tried again <Time at={scaling.next_start} />.</>}</p>}
       {scaling && <ScalingPart of={scaling} />}
       {may('see_replicas') && <Replicas model={model.name} />}
@@ -99,6 +102,55 @@ function ModelDrawer({ row: { model, scaling, traffic } }: { row: Row }) {
       </dl>
       {may('read_audit') && <Recent model={model.name} />}
     </Drawer>
+  );
+}
+
+type Verb = 'pause' | 'resume' | 'hold' | 'release';
+
+// What operators have ordered, and what they may order.
+function Orders({ model, scaled }: { model: Model; scaled: boolean }) {
+  const [asking, setAsking] = useState<Verb | undefined>();
+  return (
+    <>
+      {model.paused && <p><State of="paused" /> <OrderWords of={model.paused} /></p>}
+      {model.held && <p><span class="look">Held at <Num of={String(model.held.replicas ?? 0)} unit={model.held.replicas === 1 ? 'replica' : 'replicas'} /></span> <OrderWords of={model.held} /></p>}
+      {may('maintain') && (
+        <p class="acts">
+          {model.paused ? <Button onClick={() => setAsking('resume')}>Resume</Button> : <Button onClick={() => setAsking('pause')}>Pause</Button>}
+          {scaled && (model.held ? <Button onClick={() => setAsking('release')}>Release</Button> : <Button onClick={() => setAsking('hold')}>Hold the replicas</Button>)}
+        </p>
+      )}
+      {asking && <GiveOrder model={model.name} verb={asking} onClose={() => setAsking(undefined)} />}
+    </>
+  );
+}
+
+function OrderWords({ of }: { of: ModelOrder }) {
+  return <span class="faint">by <Name of={of.by} /> <Time at={of.since} />{of.until && <>, until <Time at={of.until} /></>}{of.reason && <>: {of.reason}</>}</span>;
+}
+
+const ORDERS: { [verb in Verb]: [title: string, effect: string, word: string] } = {
+  pause: ['Pause', 'New requests are refused with the code model_paused. Running ones finish.', 'Pause'],
+  resume: ['Resume', 'It takes requests again.', 'Resume'],
+  hold: ['Hold the replicas of', 'The autoscaler keeps the present number of replicas, whatever the load.', 'Hold'],
+  release: ['Release', 'Its policy decides the number of replicas again.', 'Release'],
+};
+
+function GiveOrder({ model, verb, onClose }: { model: string; verb: Verb; onClose: () => void }) {
+  const [reason, setReason] = useState('');
+  const [time, setTime] = useState('');
+  const [title, effect, word] = ORDERS[verb];
+  const act = async () => {
+    const body = { ...(reason ? { reason } : {}), ...(verb === 'hold' && time ? { for: time } : {}) };
+    await post(`/admin/v1/models/{name}:${verb}`, { name: model }, body);
+    refresh('/admin/v1/models', '/admin/v1/scaling', '/admin/v1/overview');
+  };
+  return (
+    <Confirm title={<>{title} <bdi>{model}</bdi></>} word={word} act={act} onClose={onClose}>
+      <p>{effect}</p>
+      {verb === 'hold' && <Text label="How long" value={time} onInput={setTime} hint="Such as 30m or 2h; empty: until it is released." />}
+      <Text label="Reason" value={reason} onInput={setReason} hint="People see it on the pages and in the ledger." />
+    </Confirm>
   );
 }
 

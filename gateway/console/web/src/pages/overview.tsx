@@ -5,7 +5,7 @@ import { now } from '../data';
 import { duration, listed, percent, plural, short } from '../format';
 import { hueOf } from '../holders';
 import { may } from '../me';
-import { type ModelNow, type OverviewNow, sloOf, slos, useOverview } from '../overview_data';
+import { type ModelNow, type OverviewNow, useOverview } from '../overview_data';
 import type { LedgerRecord } from '../records';
 import { hrefOf } from '../route';
 import { Bar, Empty, Holder, Loaded, Num, Section, Spark, State } from '../ui/basics';
@@ -25,6 +25,8 @@ function verdict(of: OverviewNow): { text: string; tone: '' | 'look' | 'act' } {
     parts.push(starved.map((each) => `${plural(each.waiting, 'request')} for ${each.model} ${each.waiting === 1 ? 'waits' : 'wait'} for a first replica`).join(', '));
   }
   if (parts.length === 0) parts.push(of.models.length === 0 ? 'No model is configured' : of.models.some((each) => each.slo_ttft_ms !== null) ? 'All models answer within their SLO' : 'All models answer');
+  const paused = of.models.filter((each) => each.paused);
+  if (paused.length > 0) parts.push(`${listed(paused.map((each) => each.model))} ${paused.length === 1 ? 'is' : 'are'} paused`);
   if (troubled.length > 0) parts.push(`${listed(troubled.map((each) => each.model))} cannot start replicas`);
   const { total, free, faulty, cordoned } = of.devices;
   if (total > 0) parts.push(free === 0 ? `all ${total} devices are in use` : `${free} of ${total} devices ${free === 1 ? 'is' : 'are'} free`);
@@ -76,7 +78,6 @@ function useHour(of: OverviewNow): Hour | undefined {
       const histories = await Promise.all(models.map((model) => get('/admin/v1/scaling/{model}/history', { model })));
       const records = may('read_audit') ? await getAllRecords() : [];
       if (over) return;
-      slos.value = new Map(histories.flatMap((each): [string, number][] => { const slo = sloOf(each.policy); return slo === undefined ? [] : [[each.model, slo]]; }));
       const end = Math.floor(Date.now() / 1000 / STEP_S) * STEP_S;
       const times = Array.from({ length: HOUR_S / STEP_S + 1 }, (_, at) => end - HOUR_S + at * STEP_S);
       const held = new Map<string, number[]>();
@@ -204,7 +205,7 @@ function ModelRow({ of }: { of: ModelNow }) {
     <div class="model-row" role="row">
       <span role="cell"><a href={hrefOf('models', { open: `model:${of.model}` })}><Holder name={of.model} /></a></span>
       <span role="cell" data-name="Replicas">
-        {!of.scaled ? <span class="faint">not scaled</span> : of.wanted + of.ready + of.starting + of.draining === 0 ? <State of="asleep" /> : (
+        {!of.scaled ? <span class="faint">not scaled</span> : of.asleep ? <State of="asleep" /> : (
           <span class="states" title={of.reason}>
             {of.ready > 0 && <State of="ready" count={of.ready} />}
             {of.starting > 0 && <State of="starting" count={of.starting} />}
@@ -226,6 +227,8 @@ function ModelRow({ of }: { of: ModelNow }) {
       </span>
       <span role="cell" data-name="Requests"><Num of={short(of.requests_per_second)} unit="req/s" /></span>
       <span role="cell" data-name="Waiting">{of.waiting > 0 ? <Num of={short(of.waiting)} unit={of.waiting === 1 ? 'request' : 'requests'} /> : <span class="faint">none</span>}</span>
+      {of.paused && <span role="cell" class="row-note look"><Fragment><State of="paused" /> by {of.paused.by}{of.paused.reason && `: ${of.paused.reason}`}</Fragment></span>}
+      {of.held && <span role="cell" class="row-note look"><Fragment>held at {of.held.replicas} by {of.held.by}{of.held.reason && `: ${of.held.reason}`}</Fragment></span>}
       {of.trouble && <span role="cell" class="row-note act"><Fragment>✕ {of.trouble}</Fragment></span>}
     </div>
   );

@@ -1,6 +1,8 @@
 // Records of the ledger, newest first, each with its reason; they wait while the pointer is on the list.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { get } from '../api';
+import { live } from '../data';
+import { happened } from '../feed';
 import { plural } from '../format';
 import { type LedgerRecord, actionWords, reasonOf } from '../records';
 import { hrefOf } from '../route';
@@ -8,6 +10,7 @@ import { Empty, Name, Time } from './basics';
 import { Icon } from './icons';
 
 const EVERY_MS = 3000;
+const SELDOM_MS = 30_000; // while events tell what happens
 const KEPT = 2000;
 const ENOUGH = 500;
 const PAGES = 3;
@@ -48,7 +51,11 @@ export function useTail(kinds: string, since: string, more: { tenant?: string; m
       }
       return found!;
     };
+    let reading = false;
     const load = async () => {
+      if (reading) return;
+      reading = true;
+      clearTimeout(timer);
       try {
         if (!document.hidden) {
           if (!known) {
@@ -63,11 +70,13 @@ export function useTail(kinds: string, since: string, more: { tenant?: string; m
       } catch (error) {
         if (!over) setTail({ ...(known ? { value: known.records, whole: known.whole } : {}), at: Date.now(), error: error as Error });
       }
-      if (!over) timer = window.setTimeout(load, EVERY_MS);
+      reading = false;
+      if (!over) timer = window.setTimeout(load, live.peek() ? SELDOM_MS : EVERY_MS);
     };
     setTail({ at: 0 });
     void load();
-    return () => { over = true; clearTimeout(timer); };
+    const told = happened.subscribe(() => { if (known) void load(); });
+    return () => { over = true; clearTimeout(timer); told(); };
   }, [key]);
   return tail;
 }

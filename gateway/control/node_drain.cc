@@ -1,0 +1,53 @@
+#include "gateway/control/node_drain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace gateway::control {
+
+const Cordon* NodeDrain::OrderFor(const Workload& workload) const {
+  if (!workload.holds()) return nullptr;
+  for (const Member& member : workload.members) {
+    if (const Cordon* const order = env_.order(NodeOf(context_.cluster(), member.at))) return order;
+  }
+  return nullptr;
+}
+
+// Also those that end already: the autoscaler does not take them back.
+void NodeDrain::SetAside() {
+  for (Workload& workload : workloads_.all()) {
+    if (workload.kind == Kind::kReplica && OrderFor(workload) != nullptr) workload.serving.set_aside = true;
+  }
+}
+
+void NodeDrain::Tick() {
+  std::map<std::string, uint32_t> ready;  // elsewhere, by model
+  std::vector<std::pair<std::string, const Cordon*>> leaving;
+  for (const Workload& workload : workloads_.all()) {
+    if (const Cordon* const order = OrderFor(workload)) {
+      if (!workload.ends()) leaving.emplace_back(workload.id, order);
+    } else if (workload.kind == Kind::kReplica && workload.state == State::kRunning &&
+               !workload.serving.set_aside) {
+      ++ready[workload.model];
+    }
+  }
+  for (const auto& [id, order] : leaving) {
+    Workload& workload = *workloads_.Find(id);
+    const std::string why = fmt::format("{} is {}", order->node, WhyOf(*order));
+    if (workload.kind == Kind::kJob) {
+      if (!workload.file().job.preemptible) continue;
+      workload.blameless = true;  // it asks for another place, and uses no restart
+      workloads_.End(workload, Afterwards::kWaits, why, order->by);
+    } else if (workload.kind == Kind::kReplica) {
+      if (workload.busy) continue;
+      const bool serves = workload.state == State::kRunning;
+      if (serves && ready[workload.model] < env_.wanted(workload.model)) continue;
+      replicas_.Retire(workload, serves ? why + "; the replicas elsewhere are enough" : why);
+    }
+  }
+}
+
+}  // namespace gateway::control

@@ -1,0 +1,45 @@
+// NodeDrain: empties the nodes that operators drain. A replica is replaced elsewhere first, and ends when the
+// others are enough; a preemptible job saves its work and starts again elsewhere; other jobs run to their end.
+// New work is kept away by the cordon (cordons.h).
+//
+// Owner: the ScalingLoop. Thread: the control loop's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "gateway/control/context.h"
+#include "gateway/control/cordon.h"
+#include "gateway/control/replicas.h"
+#include "gateway/control/workloads.h"
+
+namespace gateway::control {
+
+class NodeDrain {
+ public:
+  struct Environment {
+    // The order to drain a node; null: none.
+    std::function<const Cordon*(const std::string& node)> order;
+    // How many replicas a model should have.
+    std::function<uint32_t(const std::string& model)> wanted;
+  };
+
+  NodeDrain(const Context& context, Workloads& workloads, Replicas& replicas, Environment env)
+      : context_(context), workloads_(workloads), replicas_(replicas), env_(std::move(env)) {}
+
+  // From now on the autoscaler does not count replicas on these nodes. After Replicas::SetAside.
+  void SetAside();
+  // Ends what may end. After the autoscaler's decision.
+  void Tick();
+
+ private:
+  const Cordon* OrderFor(const Workload& workload) const;
+
+  const Context& context_;
+  Workloads& workloads_;
+  Replicas& replicas_;
+  const Environment env_;
+};
+
+}  // namespace gateway::control
