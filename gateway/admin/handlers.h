@@ -30,6 +30,8 @@ Answer ListScaling(const Operations& operations, const Call& call);
 Answer ShowScalingHistory(const Operations& operations, const Call& call);
 Answer ListLimits(const Operations& operations, const Call& call);
 
+net::Task<Answer> AskModel(const Operations& operations, const Call& call);
+
 Answer ListKeys(const Operations& operations, const Call& call);
 Answer ShowOneKey(const Operations& operations, const Call& call);
 net::Task<Answer> CreateKey(const Operations& operations, const Call& call);

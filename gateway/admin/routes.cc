@@ -10,6 +10,7 @@
 #include "gateway/admin/answers/usage.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
+#include "gateway/admin/playground.h"
 #include "gateway/audit/content_erasure.h"
 #include "gateway/people/shown_key.h"
 #include "router/facts/api.h"
@@ -57,6 +58,11 @@ constexpr std::array kRotation = {
     Member{"overlap", Type::kText, false, "How long the old key works beside the new one; 0 when not given"},
     Member{"expires", Type::kText, false, "Expiry of the new key; default: the lifetime of the old one"},
 };
+
+constexpr std::array kQuestion = {
+    Member{"tenant", Type::kText, false, "The tenant that pays: a name or a path; default: the only one"},
+    Member{"request", Type::kObject, true,
+           "The body of POST /v1/chat/completions, with \"stream\": true; it is passed on as it is"}};
 
 constexpr std::array kRevocation = {Member{"reason", Type::kText, false, "The reason, for the ledger"}};
 
@@ -202,6 +208,22 @@ const std::array kRoutes = {
     Route{"listLimits", Verb::get, "/admin/v1/limits", "The limits and what is used of them",
           Permission::kSeeLimits, kOfTenant, kNone, Shows<answers::ListOf<answers::Limit>>, kOk, Lane::kLoop,
           ListLimits},
+    Route{"askModel",
+          Verb::post,
+          kPlaygroundPath,
+          "Ask a model as a tenant, without a key: the stream of the chat API, then the event `summary`",
+          Permission::kUsePlayground,
+          kNone,
+          kQuestion,
+          nullptr,
+          kOk,
+          Lane::kLoop,
+          nullptr,
+          AskModel,
+          {},
+          false,
+          true,
+          "text/event-stream"},
     Route{"listKeys", Verb::get, "/admin/v1/keys", "The API keys, never their secrets",
           Permission::kSeeOwnKeys, kKeyQuery, kNone, Shows<answers::ListOf<ShownKey>>, kOk, Lane::kLoop,
           ListKeys},

@@ -19,6 +19,7 @@
 #include "gateway/admin/admin_server.h"
 #include "gateway/admin/metrics.h"
 #include "gateway/admin/operations.h"
+#include "gateway/admin/playground.h"
 #include "gateway/audit/deferred_events.h"
 #include "gateway/audit/stored_events.h"
 #include "gateway/config/config.h"
@@ -106,6 +107,8 @@ class Process {
   absl::Status OpenControl();
   absl::Status ClaimDevices(const config::Scaling& scaling, const control::RunUsers& users);
   void Serve(const Launched& launched);
+  // A request of the gateway's own, to the shard whose turn it is.
+  void ServeOwn(net::Fd connection, OnBehalf caller);
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
   net::Task<void> RestoreAdded(std::vector<router::limits::LimitRef> budgets);
   void CheckDisk();
@@ -149,6 +152,10 @@ class Process {
   std::unique_ptr<control::ScalingLoop> scaling_;  // null: nothing is started here
   Reloads reloads_;
   Operations operations_;
+  admin::Playground playground_{control_, [this](net::Fd connection, OnBehalf caller) {
+                                  ServeOwn(std::move(connection), std::move(caller));
+                                }};
+  size_t next_own_ = 0;
   Metrics metrics_;
   std::unique_ptr<admin::AdminServer> admin_;
   std::unique_ptr<DiskRoom> disk_room_;
