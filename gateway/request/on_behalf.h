@@ -18,11 +18,11 @@ namespace gateway {
 
 // How such a request ended, as the ledger has it. Times are microseconds; -1: not known.
 struct EndedRequest {
-  std::string request;  // its id
-  std::string replica;  // empty: none has served
-  std::string error;    // code; empty: none
+  std::string request = {};  // its id
+  std::string replica = {};  // empty: none has served
+  std::string error = {};    // code; empty: none
   ledger::EndReason reason = ledger::EndReason::kDone;
-  ledger::Counts counts;
+  ledger::Counts counts = {};
   int64_t queue_us = -1;
   int64_t total_us = -1;
 };
