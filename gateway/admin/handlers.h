@@ -55,6 +55,11 @@ net::Task<Answer> CordonNode(const Operations& operations, const Call& call);
 net::Task<Answer> UncordonNode(const Operations& operations, const Call& call);
 Answer ListJobQueues(const Operations& operations, const Call& call);
 
+Answer StartSimulation(const Operations& operations, const Call& call);
+Answer ListSimulations(const Operations& operations, const Call& call);
+Answer ShowSimulation(const Operations& operations, const Call& call);
+Answer CancelSimulation(const Operations& operations, const Call& call);
+
 Answer ShowConfig(const Operations& operations, const Call& call);
 net::Task<Answer> ReloadConfig(const Operations& operations, const Call& call);
 

@@ -52,6 +52,7 @@ struct ReloadState {
 
 namespace admin {
 class Playground;
+class Simulations;
 }  // namespace admin
 
 struct Operations {
@@ -63,6 +64,7 @@ struct Operations {
   std::function<uint16_t()> port = [] { return uint16_t{0}; };  // of the listener for applications
   SignIn* sign_in = nullptr;                                    // null: nobody can sign in
   admin::Playground* playground = nullptr;                      // null: no requests can be sent
+  admin::Simulations* simulations = nullptr;                    // null: nothing is simulated
   std::function<std::shared_ptr<const Runtime>()> runtime;
   std::function<std::vector<const ShardMetrics*>()> shards;
   std::function<OutboundStatus()> outbound;

@@ -6,6 +6,7 @@
 #include "gateway/admin/answers/people.h"
 #include "gateway/admin/answers/process.h"
 #include "gateway/admin/answers/scaling.h"
+#include "gateway/admin/answers/simulations.h"
 #include "gateway/admin/answers/traffic.h"
 #include "gateway/admin/answers/usage.h"
 #include "gateway/admin/handlers.h"
@@ -117,6 +118,16 @@ constexpr std::array kOfCordon = {
     Member{"reason", Type::kText, false, "For people"}};
 constexpr std::array kOfUncordon = {kOfCordon[0]};
 
+constexpr std::array kWhatIf = {
+    Member{"job", Type::kText, false, "When would this job start? A job file, as in conf/jobs"},
+    Member{"add_nodes", Type::kWhole, false, "So many nodes more, for operators; 1 to 1000"},
+    Member{"like", Type::kText, false, "The node that they are like; default: the last one"},
+    Member{"quotas", Type::kTexts, false,
+           "What queues deserve: QUEUE=DEVICES or QUEUE=KIND:DEVICES; for operators"},
+    Member{"policy", Type::kText, false, "Another policy of the planner, as in conf/policies; for operators"},
+    Member{"scaling", Type::kText, false,
+           "A scaling policy, tried on the model's traffic of the last hour; for operators"}};
+
 template <class T>
 nlohmann::ordered_json Shows(conf::JsonSchemas& schemas) {
   return schemas.Of<T>();
@@ -134,6 +145,7 @@ constexpr std::array kFromProvider = {
 
 constexpr int kOk[] = {200};
 constexpr int kCreated[] = {201};
+constexpr int kAccepted[] = {202};
 constexpr int kSeeOther[] = {303};
 constexpr int kOkOrNot[] = {200, 503};
 
@@ -285,6 +297,19 @@ const std::array kRoutes = {
           "The queues that share the devices: what each deserves, uses and waits for",
           Permission::kSeeCluster, kPage, kNone, Shows<answers::ListOf<answers::JobQueue>>, kOk, Lane::kLoop,
           ListJobQueues},
+    Route{"startSimulation", Verb::post, "/admin/v1/simulations",
+          "Ask a what-if question of the scheduler, from its present state", Permission::kSimulate, kNone,
+          kWhatIf, Shows<answers::Simulation>, kAccepted, Lane::kLoop, StartSimulation},
+    Route{"listSimulations", Verb::get, "/admin/v1/simulations",
+          "The caller's what-if questions since the start, the newest first; for operators, all",
+          Permission::kSimulate, kPage, kNone, Shows<answers::ListOf<answers::Simulation>>, kOk, Lane::kLoop,
+          ListSimulations},
+    Route{"showSimulation", Verb::get, "/admin/v1/simulations/{id}",
+          "A what-if question: its progress, and the answer beside today", Permission::kSimulate, kNone,
+          kNone, Shows<answers::Simulation>, kOk, Lane::kLoop, ShowSimulation},
+    Route{"cancelSimulation", Verb::post, "/admin/v1/simulations/{id}:cancel",
+          "End a what-if question, or drop its answer", Permission::kSimulate, kNone, kNone,
+          Shows<answers::Simulation>, kOk, Lane::kLoop, CancelSimulation},
     Route{"showConfig", Verb::get, "/admin/v1/config",
           "The applied configuration, with secrets as references", Permission::kSeeConfig, kNone, kNone,
           Shows<answers::Config>, kOk, Lane::kLoop, ShowConfig},

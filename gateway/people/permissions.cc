@@ -42,6 +42,7 @@ const std::vector<PermissionRow>& Table() {
       {kSubmitJobs, "submit_jobs", "Submit jobs", {Role::kLead, Role::kAdmin}, Right::kSubmitJobs},
       {kChangeJobs, "change_jobs", "Cancel, suspend and resume jobs", kManagers, {}},
       {kReadOutput, "read_output", "Read the output of jobs and their files", kManagers, {}},
+      {kSimulate, "simulate", "Ask what-if questions of the scheduler", kManagers, {}},
       {kSeeCluster, "see_cluster", "See nodes, devices, queues and what holds them", kOverseers, {}},
       {kSeeReplicas, "see_replicas", "See endpoints and replicas, and why they started", kViewers, {}},
       {kMaintain, "maintain", "Cordon nodes and devices", kOperators, {}},

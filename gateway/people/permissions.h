@@ -35,6 +35,7 @@ enum class Permission : uint8_t {
   kSubmitJobs,
   kChangeJobs,
   kReadOutput,
+  kSimulate,
   kSeeCluster,
   kSeeReplicas,
   kMaintain,
@@ -48,7 +49,7 @@ enum class Permission : uint8_t {
   kEndSessions,
   kMakeSignInLinks,
 };
-inline constexpr size_t kPermissions = 27;
+inline constexpr size_t kPermissions = 28;
 
 struct PermissionRow {
   Permission permission;

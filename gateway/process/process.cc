@@ -353,6 +353,7 @@ absl::Status Process::OpenAdmin() {
   operations_.tokens = [this] { return admin_tokens_.get(); };
   operations_.port = [this] { return port_; };
   operations_.playground = &playground_;
+  operations_.simulations = &simulations_;
   operations_.key_events = key_events_.get();
   operations_.runtime = [this] { return runtime_; };
   operations_.shards = [this] {

@@ -20,6 +20,7 @@
 #include "gateway/admin/metrics.h"
 #include "gateway/admin/operations.h"
 #include "gateway/admin/playground.h"
+#include "gateway/admin/simulations.h"
 #include "gateway/audit/deferred_events.h"
 #include "gateway/audit/stored_events.h"
 #include "gateway/config/config.h"
@@ -156,6 +157,7 @@ class Process {
                                   ServeOwn(std::move(connection), std::move(caller));
                                 }};
   size_t next_own_ = 0;
+  admin::Simulations simulations_;
   Metrics metrics_;
   std::unique_ptr<admin::AdminServer> admin_;
   std::unique_ptr<DiskRoom> disk_room_;
