@@ -46,11 +46,11 @@ struct WhatIfScaling {
 };
 
 struct WhatIf {
-  std::string question;
-  std::string actor;
-  Authority authority;  // whose jobs the answer may name
-  std::optional<WhatIfPlan> plan;
-  std::optional<WhatIfScaling> scaling;
+  std::string question = {};
+  std::string actor = {};
+  Authority authority = {};  // whose jobs the answer may name
+  std::optional<WhatIfPlan> plan = {};
+  std::optional<WhatIfScaling> scaling = {};
 };
 
 // The answer, without its identity. Pure; any thread. `go_on` gets the progress, and says whether to go on.

@@ -156,7 +156,7 @@ async function ask(request: Record<string, unknown>, of: string, stop: AbortSign
   const tools: ToolCall[] = [];
   try {
     const init = posted({ ...(of ? { tenant: of } : {}), request }, stop);
-    if (String(init.body).length > MOST_BYTES) throw new Error('This conversation and its pictures are too large; begin anew, or take pictures out.');
+    if (String(init.body).length > MOST_BYTES) throw new ApiError(413, 'request_too_large', 'This conversation and its pictures are too large; begin anew, or take pictures out', '');
     const response = await call('/admin/v1/playground', init);
     measures.requestId = response.headers.get('x-request-id') ?? undefined!;
     measures.replica = response.headers.get('x-tidegate-replica') ?? undefined!;
