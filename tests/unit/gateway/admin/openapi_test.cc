@@ -187,11 +187,12 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
                                            : job->second);
       }
       const bool names_tenant = route.name == "createKey" || route.name == "eraseContent";
-      const std::string body = names_tenant                ? R"({"tenant":"search"})"
-                               : route.name == "submitJob" ? json{{"job", kJob}}.dump()
-                               : route.name == "startSimulation"
-                                   ? json{{"scaling", "model: chat-small\nreplicas: {max: 2}\n"}}.dump()
-                                   : "";
+      const std::string body =
+          names_tenant                ? R"({"tenant":"search"})"
+          : route.name == "submitJob" ? json{{"job", kJob}}.dump()
+          : route.name == "startSimulation"
+              ? json{{"scaling", "model: chat-small\nreplicas: {max: 2}\nscaling: {policy: demand}\n"}}.dump()
+              : "";
       const bool ends = route.name == "endOwnSession" || route.name == "endSession";
       const tests::SignedIn session =
           co_await client.SignIn({.id = "person:ada", .roles = {{Role::kViewer, {}}}});
