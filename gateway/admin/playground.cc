@@ -269,6 +269,10 @@ std::variant<std::string, Answer> PayerOf(const Call& call, const std::string& n
   for (const TenantRuntime& tenant : call.runtime->tenants()) {
     if (call.May(Permission::kUsePlayground, tenant.path)) usable.push_back(tenant.path);
   }
+  if (usable.empty()) {
+    return Refuse(api::Code::kPermissionDenied, "none of your tenants is configured on this gateway",
+                  call.request_id);
+  }
   if (named.empty() && usable.size() == 1) return std::string(usable.front());
   const std::string path = PathOfTenant(call, named);
   if (!named.empty() && std::ranges::find(usable, path) != usable.end()) return path;
@@ -286,8 +290,7 @@ std::variant<std::string, Answer> PayerOf(const Call& call, const std::string& n
                   call.request_id);
   }
   return Refuse(api::Code::kPermissionDenied,
-                fmt::format("the tenant \"{}\" is not one that you may use; you may use: {}", named,
-                            yours.empty() ? "none" : yours),
+                fmt::format("the tenant \"{}\" is not one that you may use; you may use: {}", named, yours),
                 call.request_id);
 }
 

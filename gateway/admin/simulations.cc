@@ -91,9 +91,12 @@ class PlanAnswer {
       if (is_asked) TellAsked(job);
       Show(job, then, is_asked);
     }
-    TellWaiting(WaitsOf(was, from_), WaitsOf(would, from_), earlier, later);
-    if (!today_.whole || !changed_.whole)
-      out_.sentences.emplace_back("The simulation was cut short; later starts are not known.");
+    if (today_.whole && changed_.whole) {
+      TellWaiting(WaitsOf(was, from_), WaitsOf(would, from_), earlier, later);
+    } else {
+      out_.sentences.emplace_back(
+          "The simulation took too long and was cut short; later starts are not known.");
+    }
     return std::move(out_);
   }
 
@@ -232,11 +235,13 @@ absl::StatusOr<std::string> Simulations::Start(WhatIf asked, conf::TimePoint now
 void Simulations::Work(Run& run, const WhatIf& asked) {
   NameThread("what-if");
   YieldToShards(kNice);
-  const conf::TimePoint until = net::Now() + std::chrono::seconds(kMostSeconds);
+  const conf::TimePoint begun = net::Now();
   try {
     run.answer = Answered(asked, [&](double progress) {
       run.progress = progress;
-      return !run.cancelled && net::Now() < until;
+      // The present state has the first half of the time.
+      const conf::Duration most = std::chrono::seconds(progress < 0.5 ? kMostSeconds / 2 : kMostSeconds);
+      return !run.cancelled && net::Now() < begun + most;
     });
     run.answer.state = run.cancelled ? "cancelled" : "done";
     if (run.cancelled) run.answer = {.state = "cancelled"};
