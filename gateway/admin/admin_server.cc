@@ -168,13 +168,11 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
   if (!answer.allow.empty()) headers.emplace_back("allow", answer.allow);
   if (answer.status == 401) headers.emplace_back("www-authenticate", "Bearer");
   if (server_->connections() > kMaxConnections) exchange.CloseAfter();
-  if (!answer.stream) {
-    co_await exchange.Send(answer.status, headers, answer.body);
-  } else if (!co_await exchange.Start(answer.status, headers) || !co_await answer.stream->Send(exchange)) {
-    exchange.Reset();
-  } else {
-    co_await exchange.Finish();
+  if (answer.stream) {
+    co_await answer.stream(exchange, std::move(headers));
+    co_return;
   }
+  co_await exchange.Send(answer.status, headers, answer.body);
 }
 
 std::optional<WebPage> AdminServer::FindPage(const net::http::Exchange& exchange) const {

@@ -2,7 +2,7 @@
 // and every problem of a request at once.
 #pragma once
 
-#include <memory>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,18 +11,9 @@
 #include "conf/json_fields.h"
 #include "gateway/api/error.h"
 #include "gateway/net/http/server.h"
-#include "gateway/net/task.h"
 #include "gateway/people/key_request.h"
 
 namespace gateway::admin {
-
-// A body that is sent while it is made.
-class AnswerStream {
- public:
-  virtual ~AnswerStream() = default;
-  // False: it broke off, and the caller must see that.
-  virtual net::Task<bool> Send(net::http::Exchange& exchange) = 0;
-};
 
 struct Answer {
   int status = 200;
@@ -31,8 +22,9 @@ struct Answer {
   std::vector<api::ErrorHeader> headers = {};
   std::string allow = {};                                        // of a 405
   std::vector<std::pair<std::string, std::string>> fields = {};  // of the head, beside the usual ones
-  std::string request_id = {};                // of the request that the call became; empty: the call's own
-  std::shared_ptr<AnswerStream> stream = {};  // in place of `body`
+  // Answers in place of the body, as long as the client reads; null: the body is the answer.
+  std::function<net::Task<void>(net::http::Exchange&, net::http::Headers)> stream = {};
+  std::string request_id = {};  // of the request that the call became; empty: the call's own
 };
 
 template <conf::HasFields T>

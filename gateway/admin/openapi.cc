@@ -62,7 +62,7 @@ ordered_json Responses(const Route& route, conf::JsonSchemas& schemas) {
     ordered_json& response = responses[std::to_string(status)];
     response["description"] = net::http::ReasonPhrase(status);
     if (route.schema == nullptr) {
-      response["content"][std::string(route.text_type)]["schema"] = TypeOf(Type::kText);
+      response["content"][std::string(route.text)]["schema"] = TypeOf(Type::kText);
     } else {
       response["content"]["application/json"]["schema"] = route.schema(schemas);
     }

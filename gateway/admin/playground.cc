@@ -84,7 +84,7 @@ class Playground::Place {
 };
 
 // One request and the answer to it.
-class Playground::Relay final : public AnswerStream {
+class Playground::Relay {
  public:
   Relay(Playground& playground, Question question, std::unique_ptr<net::Stream> stream)
       : place_(playground, question.actor),
@@ -124,14 +124,26 @@ class Playground::Relay final : public AnswerStream {
     answer.request_id = answered.Find("x-request-id");
     if (answered.Find(net::http::FieldId::content_type).starts_with(kEventStream)) {
       answer.content_type = kEventStream;
-      answer.stream = std::move(self);
+      answer.stream = [self = std::move(self)](net::http::Exchange& exchange, net::http::Headers headers) {
+        return self->Send(exchange, std::move(headers));
+      };
       co_return answer;
     }
     answer.body = co_await ReadWhole();
     co_return connection_.done() ? std::move(answer) : Broken(question_.call_id);
   }
 
-  net::Task<bool> Send(net::http::Exchange& exchange) override {
+  net::Task<void> Send(net::http::Exchange& exchange, net::http::Headers headers) {
+    if (co_await exchange.Start(200, headers) && co_await Pass(exchange)) {
+      co_await exchange.Finish();
+    } else {
+      exchange.Reset();  // the caller must see that it broke off
+    }
+  }
+
+ private:
+  // False: it broke off.
+  net::Task<bool> Pass(net::http::Exchange& exchange) {
     conf::TimePoint asked = net::Now();
     while (true) {
       if (const std::string_view piece = connection_.payload(); !piece.empty()) {
@@ -150,7 +162,6 @@ class Playground::Relay final : public AnswerStream {
     co_return co_await exchange.Write(SummaryEvent(*outcome_->how, question_.tenant));
   }
 
- private:
   struct Outcome {
     net::Event told;
     std::optional<EndedRequest> how;

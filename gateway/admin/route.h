@@ -91,9 +91,9 @@ struct Route {
   net::Task<Answer> (*task)(const Operations&, const Call&) = nullptr;
   // The action of the record that the ledger gets of the reader; empty: none.
   std::string_view read = {};
-  bool takes_any_query = false;               // a browser brings what others have added
-  bool raw_body = false;                      // the handler reads it: it is large, or its bytes matter
-  std::string_view text_type = "text/plain";  // of an answer without a schema
+  bool takes_any_query = false;          // a browser brings what others have added
+  std::string_view text = "text/plain";  // the type of an answer without a schema
+  bool raw_body = false;                 // the handler reads it: it is large, or its bytes matter
 };
 
 std::span<const Route> Routes();
