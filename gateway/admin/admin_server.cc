@@ -10,6 +10,7 @@
 #include "conf/text.h"
 #include "gateway/admin/access.h"
 #include "gateway/admin/input.h"
+#include "gateway/admin/playground.h"
 #include "gateway/admin/scope.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -62,7 +63,9 @@ net::http::Server::Refusal RefuseUnread(int status) {
       case 408:
         return {api::Code::kRequestTimeout, "the request did not arrive in time"};
       case 413:
-        return {api::Code::kRequestTooLarge, fmt::format("the body is larger than {} bytes", kMaxBody)};
+        return {api::Code::kRequestTooLarge,
+                fmt::format("the body is larger than {} bytes, or {} for the playground", kMaxBody,
+                            kMaxPlaygroundBody)};
       case 417:
         return {api::Code::kExpectationFailed, "an expectation other than 100-continue"};
       case 431:
@@ -96,6 +99,7 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop
            });
   };
   options.limits.body_bytes = kMaxBody;
+  options.body_limit = [a = admin.get()](const net::http::Head& head) { return a->BodyLimit(head); };
   options.max_connections = kMaxConnections;
   options.refuse = RefuseUnread;
   auto server = net::http::Server::Listen(
@@ -104,6 +108,24 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop
   if (!server.ok()) return server.status();
   admin->server_ = *std::move(server);
   return admin;
+}
+
+// Images take room, which only those get who may ask models.
+size_t AdminServer::BodyLimit(const net::http::Head& head) const {
+  if (head.method != Verb::post || head.target.substr(0, head.target.find('?')) != kPlaygroundPath)
+    return kMaxBody;
+  const std::shared_ptr<const Runtime> runtime = operations_.runtime();
+  const std::variant<Caller, api::ApiError> caller = CallerOf(head, runtime->config(), net::Now());
+  const Caller* const known = std::get_if<Caller>(&caller);
+  return known != nullptr && known->authority.May(Permission::kUsePlayground) ? kMaxPlaygroundBody : kMaxBody;
+}
+
+std::variant<Caller, api::ApiError> AdminServer::CallerOf(const net::http::Head& head, const Config& config,
+                                                          conf::TimePoint now) const {
+  const std::shared_ptr<const plugins::auth::KeyTable> keys = operations_.shared->keys->Table();
+  return Identify(
+      head, {config, *keys, operations_.sessions, operations_.tokens(), secure_ || config.people.url.tls()},
+      now);
 }
 
 net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
@@ -138,9 +160,10 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
                                 {"actor", call.caller.actor},
                                 {"request_id", call.request_id}});
   }
-  net::http::Headers headers = {{"content-type", std::string(answer.content_type)},
-                                {"x-request-id", call.request_id},
-                                {"cache-control", "no-store"}};
+  net::http::Headers headers = {
+      {"content-type", std::string(answer.content_type)},
+      {"x-request-id", answer.request_id.empty() ? call.request_id : answer.request_id},
+      {"cache-control", "no-store"}};
   for (const api::ErrorHeader& header : answer.headers) headers.emplace_back(header.name, header.value);
   for (const auto& [name, value] : answer.fields) headers.emplace_back(name, value);
   if (!answer.allow.empty()) headers.emplace_back("allow", answer.allow);
@@ -178,10 +201,7 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
   const Route& route = *match.route;
   call.item = std::move(match.item);
   if (const std::optional<Permission> needed = PermissionFor(route, call.runtime->config())) {
-    const std::shared_ptr<const plugins::auth::KeyTable> keys = operations_.shared->keys->Table();
-    std::variant<Caller, api::ApiError> caller = Identify(
-        exchange.head(),
-        {call.runtime->config(), *keys, operations_.sessions, operations_.tokens(), call.secure}, call.now);
+    std::variant<Caller, api::ApiError> caller = CallerOf(exchange.head(), call.runtime->config(), call.now);
     if (const auto* refused = std::get_if<api::ApiError>(&caller))
       co_return Refuse(*refused, call.request_id);
     call.caller = std::get<Caller>(std::move(caller));
@@ -200,11 +220,14 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
   std::vector<FieldProblem> problems =
       ReadQuery(exchange.query(), route.query,
                 route.takes_any_query ? Unknowns::kPassedOver : Unknowns::kRefused, call.query);
-  for (FieldProblem& problem : ReadBody(exchange.body(), route.body, call.body)) {
-    problems.push_back(std::move(problem));
+  call.text = exchange.body();
+  if (!route.raw_body) {
+    for (FieldProblem& problem : ReadBody(call.text, route.body, call.body))
+      problems.push_back(std::move(problem));
   }
   if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
   if (!route.read.empty()) read_records_.Note(route, call);
+  call.on_gone = [&exchange](std::function<void()> then) { exchange.OnGone(std::move(then)); };
   call.read = [this](std::function<void()> work) { return ReadInTurn(std::move(work)); };
   try {
     call.head = &exchange.head();

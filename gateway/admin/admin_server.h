@@ -37,6 +37,9 @@ class AdminServer {
   static constexpr size_t kMaxWaiting = 64;
 
   net::Task<void> Serve(net::http::Exchange& exchange);
+  size_t BodyLimit(const net::http::Head& head) const;
+  std::variant<Caller, api::ApiError> CallerOf(const net::http::Head& head, const Config& config,
+                                               conf::TimePoint now) const;
   std::optional<WebPage> FindPage(const net::http::Exchange& exchange) const;
   net::Task<Answer> AnswerTo(net::http::Exchange& exchange, Call& call);
   net::Task<Answer> RunRoute(const Route& route, const Call& call);

@@ -24,6 +24,7 @@ struct Answer {
   std::vector<std::pair<std::string, std::string>> fields = {};  // of the head, beside the usual ones
   // Answers in place of the body, as long as the client reads; null: the body is the answer.
   std::function<net::Task<void>(net::http::Exchange&, net::http::Headers)> stream = {};
+  std::string request_id = {};  // of the request that the call became; empty: the call's own
 };
 
 template <conf::HasFields T>

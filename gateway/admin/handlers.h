@@ -37,6 +37,8 @@ Answer ListScaling(const Operations& operations, const Call& call);
 Answer ShowScalingHistory(const Operations& operations, const Call& call);
 Answer ListLimits(const Operations& operations, const Call& call);
 
+net::Task<Answer> AskModel(const Operations& operations, const Call& call);
+
 Answer ListKeys(const Operations& operations, const Call& call);
 Answer ShowOneKey(const Operations& operations, const Call& call);
 net::Task<Answer> CreateKey(const Operations& operations, const Call& call);
@@ -61,6 +63,11 @@ net::Task<Answer> DrainNode(const Operations& operations, const Call& call);
 net::Task<Answer> UndrainNode(const Operations& operations, const Call& call);
 net::Task<Answer> UncordonNode(const Operations& operations, const Call& call);
 Answer ListJobQueues(const Operations& operations, const Call& call);
+
+Answer StartSimulation(const Operations& operations, const Call& call);
+Answer ListSimulations(const Operations& operations, const Call& call);
+Answer ShowSimulation(const Operations& operations, const Call& call);
+Answer CancelSimulation(const Operations& operations, const Call& call);
 
 Answer ShowConfig(const Operations& operations, const Call& call);
 net::Task<Answer> ReloadConfig(const Operations& operations, const Call& call);

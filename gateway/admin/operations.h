@@ -55,6 +55,11 @@ struct ReloadState {
   std::string why;  // the last refusal, all its problems
 };
 
+namespace admin {
+class Playground;
+class Simulations;
+}  // namespace admin
+
 struct Operations {
   Shared* shared = nullptr;
   KeyEvents* key_events = nullptr;
@@ -63,6 +68,8 @@ struct Operations {
   std::function<plugins::auth::JwtAuthenticator*()> tokens = [] { return nullptr; };
   std::function<uint16_t()> port = [] { return uint16_t{0}; };  // of the listener for applications
   SignIn* sign_in = nullptr;                                    // null: nobody can sign in
+  admin::Playground* playground = nullptr;                      // null: no requests can be sent
+  admin::Simulations* simulations = nullptr;                    // null: nothing is simulated
   std::function<std::shared_ptr<const Runtime>()> runtime;
   std::function<std::vector<const ShardMetrics*>()> shards;
   std::function<OutboundStatus()> outbound;

@@ -40,7 +40,8 @@ struct Call {
   Caller caller;     // nobody where the route is open
   std::string item;  // the part of the path that {…} stands for
   std::map<std::string, std::string, std::less<>> query;
-  nlohmann::json body;  // an object
+  nlohmann::json body;    // an object; of a route with `raw_body` empty
+  std::string_view text;  // the body as it came
   std::shared_ptr<const Runtime> runtime;
   conf::TimePoint now;
 
@@ -51,6 +52,9 @@ struct Call {
   bool secure = false;                    // it speaks TLS, to us or to what stands in front
   std::string cookies;                    // all that it sent
   const net::http::Head* head = nullptr;  // until the exchange ends
+
+  // Has the function called if the client leaves before its answer is complete. Once.
+  std::function<void(std::function<void()>)> on_gone;
 
   // Runs work that reads the disk on the readers' thread, in turn with that of other calls. What takes long
   // does it in steps. False: too many wait already, and nothing was done.
@@ -90,6 +94,7 @@ struct Route {
   std::string_view read = {};
   bool takes_any_query = false;          // a browser brings what others have added
   std::string_view text = "text/plain";  // the type of an answer without a schema
+  bool raw_body = false;                 // the handler reads it: it is large, or its bytes matter
 };
 
 std::span<const Route> Routes();

@@ -7,10 +7,12 @@
 #include "gateway/admin/answers/people.h"
 #include "gateway/admin/answers/process.h"
 #include "gateway/admin/answers/scaling.h"
+#include "gateway/admin/answers/simulations.h"
 #include "gateway/admin/answers/traffic.h"
 #include "gateway/admin/answers/usage.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
+#include "gateway/admin/playground.h"
 #include "gateway/audit/content_erasure.h"
 #include "gateway/people/shown_key.h"
 #include "router/facts/api.h"
@@ -58,6 +60,11 @@ constexpr std::array kRotation = {
     Member{"overlap", Type::kText, false, "How long the old key works beside the new one; 0 when not given"},
     Member{"expires", Type::kText, false, "Expiry of the new key; default: the lifetime of the old one"},
 };
+
+constexpr std::array kQuestion = {
+    Member{"tenant", Type::kText, false, "The tenant that pays: a name or a path; default: the only one"},
+    Member{"request", Type::kObject, true,
+           "The body of POST /v1/chat/completions, with \"stream\": true; it is passed on as it is"}};
 
 constexpr std::array kRevocation = {Member{"reason", Type::kText, false, "The reason, for the ledger"}};
 
@@ -112,6 +119,16 @@ constexpr std::array kOfCordon = {
     Member{"reason", Type::kText, false, "For people"}};
 constexpr std::array kOfUncordon = {kOfCordon[0]};
 
+constexpr std::array kWhatIf = {
+    Member{"job", Type::kText, false, "When would this job start? A job file, as in conf/jobs"},
+    Member{"add_nodes", Type::kWhole, false, "So many nodes more, for operators; 1 to 1000"},
+    Member{"like", Type::kText, false, "The node that they are like; default: the last one"},
+    Member{"quotas", Type::kTexts, false,
+           "What queues deserve: QUEUE=DEVICES or QUEUE=KIND:DEVICES; for operators"},
+    Member{"policy", Type::kText, false, "Another policy of the planner, as in conf/policies; for operators"},
+    Member{"scaling", Type::kText, false,
+           "A scaling policy, tried on the model's traffic of the last hour; for operators"}};
+
 template <class T>
 nlohmann::ordered_json Shows(conf::JsonSchemas& schemas) {
   return schemas.Of<T>();
@@ -137,6 +154,7 @@ constexpr std::array kFromProvider = {
 
 constexpr int kOk[] = {200};
 constexpr int kCreated[] = {201};
+constexpr int kAccepted[] = {202};
 constexpr int kSeeOther[] = {303};
 constexpr int kOkOrNot[] = {200, 503};
 
@@ -241,6 +259,22 @@ const std::array kRoutes = {
     Route{"listLimits", Verb::get, "/admin/v1/limits", "The limits and what is used of them",
           Permission::kSeeLimits, kOfTenant, kNone, Shows<answers::ListOf<answers::Limit>>, kOk, Lane::kLoop,
           ListLimits},
+    Route{"askModel",
+          Verb::post,
+          kPlaygroundPath,
+          "Ask a model as a tenant, without a key: the stream of the chat API, then the event `summary`",
+          Permission::kUsePlayground,
+          kNone,
+          kQuestion,
+          nullptr,
+          kOk,
+          Lane::kLoop,
+          nullptr,
+          AskModel,
+          {},
+          false,
+          "text/event-stream",
+          true},
     Route{"listKeys", Verb::get, "/admin/v1/keys", "The API keys, never their secrets",
           Permission::kSeeOwnKeys, kKeyQuery, kNone, Shows<answers::ListOf<ShownKey>>, kOk, Lane::kLoop,
           ListKeys},
@@ -309,6 +343,19 @@ const std::array kRoutes = {
           "The queues that share the devices: what each deserves, uses and waits for",
           Permission::kSeeCluster, kPage, kNone, Shows<answers::ListOf<answers::JobQueue>>, kOk, Lane::kLoop,
           ListJobQueues},
+    Route{"startSimulation", Verb::post, "/admin/v1/simulations",
+          "Ask a what-if question of the scheduler, from its present state", Permission::kSimulate, kNone,
+          kWhatIf, Shows<answers::Simulation>, kAccepted, Lane::kLoop, StartSimulation},
+    Route{"listSimulations", Verb::get, "/admin/v1/simulations",
+          "The caller's what-if questions since the start, the newest first; for operators, all",
+          Permission::kSimulate, kPage, kNone, Shows<answers::ListOf<answers::Simulation>>, kOk, Lane::kLoop,
+          ListSimulations},
+    Route{"showSimulation", Verb::get, "/admin/v1/simulations/{id}",
+          "A what-if question: its progress, and the answer beside today", Permission::kSimulate, kNone,
+          kNone, Shows<answers::Simulation>, kOk, Lane::kLoop, ShowSimulation},
+    Route{"cancelSimulation", Verb::post, "/admin/v1/simulations/{id}:cancel",
+          "End a what-if question, or drop its answer", Permission::kSimulate, kNone, kNone,
+          Shows<answers::Simulation>, kOk, Lane::kLoop, CancelSimulation},
     Route{"showConfig", Verb::get, "/admin/v1/config",
           "The applied configuration, with secrets as references", Permission::kSeeConfig, kNone, kNone,
           Shows<answers::Config>, kOk, Lane::kLoop, ShowConfig},

@@ -13,7 +13,7 @@
 #include "conf/text.h"
 #include "gateway/cli/simulate_problems.h"
 #include "scheduler/io/bounds.h"
-#include "scheduler/io/units.h"
+#include "scheduler/io/what_if.h"
 #include "scheduler/placement/policies.h"
 #include "scheduler/sim/workload.h"
 
@@ -85,57 +85,9 @@ void Resize(const SimulateInput& input, scheduler::Cluster& cluster, Problems& p
     return Refuse(problems, "--remove-nodes", fmt::format("{}", input.remove_nodes),
                   fmt::format("the cluster has {} nodes, one must be left", cluster.nodes.size()));
   }
-  const scheduler::Node model = cluster.nodes.back();
-  const scheduler::Domain leaf = cluster.fabric.domains[model.domain];
-  std::vector<size_t> in_domain(cluster.fabric.domains.size());
-  for (const scheduler::Node& node : cluster.nodes) ++in_domain[node.domain];
-  const size_t leaf_size = *std::ranges::max_element(in_domain);
-  const bool leaves = leaf.parent != scheduler::kNone;
-  scheduler::DomainId domain = model.domain;
-  size_t room = leaves ? leaf_size - in_domain[domain] : input.add_nodes;
-  for (uint32_t i = 0; i < input.add_nodes; ++i) {
-    if (room == 0) {
-      domain = static_cast<scheduler::DomainId>(cluster.fabric.domains.size());
-      room = leaf_size;
-      scheduler::Domain added = leaf;
-      added.name = fmt::format("added-{}", domain);
-      cluster.fabric.domains.push_back(std::move(added));
-    }
-    --room;
-    scheduler::Node node = model;
-    node.name = fmt::format("added-node-{}", i);
-    node.health = scheduler::Health::kHealthy;
-    node.domain = domain;
-    cluster.nodes.push_back(std::move(node));
-  }
+  if (input.add_nodes > 0)
+    io::AddNodes(cluster, static_cast<scheduler::NodeId>(cluster.nodes.size() - 1), input.add_nodes);
   cluster.nodes.resize(cluster.nodes.size() - input.remove_nodes);
-}
-
-// "QUEUE=DEVICES" or "QUEUE=KIND:DEVICES": what the queue deserves, of all kinds together or of one.
-void SetQuota(const std::string& text, std::vector<scheduler::Queue>& queues, Problems& problems) {
-  const size_t equals = text.rfind('=');
-  const std::string_view amount =
-      equals == std::string::npos ? std::string_view() : std::string_view(text).substr(equals + 1);
-  const size_t colon = amount.rfind(':');
-  const std::optional<int64_t> milli =
-      io::ParseMilli(amount.substr(colon == std::string_view::npos ? 0 : colon + 1));
-  if (!milli) {
-    return Refuse(problems, "--quota", text,
-                  fmt::format("\"{}\" must be QUEUE=DEVICES or QUEUE=KIND:DEVICES, such as nlp=64 or "
-                              "nlp=h100:64",
-                              text));
-  }
-  const std::string_view name = std::string_view(text).substr(0, equals);
-  const auto queue = std::ranges::find(queues, name, &scheduler::Queue::name);
-  if (queue == queues.end()) {
-    return Refuse(problems, "--quota", text,
-                  fmt::format("there is no queue \"{}\"{}", name, Hint(name, queues)));
-  }
-  if (colon == std::string_view::npos) {
-    queue->deserved = {{"*", *milli}};
-  } else {
-    queue->deserved[std::string(amount.substr(0, colon))] = *milli;
-  }
 }
 
 // The queues of a what-if: another file's, with these quotas, checked as a policy file's are.
@@ -151,7 +103,10 @@ void ChangeQueues(const SimulateInput& input, const scheduler::Cluster& cluster,
   }
   if (input.quotas.empty()) return;
   const size_t before = problems.size();
-  for (const std::string& quota : input.quotas) SetQuota(quota, queues, problems);
+  for (const std::string& quota : input.quotas) {
+    if (std::string why = io::SetQuota(quota, queues); !why.empty())
+      Refuse(problems, "--quota", quota, std::move(why));
+  }
   if (problems.size() > before) return;
   const std::string changed = io::WritePolicy({.policy = {}, .queues = queues});
   for (const conf::Problem& problem : io::ReadPolicy(changed, "--quota", &cluster).problems) {

@@ -523,6 +523,23 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Listen(IoContext& io, Watchd
   return acceptor;
 }
 
+absl::StatusOr<std::pair<Fd, Fd>> ConnectedPair() {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    return absl::UnavailableError(fmt::format("no connection inside the process: {}", LastError().message()));
+  return std::pair(Fd(ends[0]), Fd(ends[1]));
+}
+
+absl::StatusOr<std::unique_ptr<Stream>> StreamOf(IoContext& io, Fd end, std::string peer) {
+  Socket socket(io);
+  ErrorCode error;
+  socket.assign(Tcp::v4(), end.get(), error);
+  if (error)
+    return absl::UnavailableError(fmt::format("no connection inside the process: {}", error.message()));
+  end.Release();
+  return std::make_unique<PlainStream>(std::move(socket), std::move(peer));
+}
+
 bool PortIsFree(uint16_t port) {
   // Plain system calls: there is no loop here, and SO_REUSEADDR must be off.
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

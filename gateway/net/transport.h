@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gateway/net/fd.h"
@@ -110,6 +111,11 @@ class Acceptor {
   virtual uint16_t port() const = 0;
   virtual void Close() = 0;
 };
+
+// Both ends of a connection inside this process, which nobody else can reach. Any thread.
+absl::StatusOr<std::pair<Fd, Fd>> ConnectedPair();
+// The stream of one end; `peer` becomes its PeerAddress(). The loop's thread.
+absl::StatusOr<std::unique_ptr<Stream>> StreamOf(IoContext& io, Fd end, std::string peer);
 
 // No socket of this machine listens there, on any IPv4 address: a server could now. Any thread.
 bool PortIsFree(uint16_t port);

@@ -17,6 +17,7 @@ const std::vector<Role> kPeople = {Role::kMember, Role::kLead, Role::kViewer, Ro
 const std::vector<Role> kOverseers = {Role::kLead, Role::kViewer, Role::kOperator, Role::kAdmin};
 const std::vector<Role> kViewers = {Role::kViewer, Role::kOperator, Role::kAdmin};
 const std::vector<Role> kManagers = {Role::kLead, Role::kOperator, Role::kAdmin};
+const std::vector<Role> kUsers = {Role::kMember, Role::kLead, Role::kOperator, Role::kAdmin};
 const std::vector<Role> kOperators = {Role::kOperator, Role::kAdmin};
 const std::vector<Role> kAdmins = {Role::kAdmin};
 
@@ -27,6 +28,7 @@ const std::vector<PermissionRow>& Table() {
       {kSeeTenants, "see_tenants", "See tenants and what they may use", kPeople, {}},
       {kSeeLimits, "see_limits", "See limits, budgets, and what is left of them", kPeople, {}},
       {kSeeUsage, "see_usage", "See usage and cost", kPeople, {}},
+      {kUsePlayground, "use_playground", "Ask models in the playground, at a tenant's cost", kUsers, {}},
       {kSeeOwnKeys, "see_own_keys", "See keys of one's own", kPeople, {}},
       {kChangeOwnKeys,
        "change_own_keys",
@@ -40,6 +42,7 @@ const std::vector<PermissionRow>& Table() {
       {kSubmitJobs, "submit_jobs", "Submit jobs", {Role::kLead, Role::kAdmin}, Right::kSubmitJobs},
       {kChangeJobs, "change_jobs", "Cancel, suspend and resume jobs", kManagers, {}},
       {kReadOutput, "read_output", "Read the output of jobs and their files", kManagers, {}},
+      {kSimulate, "simulate", "Ask what-if questions of the scheduler", kManagers, {}},
       {kSeeCluster, "see_cluster", "See nodes, devices, queues and what holds them", kOverseers, {}},
       {kSeeReplicas, "see_replicas", "See endpoints and replicas, and why they started", kViewers, {}},
       {kMaintain, "maintain", "Cordon nodes and devices, drain nodes, pause and hold models", kOperators, {}},

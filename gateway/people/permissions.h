@@ -25,6 +25,7 @@ enum class Permission : uint8_t {
   kSeeTenants,
   kSeeLimits,
   kSeeUsage,
+  kUsePlayground,
   kSeeOwnKeys,
   kChangeOwnKeys,
   kSeeKeys,
@@ -34,6 +35,7 @@ enum class Permission : uint8_t {
   kSubmitJobs,
   kChangeJobs,
   kReadOutput,
+  kSimulate,
   kSeeCluster,
   kSeeReplicas,
   kMaintain,
@@ -47,7 +49,7 @@ enum class Permission : uint8_t {
   kEndSessions,
   kMakeSignInLinks,
 };
-inline constexpr size_t kPermissions = 26;
+inline constexpr size_t kPermissions = 28;
 
 struct PermissionRow {
   Permission permission;

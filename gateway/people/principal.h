@@ -28,7 +28,7 @@ inline constexpr ReplicaId kNoReplica{~0u};
 
 struct Principal {
   std::string tenant;  // path: acme/search
-  std::string key;     // id of the key, or jwt:SUBJECT
+  std::string key;     // id of the key, jwt:SUBJECT, or of a caller of the admin API: person:…
   router::limits::NodeRef node;
   std::vector<bool> models;  // by ModelId
   config::ApiSet apis;

@@ -212,6 +212,14 @@ bool Sessions::AnyWith(plugins::auth::Role role) const {
   });
 }
 
+bool Sessions::IsOpen(std::string_view id, conf::TimePoint now) const {
+  const SessionTerms terms = terms_();
+  return std::ranges::any_of(stored_, [&](const auto& entry) {
+    const Session& session = entry.second.session;
+    return session.id == id && EndOf(session, terms) > now;
+  });
+}
+
 std::vector<Session> Sessions::List(conf::TimePoint now) const {
   const SessionTerms terms = terms_();
   std::vector<Session> all;

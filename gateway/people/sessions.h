@@ -63,6 +63,8 @@ class Sessions final : private net::Alarm {
 
   // The newest first; those that have ended are left out.
   std::vector<Session> List(conf::TimePoint now) const;
+  // By its public id.
+  bool IsOpen(std::string_view id, conf::TimePoint now) const;
   bool AnyWith(plugins::auth::Role role) const;
 
  private:

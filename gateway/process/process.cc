@@ -316,6 +316,8 @@ absl::Status Process::OpenAdmin() {
   operations_.sign_in = &sign_in_;
   operations_.tokens = [this] { return admin_tokens_.get(); };
   operations_.port = [this] { return port_; };
+  operations_.playground = &playground_;
+  operations_.simulations = &simulations_;
   operations_.key_events = key_events_.get();
   operations_.runtime = [this] { return runtime_; };
   operations_.shards = [this] {
@@ -456,6 +458,16 @@ net::Task<void> Process::RestoreAdded(std::vector<router::limits::LimitRef> budg
     co_await pause.For(kRestoreRetry);
   }
   budgets_known_ = true;
+}
+
+void Process::ServeOwn(net::Fd connection, OnBehalf caller) {
+  if (servers_.empty()) return;
+  const size_t i = next_own_++ % servers_.size();
+  // What is posted must be copyable.
+  auto request = std::make_shared<std::pair<net::Fd, OnBehalf>>(std::move(connection), std::move(caller));
+  shards_[i]->loop.Post([server = servers_[i].get(), request] {
+    server->ServeOwn(std::move(request->first), std::move(request->second));
+  });
 }
 
 void Process::ForEachShard(const std::function<void(Shard&, Server&)>& fn) {

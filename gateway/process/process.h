@@ -20,6 +20,8 @@
 #include "gateway/admin/event_feed.h"
 #include "gateway/admin/metrics.h"
 #include "gateway/admin/operations.h"
+#include "gateway/admin/playground.h"
+#include "gateway/admin/simulations.h"
 #include "gateway/audit/deferred_events.h"
 #include "gateway/audit/stored_events.h"
 #include "gateway/config/config.h"
@@ -108,6 +110,8 @@ class Process {
   void StartWatching();
   absl::Status OpenControl();
   void Serve(const Launched& launched);
+  // A request of the gateway's own, to the shard whose turn it is.
+  void ServeOwn(net::Fd connection, OnBehalf caller);
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
   net::Task<void> RestoreAdded(std::vector<router::limits::LimitRef> budgets);
   void CheckDisk();
@@ -152,6 +156,11 @@ class Process {
   std::unique_ptr<control::ScalingLoop> scaling_;  // null: nothing is started here
   Reloads reloads_;
   Operations operations_;
+  admin::Playground playground_{control_, [this](net::Fd connection, OnBehalf caller) {
+                                  ServeOwn(std::move(connection), std::move(caller));
+                                }};
+  size_t next_own_ = 0;
+  admin::Simulations simulations_;
   Metrics metrics_;
   admin::EventFeed events_;
   std::unique_ptr<admin::AdminServer> admin_;

@@ -54,6 +54,16 @@ void ConnectionCounts::Leave(const std::string& ip) {
   if (--it->second == 0) by_address_.erase(it);
 }
 
+void ConnectionCounts::EnterOwn() {
+  const std::lock_guard lock(mutex_);
+  ++open_;
+}
+
+void ConnectionCounts::LeaveOwn() {
+  const std::lock_guard lock(mutex_);
+  --open_;
+}
+
 size_t ConnectionCounts::open() const {
   const std::lock_guard lock(mutex_);
   return open_;
@@ -129,6 +139,42 @@ net::Task<bool> Server::Serve(Client& client, ServerConnection::Status head) {
   if (connection.EndRequest() && reuse) co_return true;
   if (!connection.peer_gone()) co_await connection.Linger();
   co_return false;
+}
+
+void Server::ServeOwn(net::Fd connection, OnBehalf caller) {
+  auto stream = net::StreamOf(shard_.loop.io, std::move(connection), caller.address);
+  if (!stream.ok()) return caller.Tell(std::nullopt);  // the other end sees that it was closed
+  shard_.loop.tasks.Spawn(AnswerOwn(*std::move(stream), std::move(caller)));
+}
+
+net::Task<void> Server::AnswerOwn(std::unique_ptr<net::Stream> stream, OnBehalf caller) {
+  UpdateLimits();
+  counts_.EnterOwn();
+  ServerConnection connection(shard_.loop, std::move(stream), limits_);
+  own_.insert(&connection);
+  if (co_await connection.ReadHead() == ServerConnection::Status::kOk) {
+    shard_.metrics.cells.requests_active.Add();
+    {
+      Exchange x(shard_, connection);
+      x.at.started = net::Now();
+      x.identity.client_address = caller.address;
+      x.identity.on_behalf = &caller;
+      x.client.SetReusable(false);
+      co_await RunPipeline(x);
+    }
+    shard_.metrics.cells.requests_active.Sub();
+    connection.EndRequest();
+    if (!connection.peer_gone()) co_await connection.Linger();
+  }
+  own_.erase(&connection);
+  co_await connection.Shutdown();
+  counts_.LeaveOwn();
+  caller.Tell(std::nullopt);
+}
+
+void Server::CloseAll() {
+  listener_.CloseAll();
+  for (ServerConnection* const connection : own_) connection->Close();
 }
 
 // A head that cannot be trusted: answered without a pipeline, and the connection ends.

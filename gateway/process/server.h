@@ -4,14 +4,17 @@
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
 
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "gateway/api/error.h"
+#include "gateway/net/fd.h"
 #include "gateway/net/http/listener.h"
 #include "gateway/net/tls_holder.h"
+#include "gateway/request/on_behalf.h"
 #include "gateway/shard/shard.h"
 
 namespace gateway {
@@ -21,6 +24,9 @@ class ConnectionCounts {
  public:
   bool Admit(const std::string& ip, const config::ServerLimits& limits);
   void Leave(const std::string& ip);
+  // Of a connection inside the process, which is never refused.
+  void EnterOwn();
+  void LeaveOwn();
   size_t open() const;
 
  private:
@@ -36,10 +42,13 @@ class Server final : private net::http::Listener::Handler {
   // Takes its turn at the connections of a listener that all shards share; `accepts`: and accepts for others.
   absl::Status Listen(std::shared_ptr<net::ListeningSocket> socket, bool accepts);
 
+  // Serves the one request that the gateway sends itself on the other end of this connection.
+  void ServeOwn(net::Fd connection, OnBehalf caller);
+
   // Accepts no new connections and ends the idle ones; running requests continue.
   void Drain() { listener_.Drain(); }
   // Ends the remaining connections.
-  void CloseAll() { listener_.CloseAll(); }
+  void CloseAll();
 
  private:
   using Client = net::http::Listener::Client;
@@ -47,6 +56,7 @@ class Server final : private net::http::Listener::Handler {
   void OnOpen() override;
   void OnClosed(const Client& client) override;
   net::Task<bool> Serve(Client& client, net::http::ServerConnection::Status head) override;
+  net::Task<void> AnswerOwn(std::unique_ptr<net::Stream> stream, OnBehalf caller);
   net::Task<void> RefuseHead(net::http::ServerConnection& connection, api::Code code, std::string_view why);
   void UpdateLimits();
 
@@ -55,6 +65,7 @@ class Server final : private net::http::Listener::Handler {
   const net::TlsHolder* tls_;
   net::http::ConnectionLimits limits_;
   net::http::Listener listener_{shard_.loop, limits_, *this};
+  absl::flat_hash_set<net::http::ServerConnection*> own_;
 };
 
 }  // namespace gateway

@@ -74,33 +74,55 @@ StageResult ByToken(Exchange& x, std::string_view token) {
   return StageResult::kContinue;
 }
 
-}  // namespace
+// The admin API has authenticated the caller, and has seen that they may use the tenant.
+StageResult ByAdminApi(Exchange& x) {
+  const OnBehalf& caller = *x.identity.on_behalf;
+  const PrincipalRef* tenant = x.shard.principals().ForTenant(caller.tenant);
+  if (!tenant) {
+    return x.Fail(api::Code::kPermissionDenied,
+                  fmt::format("the tenant {} is not configured on this gateway", caller.tenant));
+  }
+  auto principal = std::make_shared<Principal>(**tenant);
+  principal->key = caller.actor;
+  x.identity.principal = std::move(principal);
+  return StageResult::kContinue;
+}
 
-StageResult Authenticate(Exchange& x) {
+StageResult ByCredential(Exchange& x) {
   auth::CredentialReader reader;
   for (const net::http::Field& field : x.client.head().fields) reader.Header(field.name, field.value);
   const auth::Credential& credential = reader.Result();
-  StageResult result = StageResult::kContinue;
   switch (credential.state) {
     case auth::Credential::State::kFound:
-      result = auth::Classify(credential.value) == auth::CredentialKind::kJwt ? ByToken(x, credential.value)
-                                                                              : ByKey(x, credential.value);
-      break;
+      return auth::Classify(credential.value) == auth::CredentialKind::kJwt ? ByToken(x, credential.value)
+                                                                            : ByKey(x, credential.value);
     case auth::Credential::State::kMissing: {
       const std::string& anonymous = x.runtime->config().auth.anonymous_tenant;
       if (anonymous.empty()) return Refuse(x, api::Code::kMissingApiKey, std::string(credential.message));
       x.identity.principal = *x.shard.principals().ForTenant(anonymous);
-      break;
+      return StageResult::kContinue;
     }
     case auth::Credential::State::kMalformed:
     case auth::Credential::State::kConflict:
-      return Refuse(x, api::Code::kInvalidApiKey, std::string(credential.message));
+      break;
   }
+  return Refuse(x, api::Code::kInvalidApiKey, std::string(credential.message));
+}
+
+}  // namespace
+
+StageResult Authenticate(Exchange& x) {
+  const StageResult result = x.identity.on_behalf == nullptr ? ByCredential(x) : ByAdminApi(x);
   if (result != StageResult::kContinue) return result;
   if (const auto family = config::FamilyOf(x.identity.spec->api);
       family && !x.identity.principal->apis.Has(*family)) {
     x.shard.metrics.cells.permission_failures.Add();
-    return x.Fail(api::Code::kPermissionDenied, "this key may not use " + std::string(x.identity.spec->path));
+    return x.Fail(api::Code::kPermissionDenied,
+                  fmt::format("{} may not use {}",
+                              x.identity.on_behalf == nullptr
+                                  ? "this key"
+                                  : fmt::format("the tenant {}", x.identity.principal->tenant),
+                              x.identity.spec->path));
   }
   return StageResult::kContinue;
 }

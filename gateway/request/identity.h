@@ -10,6 +10,7 @@
 
 #include "gateway/api/error.h"
 #include "gateway/people/principal.h"
+#include "gateway/request/on_behalf.h"
 #include "gateway/telemetry/trace_context.h"
 #include "router/facts/api.h"
 
@@ -27,6 +28,8 @@ struct Identity {
   std::string_view asked_priority;                // x-priority; empty: its key's
   std::optional<telemetry::TraceContext> trace;   // our span; none: tracing is off
   std::optional<telemetry::TraceContext> caller;  // the client's span
+
+  OnBehalf* on_behalf = nullptr;  // of a request that the gateway sent itself
 
   // Set by `route`:
   const router::ApiSpec* spec = nullptr;

@@ -58,6 +58,20 @@ ledger::CloseRecord CloseRecordOf(const Exchange& x) {
   return record;
 }
 
+// Whoever asked for the request beside the pipeline learns how it went.
+void TellCaller(const Exchange& x) {
+  const ledger::CloseRecord record = CloseRecordOf(x);
+  EndedRequest ended{.request = std::string(x.identity.id),
+                     .replica = std::string(record.replica),
+                     .error = std::string(record.error),
+                     .reason = record.reason,
+                     .counts = record.counts,
+                     .queue_us = record.queue_us,
+                     .total_us = record.total_us};
+  if (x.delivery.upstream && x.HidesCached()) ended.counts.cached = 0;
+  x.identity.on_behalf->Tell(std::move(ended));
+}
+
 void CountTransfer(const Exchange& x, ModelCells& model) {
   if (!x.delivery.attempt) return;
   if (x.delivery.attempt->decision().by_prefill) model.by_prefill.Add();
@@ -188,6 +202,7 @@ void Close(Exchange& x) {
     }
     Count(x);
   }
+  if (x.identity.on_behalf != nullptr) TellCaller(x);
 }
 
 void Signal(Exchange& x) {

@@ -188,9 +188,11 @@ test('the keyboard goes everywhere', async () => {
 
 const RAILS = {
   'viewer': ['Overview', 'Cluster', 'Models', 'Queues and jobs', 'Keys', 'Usage and cost', 'Budgets and limits', 'Get started'],
-  'lead of demo/research': ['Overview', 'Cluster', 'Models', 'Queues and jobs', 'Keys', 'Usage and cost', 'Budgets and limits', 'Get started'],
-  'member of demo/research': ['Models', 'Queues and jobs', 'Keys', 'Usage and cost', 'Budgets and limits', 'Get started'],
+  'lead of demo/research': ['Overview', 'Cluster', 'Models', 'Queues and jobs', 'What-if', 'Playground', 'Keys', 'Usage and cost', 'Budgets and limits', 'Get started'],
+  'member of demo/research': ['Models', 'Queues and jobs', 'Playground', 'Keys', 'Usage and cost', 'Budgets and limits', 'Get started'],
 };
+
+const HIDDEN_FROM = { viewer: ['/audit', '/playground', '/what-if'], lead: ['/audit'], member: ['/audit', '/what-if'] };
 
 for (const [who, rail] of Object.entries(RAILS)) {
   test(`what a ${who} may not do is not offered`, async () => {
@@ -201,7 +203,7 @@ for (const [who, rail] of Object.entries(RAILS)) {
       const view = await theirs.open(gateway);
       await view.show('/models');
       assert.deepEqual(await view.locator('.rail-link:not(.rail-more)').allTextContents(), rail);
-      for (const path of PAGES.filter((each) => each !== '/audit')) {
+      for (const path of PAGES.filter((each) => !HIDDEN_FROM[role].includes(each))) {
         await view.show(path);
         assert.equal(await view.getByRole('button', { name: 'Cordon' }).count(), 0);
         assert.deepEqual(await barriers(view), [], path);
@@ -247,6 +249,50 @@ test('a model is paused with a reason, and resumed', async () => {
   await page.locator('.drawer').getByRole('button', { name: 'Pause' }).waitFor();
   assert.equal((await ask()).status, 200);
   assertClean(page, 'pause');
+});
+
+test('an operator asks what one more node would change, and a lead when a job would start', async () => {
+  await page.show('/what-if');
+  await page.getByRole('button', { name: 'More nodes' }).click();
+  await page.getByRole('button', { name: 'Simulate' }).click();
+  await page.getByText(/would start when they start today|would start earlier|No other job/).first().waitFor();
+  const theirs = await Browser.start();
+  try {
+    await theirs.signIn(gateway, '--role', 'lead', '--tenant', 'demo/research');
+    const view = await theirs.open(gateway);
+    await view.show('/what-if');
+    assert.equal(await view.getByRole('button', { name: 'More nodes' }).count(), 0);
+    await view.getByLabel('When would this job start?').fill('name: try\ntenant: research\ncommand: [train]\ndevices: [{count: 1}]\nestimate: 1h\n');
+    await view.getByRole('button', { name: 'Simulate' }).click();
+    await view.getByText(/^your-try would (start|not start)/).waitFor();
+    assertClean(view, 'what-if of a lead');
+  } finally {
+    await theirs.stop();
+  }
+});
+
+test('a member asks a model in the playground, and the usage shows the tenant', async () => {
+  const theirs = await Browser.start();
+  try {
+    await theirs.signIn(gateway, '--role', 'member', '--tenant', 'demo/research');
+    const view = await theirs.open(gateway);
+    await view.show('/playground?model=chat-small');
+    await view.getByLabel('Tokens at most').fill('12');
+    await view.getByLabel('Message', { exact: true }).fill('Say hello');
+    await view.getByRole('button', { name: 'Send' }).click();
+    const answer = view.getByRole('article', { name: 'Answer of chat-small' });
+    await answer.getByText('first token').waitFor();
+    await answer.getByText(/^req_/).waitFor();
+    assert.notEqual(await answer.locator('.said').last().textContent(), '');
+    assertClean(view, 'playground of a member');
+    await view.getByRole('button', { name: 'As code' }).click();
+    await view.getByText(`${gateway.url}/v1/chat/completions`).first().waitFor();
+    await view.keyboard.press('Escape');
+    await eventually('the usage shows the person', async () => (await gateway.call('/admin/v1/usage?by=tenant,key')).data
+      .some((row) => row.tenant === 'demo/research' && row.key?.startsWith('person:') && row.requests > 0));
+  } finally {
+    await theirs.stop();
+  }
 });
 
 test('a session that ends under an open page says so, and goes on after the next sign-in', async () => {

@@ -155,7 +155,10 @@ Task<bool> Server::Serve(Listener::Client& client, ServerConnection::Status stat
   using Status = ServerConnection::Status;
   ServerConnection& connection = client.connection;
   Exchange exchange(connection, client.address);
-  if (status == Status::kOk) status = co_await connection.ReadBody(options_.limits.body_bytes);
+  if (status == Status::kOk) {
+    status = co_await connection.ReadBody(options_.body_limit ? options_.body_limit(connection.head())
+                                                              : options_.limits.body_bytes);
+  }
   if (status == Status::kClosed) co_return false;
   if (status != Status::kOk) {
     exchange.close_ = true;

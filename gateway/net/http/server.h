@@ -77,6 +77,8 @@ class Server final : private Listener::Handler {
     ConnectionLimits limits;
     std::string server_name;     // of the Server header; none when empty
     size_t max_connections = 0;  // as in Listener::SetMaxConnections
+    // The most bytes that the body of one request may have; default: limits.body_bytes.
+    std::function<size_t(const Head&)> body_limit;
     // The answer to a request that could not be read; default: the reason phrase as plain text.
     std::function<Refusal(int status)> refuse;
   };

@@ -1,5 +1,5 @@
 // Every page, and the views that are worth a look.
-export const PAGES = ['/', '/cluster', '/models', '/queues', '/keys', '/usage', '/limits', '/audit', '/start', '/sessions'];
+export const PAGES = ['/', '/cluster', '/models', '/queues', '/what-if', '/playground', '/keys', '/usage', '/limits', '/audit', '/start', '/sessions'];
 
 export const VIEWS = [
   ['overview', '/'],
@@ -10,6 +10,8 @@ export const VIEWS = [
   ['queues', '/queues'],
   ['job', (of) => `/queues?open=job:${of.job}`],
   ['submit', '/queues?new=job'],
+  ['what_if', '/what-if'],
+  ['playground', '/playground?model=chat-small'],
   ['keys', '/keys'],
   ['new_key', '/keys?new=key'],
   ['usage', '/usage?range=1h'],

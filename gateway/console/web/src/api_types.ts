@@ -715,6 +715,41 @@ export type OrdersForModel = {
   held: ModelOrder | null;
 };
 
+export type SimulationFact = {
+  name: string;
+  today: string | null;
+  what_if: string | null;
+};
+
+export type SimulatedJob = {
+  id: string;
+  queue: string;
+  asked: boolean;
+  today: string | null;
+  what_if: string | null;
+};
+
+export type Simulation = {
+  id: string;
+  state: string;
+  question: string;
+  actor: string;
+  created: string;
+  progress: number;
+  problem: string | null;
+  sentences: string[];
+  facts: SimulationFact[];
+  jobs: SimulatedJob[];
+  more_jobs: boolean;
+};
+
+export type SimulationList = {
+  object: string;
+  data: Simulation[];
+  has_more: boolean;
+  next?: string;
+};
+
 // The answers of GET, by path.
 export type Gets = {
   "/livez": Alive;
@@ -743,6 +778,8 @@ export type Gets = {
   "/admin/v1/jobs/{id}/logs": JobLog;
   "/admin/v1/nodes": NodeList;
   "/admin/v1/queues": JobQueueList;
+  "/admin/v1/simulations": SimulationList;
+  "/admin/v1/simulations/{id}": Simulation;
   "/admin/v1/config": Config;
 };
 
@@ -863,6 +900,21 @@ export type Posts = {
       reason?: string;
     };
     answer: Node;
+  };
+  "/admin/v1/simulations": {
+    body: {
+      job?: string;
+      add_nodes?: number;
+      like?: string;
+      quotas?: string[];
+      policy?: string;
+      scaling?: string;
+    };
+    answer: Simulation;
+  };
+  "/admin/v1/simulations/{id}:cancel": {
+    body: undefined;
+    answer: Simulation;
   };
   "/admin/v1/config:reload": {
     body: undefined;

@@ -12,6 +12,7 @@ import { Queues } from './pages/queues';
 import { Sessions } from './pages/sessions';
 import { Start } from './pages/start';
 import { Usage } from './pages/usage';
+import { WhatIf } from './pages/what_if';
 
 export interface PageOf {
   path: string; // the first segment
@@ -30,6 +31,7 @@ const ALL: PageOf[] = [
   { path: 'cluster', name: 'Cluster', icon: 'cluster', key: 'c', needs: ['see_cluster'], show: Cluster },
   { path: 'models', name: 'Models', icon: 'models', key: 'm', needs: ['see_models'], show: Models },
   { path: 'queues', name: 'Queues and jobs', icon: 'queues', key: 'q', needs: ['see_jobs'], show: Queues, scoped: true },
+  { path: 'what-if', name: 'What-if', icon: 'what_if', key: 'i', needs: ['simulate'], show: WhatIf },
   { path: 'playground', name: 'Playground', icon: 'playground', key: 'p', needs: ['use_playground'], show: Playground, scoped: true },
   { path: 'keys', name: 'Keys', icon: 'keys', key: 'k', needs: ['see_keys', 'see_own_keys'], show: Keys, scoped: true },
   { path: 'usage', name: 'Usage and cost', icon: 'usage', key: 'u', needs: ['see_usage'], show: Usage, ranged: true, scoped: true },

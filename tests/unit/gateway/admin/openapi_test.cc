@@ -6,6 +6,7 @@
 #include <set>
 
 #include "gateway/admin/handlers.h"
+#include "gateway/admin/simulations.h"
 #include "gateway/control/cordons.h"
 #include "gateway/control/model_orders.h"
 #include "tests/support/temp_dir.h"
@@ -146,6 +147,7 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
     gateway::control::ScalingHistory history;
     history.file = "p.yaml";
     history.policy.model = model;
+    history.steps.push_back({.at = gateway::net::Now() - std::chrono::seconds(2), .seconds = 2});
     history.steps.push_back({.at = gateway::net::Now(), .seconds = 2});
     return std::optional(std::move(history));
   };
@@ -174,6 +176,8 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
   gateway::control::Status scaling;
   scaling.models.emplace_back().model = "chat-small";
   world.operations.scaling = [&] { return scaling; };
+  gateway::admin::Simulations simulations;
+  world.operations.simulations = &simulations;
   const std::map<std::string_view, std::string> job_of = {{"suspendJob", "one-2"}, {"resumeJob", "one-3"}};
   const json document = Document();
   tests::WithAdmin(world, [&](tests::AdminClient& client) -> Task<void> {
@@ -184,18 +188,23 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
         const bool is_job = path.find("/jobs/") != std::string::npos;
         const bool is_node = path.find("/nodes/") != std::string::npos;
         const bool is_model = path.find("/models/") != std::string::npos;
+        const bool is_simulation = path.find("/simulations/") != std::string::npos;
         const auto job = job_of.find(route.name);
         path.replace(open, path.find('}') - open + 1,
                      is_node               ? "local"
                      : is_model            ? "chat-small"
+                     : is_simulation       ? "sim-1"
                      : !is_job             ? id
                      : job == job_of.end() ? "one-1"
                                            : job->second);
       }
       const bool names_tenant = route.name == "createKey" || route.name == "eraseContent";
-      const std::string body = names_tenant                ? R"({"tenant":"search"})"
-                               : route.name == "submitJob" ? json{{"job", kJob}}.dump()
-                                                           : "";
+      const std::string body =
+          names_tenant                ? R"({"tenant":"search"})"
+          : route.name == "submitJob" ? json{{"job", kJob}}.dump()
+          : route.name == "startSimulation"
+              ? json{{"scaling", "model: chat-small\nreplicas: {max: 2}\nscaling: {policy: demand}\n"}}.dump()
+              : "";
       const bool ends = route.name == "endOwnSession" || route.name == "endSession";
       const tests::SignedIn session =
           co_await client.SignIn({.id = "person:ada", .roles = {{Role::kViewer, {}}}});

@@ -129,5 +129,24 @@ TEST(Stream, ReadsAllThatCameAtOnceInPieces) {
   }
 }
 
+TEST(ConnectedPair, CarriesBytesAndTheEndWithinTheProcess) {
+  tests::RunOnLoop([](TestLoop& loop) -> Task<void> {
+    auto ends = ConnectedPair();
+    EXPECT_TRUE(ends.ok()) << ends.status();
+    if (!ends.ok()) co_return;
+    auto one = StreamOf(loop.io, std::move(ends->first), "one");
+    auto other = StreamOf(loop.io, std::move(ends->second), "other");
+    EXPECT_TRUE(one.ok() && other.ok());
+    EXPECT_EQ((*other)->PeerAddress(), "other");
+    EXPECT_TRUE(static_cast<bool>(co_await (*one)->Write(AsBuffer("hello"))));
+    std::array<char, 16> buffer{};
+    const IoResult read = co_await (*other)->Read(MutableBuffer(buffer.data(), buffer.size()));
+    EXPECT_EQ(std::string_view(buffer.data(), read.bytes), "hello");
+    (*one)->Close();
+    EXPECT_TRUE((co_await (*other)->Read(MutableBuffer(buffer.data(), buffer.size()))).error.failed());
+    (*other)->Close();
+  });
+}
+
 }  // namespace
 }  // namespace gateway::net

@@ -62,6 +62,13 @@ TEST(Permissions, AMemberChangesKeysOfItsOwnOnly) {
   EXPECT_FALSE(member.May(Permission::kSubmitJobs));
 }
 
+TEST(Permissions, AViewerAsksNoModels) {
+  EXPECT_FALSE(Authority({{Role::kViewer, {}}}).May(Permission::kUsePlayground));
+  const Authority member({{Role::kMember, "acme"}});
+  EXPECT_TRUE(member.MayFor(Permission::kUsePlayground, "acme"));
+  EXPECT_FALSE(member.MayFor(Permission::kUsePlayground, "other"));
+}
+
 TEST(Permissions, AnApplicationsKeySeesItselfOnly) {
   const Authority key({{Role::kNone, "acme"}});
   EXPECT_THAT(key.all(), ElementsAre(Permission::kSeeSelf));

@@ -89,6 +89,15 @@ TEST_F(SessionsTest, ASessionEndsWhenItIsIdleAndAtTheEndOfItsLife) {
   EXPECT_EQ(sessions_->Find(busy.secret, now_ + hours(8)), nullptr);
 }
 
+TEST_F(SessionsTest, ASessionIsOpenByItsPublicIdUntilItEnds) {
+  const Sessions::Begun begun = Begin("person:corp:ada", now_);
+  EXPECT_TRUE(sessions_->IsOpen(begun.session.id, now_));
+  EXPECT_FALSE(sessions_->IsOpen(begun.session.id, now_ + hours(8)));
+  EXPECT_FALSE(sessions_->IsOpen("", now_));
+  EXPECT_TRUE(Await(sessions_->End(begun.session.id)).ok());
+  EXPECT_FALSE(sessions_->IsOpen(begun.session.id, now_));
+}
+
 TEST_F(SessionsTest, SessionsOutliveTheGatewayAndEndForAllAtOnce) {
   const Sessions::Begun begun = Begin("person:corp:ada", now_);
   other_ = Open();

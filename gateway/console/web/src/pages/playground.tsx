@@ -74,8 +74,8 @@ function requestOf(model: string, turns: Turn[], index: number, asked: Message, 
   };
 }
 
-// The events of a stream, one JSON text each.
-async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+// The events of a stream: their name, and a JSON text each.
+async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<{ name: string; data: string }> {
   const decoder = new TextDecoder();
   let rest = '';
   for (const reader = body.getReader(); ;) {
@@ -85,38 +85,93 @@ async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<strin
     for (let end = rest.search(/\r?\n\r?\n/); end >= 0; end = rest.search(/\r?\n\r?\n/)) {
       const event = rest.slice(0, end);
       rest = rest.slice(end).replace(/^\r?\n\r?\n/, '');
-      const data = event.split(/\r?\n/).filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart()).join('\n');
-      if (data) yield data;
+      const lines = event.split(/\r?\n/);
+      const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart()).join('\n');
+      const name = lines.find((line) => line.startsWith('event:'))?.slice(6).trim() ?? '';
+      if (data) yield { name, data };
     }
   }
 }
 
-interface Price { input: string | null; cached_input: string | null; output: string | null }
-
-function costOf(measures: Measures, price: Price | undefined): number | undefined {
-  if (!price || measures.input === undefined) return undefined;
-  const usd = (text: string | null) => Number(text ?? 0);
-  const cached = measures.cached ?? 0;
-  return (measures.input - cached) * usd(price.input) + cached * usd(price.cached_input ?? price.input) + (measures.output ?? 0) * usd(price.output);
+// What the gateway's ledger has of the request, sent behind the end of the answer.
+interface Summary {
+  request_id: string;
+  error: string | null;
+  replica: string | null;
+  queue_ms: number | null;
+  ttft_ms: number | null;
+  duration_ms: number | null;
+  input_tokens: number;
+  cached_tokens: number;
+  output_tokens: number;
+  cost_micro_usd: number;
 }
 
-async function ask(request: Record<string, unknown>, of: string, price: Price | undefined, stop: AbortSignal, show: (change: Partial<Answer>) => void) {
+function measuresOf(of: Summary): Measures {
+  return {
+    requestId: of.request_id,
+    input: of.input_tokens,
+    cached: of.cached_tokens,
+    output: of.output_tokens,
+    costMicroUsd: of.cost_micro_usd,
+    ...(of.replica === null ? {} : { replica: of.replica }),
+    ...(of.queue_ms === null ? {} : { queueMs: of.queue_ms }),
+    ...(of.ttft_ms === null ? {} : { firstMs: of.ttft_ms }),
+    ...(of.duration_ms === null ? {} : { totalMs: of.duration_ms }),
+  };
+}
+
+const MOST_BYTES = 4_000_000; // of a request, with its pictures and those of the turns before
+const MOST_PICTURES = 4;
+const MOST_OF_PICTURE = 700_000; // characters of its data URL; a larger one is made smaller
+const LONGEST_SIDE = 1536;
+
+// The picture as a data URL.
+async function pictureOf(file: File): Promise<string> {
+  const whole = await new Promise<string>((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(String(reader.result));
+    reader.onerror = () => reject(new Error(`${file.name} cannot be read`));
+    reader.readAsDataURL(file);
+  });
+  if (whole.length <= MOST_OF_PICTURE) return whole;
+  const bitmap = await createImageBitmap(file).catch(() => { throw new Error(`${file.name} is not a picture that this browser knows`); });
+  const scale = Math.min(1, LONGEST_SIDE / Math.max(bitmap.width, bitmap.height));
+  const canvas = document.createElement('canvas');
+  canvas.width = Math.max(1, Math.round(bitmap.width * scale));
+  canvas.height = Math.max(1, Math.round(bitmap.height * scale));
+  canvas.getContext('2d')!.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
+  for (const quality of [0.85, 0.6]) {
+    const smaller = canvas.toDataURL('image/jpeg', quality);
+    if (smaller.length <= MOST_OF_PICTURE) return smaller;
+  }
+  throw new Error(`${file.name} is too large`);
+}
+
+async function ask(request: Record<string, unknown>, of: string, stop: AbortSignal, show: (change: Partial<Answer>) => void) {
   const began = performance.now();
-  const measures: Measures = {};
+  let measures: Measures = {};
   let text = '';
   let thinking = '';
   const tools: ToolCall[] = [];
   try {
-    const response = await call('/admin/v1/playground', posted({ ...(of ? { tenant: of } : {}), request }, stop));
+    const init = posted({ ...(of ? { tenant: of } : {}), request }, stop);
+    if (String(init.body).length > MOST_BYTES) throw new ApiError(413, 'request_too_large', 'This conversation and its pictures are too large; begin anew, or take pictures out', '');
+    const response = await call('/admin/v1/playground', init);
     measures.requestId = response.headers.get('x-request-id') ?? undefined!;
     measures.replica = response.headers.get('x-tidegate-replica') ?? undefined!;
     const queue = response.headers.get('x-tidegate-queue-ms');
     if (queue !== null) measures.queueMs = Number(queue);
     show({ state: 'streams', measures: { ...measures } });
     let over = false;
-    for await (const data of eventsOf(response.body!)) {
-      if (data === '[DONE]') { over = true; break; }
+    for await (const { name, data } of eventsOf(response.body!)) {
+      if (data === '[DONE]') { over = true; continue; }
       const event = JSON.parse(data);
+      if (name === 'summary') {
+        measures = measuresOf(event);
+        show({ measures });
+        continue;
+      }
       if (event.error) throw new ApiError(502, event.error.code ?? 'failed', event.error.message ?? 'the stream failed', measures.requestId ?? '');
       const delta = event.choices?.[0]?.delta;
       if (delta && measures.firstMs === undefined && (delta.content || delta.reasoning_content || delta.tool_calls)) measures.firstMs = performance.now() - began;
@@ -131,8 +186,6 @@ async function ask(request: Record<string, unknown>, of: string, price: Price | 
         measures.input = event.usage.prompt_tokens;
         measures.cached = event.usage.prompt_tokens_details?.cached_tokens ?? 0;
         measures.output = event.usage.completion_tokens;
-        const cost = costOf(measures, price);
-        if (cost !== undefined) measures.costMicroUsd = cost;
       }
       measures.totalMs = performance.now() - began;
       show({ text, thinking, tools: [...tools], measures: { ...measures } });
@@ -154,6 +207,7 @@ export function Playground() {
   const settings = useSignal<Settings>(NO_SETTINGS);
   const text = useSignal('');
   const images = useSignal<string[]>([]);
+  const pictureProblem = useSignal('');
   const showing = useSignal('');
   const stops = useRef<AbortController | null>(null);
   const of = tenant.value || tenants[0] || '';
@@ -180,15 +234,19 @@ export function Playground() {
       const show = (change: Partial<Answer>) => {
         turns.value = turns.value.map((each, at) => (at !== before.length ? each : { ...each, answers: each.answers.map((answer, which) => (which === index ? { ...answer, ...change } : answer)) }));
       };
-      void ask(requestOf(model, before, index, user, settings.value), of, models.find((each) => each.name === model)?.price, stop.signal, show);
+      void ask(requestOf(model, before, index, user, settings.value), of, stop.signal, show);
     });
   };
 
-  const addImages = async (files: FileList | null) => {
-    for (const file of files ?? []) {
-      const reader = new FileReader();
-      reader.onload = () => { images.value = [...images.value, String(reader.result)]; };
-      reader.readAsDataURL(file);
+  const addImages = async (files: File[]) => {
+    pictureProblem.value = '';
+    for (const file of files) {
+      if (images.value.length >= MOST_PICTURES) { pictureProblem.value = `A message takes ${MOST_PICTURES} pictures.`; return; }
+      try {
+        images.value = [...images.value, await pictureOf(file)];
+      } catch (error) {
+        pictureProblem.value = (error as Error).message;
+      }
     }
   };
 
@@ -219,8 +277,9 @@ export function Playground() {
           <textarea aria-label="Message" rows={3} placeholder="Your message" title="Enter sends; Shift and Enter begin a line" value={text.value} onInput={(event) => { text.value = event.currentTarget.value; }}
             onKeyDown={(event) => { if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); } }} />
           {images.value.length > 0 && <p class="pictures">{images.value.map((url, at) => <button key={at} type="button" title="Take it out" aria-label={`Take picture ${at + 1} out`} onClick={() => { images.value = images.value.filter((_, which) => which !== at); }}><img src={url} alt="" /></button>)}</p>}
+          {pictureProblem.value && <p class="hint" role="alert">{pictureProblem.value}</p>}
           <div class="ask-foot">
-            <label class="button quiet">Add a picture<input class="hidden" type="file" accept="image/*" multiple onChange={(event) => { void addImages(event.currentTarget.files); event.currentTarget.value = ''; }} /></label>
+            <label class="button quiet">Add a picture<input class="hidden" type="file" accept="image/*" multiple onChange={(event) => { void addImages([...(event.currentTarget.files ?? [])]); event.currentTarget.value = ''; }} /></label>
             <span class="space" />
             {busy.value ? <Button onClick={() => stops.current?.abort()}>Stop</Button> : <Button type="submit" kind="primary" disabled={!first || !!wrong.value}>Send</Button>}
           </div>

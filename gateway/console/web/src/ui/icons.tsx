@@ -4,6 +4,7 @@ const PATHS: Record<string, string> = {
   cluster: 'M4 4h5v5H4zM11 4h5v5h-5zM4 11h5v5H4zM11 11h5v5h-5z',
   models: 'M10 3l6.500 3.500L10 10 3.500 6.500zM3.500 10L10 13.500 16.500 10M3.500 13.500L10 17l6.500-3.500',
   queues: 'M4 5h12M4 10h8M4 15h10',
+  what_if: 'M4 16l4-5 3 2 5-8M12.500 5H16v3.500',
   playground: 'M4 5h12v8H9l-3.500 3v-3H4z',
   keys: 'M8 12.500a3.500 3.500 0 1 1 2.500-6 3.500 3.500 0 0 1 .7 3.700L16.500 15.500V17H14v-2h-2v-2h-1.500l-.700-.700',
   usage: 'M4 16V4M4 16h12M7.500 13V9M11 13V6M14.500 13v-2.500',
