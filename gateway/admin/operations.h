@@ -25,6 +25,7 @@
 #include "gateway/people/key_events.h"
 #include "gateway/people/sessions.h"
 #include "gateway/people/sign_in.h"
+#include "gateway/people/terminal_sign_ins.h"
 #include "gateway/replicas/kv_events.h"
 #include "gateway/shard/runtime.h"
 #include "gateway/shard/shared.h"
@@ -54,6 +55,7 @@ struct Operations {
   Shared* shared = nullptr;
   KeyEvents* key_events = nullptr;
   Sessions* sessions = nullptr;  // null: nobody can sign in
+  TerminalSignIns* terminal_sign_ins = nullptr;  // null: likewise
   // What verifies the tokens of the configured issuers; null when there are none.
   std::function<plugins::auth::JwtAuthenticator*()> tokens = [] { return nullptr; };
   std::function<uint16_t()> port = [] { return uint16_t{0}; };  // of the listener for applications

@@ -119,6 +119,9 @@ nlohmann::ordered_json Shows(conf::JsonSchemas& schemas) {
 constexpr std::span<const Member> kNone = {};
 constexpr std::array kSignInCode = {Member{"code", Type::kText, true, "The code of the link"}};
 
+constexpr std::array kTerminalSecret = {
+    Member{"secret", Type::kText, true, "What the command line got with the code"}};
+
 constexpr std::array kReturnPage = {
     Member{"page", Type::kText, false, "The page of the console to return to; default: /"}};
 constexpr std::array kFromProvider = {
@@ -165,6 +168,26 @@ const std::array kRoutes = {
           FinishSignIn,
           {},
           true},
+    Route{"redeemLinkForTerminal", Verb::post, "/admin/v1/sign-in:redeem",
+          "Sign a command line in by a link's code, once", std::nullopt, kNone, kSignInCode,
+          Shows<answers::TerminalSession>, kOk, Lane::kLoop, nullptr, RedeemLinkForTerminal},
+    Route{"beginTerminalSignIn", Verb::post, "/admin/v1/terminal-sign-ins",
+          "Begin to sign a command line in: a code that a person confirms in the console within five minutes",
+          std::nullopt, kNone, kNone, Shows<answers::NewTerminalSignIn>, kCreated, Lane::kLoop, nullptr,
+          BeginTerminalSignIn},
+    Route{"showTerminalSignIn", Verb::get, "/admin/v1/terminal-sign-ins/{code}",
+          "The command line that waits with a code, for the person who is to confirm it",
+          Permission::kSeeSelf, kNone, kNone, Shows<answers::ShownTerminalSignIn>, kOk, Lane::kLoop, nullptr,
+          ShowTerminalSignIn},
+    Route{"confirmTerminalSignIn", Verb::post, "/admin/v1/terminal-sign-ins/{code}:confirm",
+          "Sign the command line with this code in, as the caller", Permission::kSeeSelf, kNone, kNone,
+          Shows<answers::ShownTerminalSignIn>, kOk, Lane::kLoop, nullptr, ConfirmTerminalSignIn},
+    Route{"refuseTerminalSignIn", Verb::post, "/admin/v1/terminal-sign-ins/{code}:refuse",
+          "Refuse the command line with this code", Permission::kSeeSelf, kNone, kNone,
+          Shows<answers::ShownTerminalSignIn>, kOk, Lane::kLoop, nullptr, RefuseTerminalSignIn},
+    Route{"redeemTerminalSignIn", Verb::post, "/admin/v1/terminal-sign-ins/{code}:redeem",
+          "The session of a command line, once it is confirmed", std::nullopt, kNone, kTerminalSecret,
+          Shows<answers::TerminalSession>, kOk, Lane::kLoop, nullptr, RedeemTerminalSignIn},
     Route{"listSessions", Verb::get, "/admin/v1/sessions", "The caller's sessions; for admins, all",
           Permission::kSeeSelf, kPage, kNone, Shows<answers::ListOf<answers::PersonSession>>, kOk,
           Lane::kLoop, ListSessions},

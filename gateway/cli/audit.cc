@@ -12,7 +12,9 @@
 
 #include "conf/text.h"
 #include "gateway/audit/ledger_query.h"
+#include "gateway/cli/admin_client.h"
 #include "gateway/cli/audit_erase.h"
+#include "gateway/cli/audit_remote.h"
 #include "gateway/cli/audit_verify.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
@@ -33,7 +35,7 @@ constexpr size_t kTailRecords = 1024;
 constexpr size_t kTailBytes = 1 << 20;
 
 struct AuditOptions {
-  std::shared_ptr<std::string> config;
+  AdminOptions admin;
   std::string ledger;  // the folder, if no configuration is used
   AuditRequest request;
   std::string format = "jsonl";
@@ -75,7 +77,7 @@ class Progress {
 int FindLedger(const AuditOptions& options, std::optional<Config>& config, std::string& dir) {
   dir = options.ledger;
   if (dir.empty()) {
-    config = LoadForState(*options.config, options.json);
+    config = LoadForState(*options.admin.config, options.json);
     if (!config) return kUsage;
     dir = LedgerDir(*config);
   } else {
@@ -118,14 +120,32 @@ int CheckRecorded(const AuditOptions& options, const absl::Status& recorded) {
   return options.open_content ? kFailed : kOk;
 }
 
+RemoteAudit RemoteOf(const AuditOptions& options) {
+  return {.admin = options.admin,
+          .request = options.request,
+          .format = options.format,
+          .out = options.out,
+          .from_seq = options.from_seq,
+          .last = options.last,
+          .follow = options.follow,
+          .open_content = options.open_content,
+          .json = options.json};
+}
+
+// A folder that was named is read here.
+bool IsElsewhere(const AuditOptions& options) {
+  return options.ledger.empty() && AsksGateway(options.admin);
+}
+
 int Export(const AuditOptions& options) {
+  if (IsElsewhere(options)) return ExportThere(RemoteOf(options));
   std::optional<Config> config;
   std::string dir;
   if (const int code = FindLedger(options, config, dir); code != kOk) return code;
   ledger::ExportOptions wanted;
   std::unique_ptr<ledger::ContentKeys> keys;
   if (options.open_content) {
-    if (!options.ledger.empty()) config = LoadForState(*options.config, options.json);
+    if (!options.ledger.empty()) config = LoadForState(*options.admin.config, options.json);
     if (!config) return kUsage;
     ledger::ContentKeys::Options of = ContentKeyOptions(*config);
     of.may_write = false;
@@ -193,6 +213,7 @@ int Verify(const AuditOptions& options) {
 }
 
 int Tail(const AuditOptions& options) {
+  if (IsElsewhere(options)) return TailThere(RemoteOf(options));
   std::optional<Config> config;
   std::string dir;
   if (const int code = FindLedger(options, config, dir); code != kOk) return code;
@@ -229,7 +250,8 @@ int Tail(const AuditOptions& options) {
 CLI::App* AddAction(CLI::App& audit, Run& run, const char* name, const char* what,
                     const std::shared_ptr<AuditOptions>& options, int (*action)(const AuditOptions&)) {
   CLI::App* command = audit.add_subcommand(name, what);
-  options->config = AddConfigOption(*command);
+  options->admin.config = AddConfigOption(*command);
+  AddGatewayOptions(*command, options->admin);
   command->add_option("--ledger", options->ledger, "The folder of a ledger, instead of the configuration's");
   command->callback([options, action, &run] { run = [options, action] { return action(*options); }; });
   return command;

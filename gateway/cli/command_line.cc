@@ -19,6 +19,8 @@ int RunCommandLine(int argc, const char* const* argv) {
   Run run;
   AddServe(app, run);
   AddCheck(app, run);
+  AddLogin(app, run);
+  AddLogout(app, run);
   AddKeys(app, run);
   AddConsole(app, run);
   AddUsage(app, run);

@@ -22,6 +22,8 @@ using Run = std::function<int()>;
 void AddServe(CLI::App& app, Run& run);
 void AddCheck(CLI::App& app, Run& run);
 void AddConsole(CLI::App& app, Run& run);
+void AddLogin(CLI::App& app, Run& run);
+void AddLogout(CLI::App& app, Run& run);
 void AddKeys(CLI::App& app, Run& run);
 void AddUsage(CLI::App& app, Run& run);
 void AddAudit(CLI::App& app, Run& run);

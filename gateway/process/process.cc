@@ -349,6 +349,8 @@ absl::Status Process::OpenAdmin() {
   if (absl::Status started = net::Await(control_, sessions_->Start()); !started.ok()) return started;
   operations_.shared = &shared_;
   operations_.sessions = sessions_.get();
+  terminal_sign_ins_ = std::make_unique<TerminalSignIns>(*store_, *sessions_);
+  operations_.terminal_sign_ins = terminal_sign_ins_.get();
   operations_.sign_in = &sign_in_;
   operations_.tokens = [this] { return admin_tokens_.get(); };
   operations_.port = [this] { return port_; };

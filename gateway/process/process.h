@@ -30,6 +30,7 @@
 #include "gateway/people/jwks.h"
 #include "gateway/people/key_events.h"
 #include "gateway/people/sessions.h"
+#include "gateway/people/terminal_sign_ins.h"
 #include "gateway/people/sign_in.h"
 #include "gateway/process/certificates.h"
 #include "gateway/process/checkpoint_copy.h"
@@ -140,6 +141,7 @@ class Process {
   std::vector<std::thread> threads_;
   std::unique_ptr<KeyEvents> key_events_;
   std::unique_ptr<Sessions> sessions_;
+  std::unique_ptr<TerminalSignIns> terminal_sign_ins_;
   SignIn sign_in_;
   std::unique_ptr<plugins::auth::JwtAuthenticator> admin_tokens_;  // null: no issuer is configured
   std::unique_ptr<DeferredEvents> deferred_events_;

@@ -92,7 +92,31 @@ export type Session = {
   ends: string;
   address: string;
   client: string;
+  command_line: boolean;
   current: boolean;
+};
+
+export type TerminalSession = {
+  state: string;
+  token: string | null;
+  actor: string | null;
+  name: string | null;
+  ends: string | null;
+};
+
+export type NewTerminalSignIn = {
+  code: string;
+  secret: string;
+  url: string;
+  ends: string;
+  interval_ms: number;
+};
+
+export type TerminalSignIn = {
+  code: string;
+  address: string;
+  client: string;
+  ends: string;
 };
 
 export type EndedSession = {
@@ -652,6 +676,7 @@ export type Gets = {
   "/admin/v1/openapi.json": ApiDocument;
   "/admin/v1/me": Me;
   "/admin/v1/sign-in": SignInWays;
+  "/admin/v1/terminal-sign-ins/{code}": TerminalSignIn;
   "/admin/v1/sessions": SessionList;
   "/admin/v1/tenants": TenantList;
   "/admin/v1/models": ModelList;
@@ -680,6 +705,30 @@ export type Posts = {
   "/admin/v1/sign-in:link": {
     body: undefined;
     answer: SignInLink;
+  };
+  "/admin/v1/sign-in:redeem": {
+    body: {
+      code: string;
+    };
+    answer: TerminalSession;
+  };
+  "/admin/v1/terminal-sign-ins": {
+    body: undefined;
+    answer: NewTerminalSignIn;
+  };
+  "/admin/v1/terminal-sign-ins/{code}:confirm": {
+    body: undefined;
+    answer: TerminalSignIn;
+  };
+  "/admin/v1/terminal-sign-ins/{code}:refuse": {
+    body: undefined;
+    answer: TerminalSignIn;
+  };
+  "/admin/v1/terminal-sign-ins/{code}:redeem": {
+    body: {
+      secret: string;
+    };
+    answer: TerminalSession;
   };
   "/admin/v1/session:end": {
     body: undefined;

@@ -169,6 +169,9 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
   tests::WithAdmin(world, [&](tests::AdminClient& client) -> Task<void> {
     for (const Route& route : Routes()) {
       if (route.schema == nullptr) continue;
+      // What takes a code or a browser: people_test.cc.
+      if (route.path.starts_with("/admin/v1/terminal-sign-ins/") || route.name == "redeemLinkForTerminal")
+        continue;
       std::string path(route.path);
       if (const size_t open = path.find('{'); open != std::string::npos) {
         const bool is_job = path.find("/jobs/") != std::string::npos;

@@ -72,6 +72,8 @@ models:
     sessions = std::make_unique<gateway::Sessions>(loop, *store, [] { return gateway::SessionTerms(); });
     EXPECT_TRUE(Await(sessions->Start()).ok());
 
+    terminal_sign_ins = std::make_unique<gateway::TerminalSignIns>(*store, *sessions);
+    operations.terminal_sign_ins = terminal_sign_ins.get();
     operations.shared = &shared;
     operations.sessions = sessions.get();
     operations.key_events = key_events.get();
@@ -176,6 +178,7 @@ models:
   std::shared_ptr<const gateway::Runtime> runtime;
   std::unique_ptr<gateway::KeyEvents> key_events;
   std::unique_ptr<gateway::Sessions> sessions;
+  std::unique_ptr<gateway::TerminalSignIns> terminal_sign_ins;
   gateway::ShardMetrics shard;
   gateway::ReloadState reloads;
   absl::Status reload_result;
