@@ -34,6 +34,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddRoute(app, run);
   AddPolicy(app, run);
   AddSimulate(app, run);
+  AddCompletion(app, run);
   AddVersion(app, run);
   AddReference(app, run);
   try {

@@ -36,6 +36,7 @@ void AddRoute(CLI::App& app, Run& run);
 void AddPolicy(CLI::App& app, Run& run);
 void AddTop(CLI::App& app, Run& run);
 void AddSimulate(CLI::App& app, Run& run);
+void AddCompletion(CLI::App& app, Run& run);
 void AddVersion(CLI::App& app, Run& run);
 void AddReference(CLI::App& app, Run& run);
 
