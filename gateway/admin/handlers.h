@@ -43,7 +43,11 @@ net::Task<Answer> RotateKey(const Operations& operations, const Call& call);
 net::Task<Answer> RevokeKey(const Operations& operations, const Call& call);
 
 Answer Usage(const Operations& operations, const Call& call);
+Answer ShowStatement(const Operations& operations, const Call& call);
 net::Task<Answer> Audit(const Operations& operations, const Call& call);
+Answer ProveRecord(const Operations& operations, const Call& call);
+Answer ShowVerification(const Operations& operations, const Call& call);
+Answer VerifyLedger(const Operations& operations, const Call& call);
 Answer EraseStored(const Operations& operations, const Call& call);
 
 net::Task<Answer> SubmitJob(const Operations& operations, const Call& call);

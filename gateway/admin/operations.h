@@ -17,6 +17,7 @@
 #include "conf/time.h"
 #include "gateway/admin/outbound_status.h"
 #include "gateway/admin/web_page.h"
+#include "gateway/audit/ledger_check.h"
 #include "gateway/control/history.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/status.h"
@@ -54,7 +55,7 @@ struct ReloadState {
 struct Operations {
   Shared* shared = nullptr;
   KeyEvents* key_events = nullptr;
-  Sessions* sessions = nullptr;  // null: nobody can sign in
+  Sessions* sessions = nullptr;                  // null: nobody can sign in
   TerminalSignIns* terminal_sign_ins = nullptr;  // null: likewise
   // What verifies the tokens of the configured issuers; null when there are none.
   std::function<plugins::auth::JwtAuthenticator*()> tokens = [] { return nullptr; };
@@ -79,6 +80,7 @@ struct Operations {
   std::function<void()> content_erased = [] {};
   // Why the ledger is not the one that the store knows; empty: it is.
   std::function<std::string()> ledger_trouble = [] { return std::string(); };
+  LedgerCheck* ledger_check = nullptr;  // null: the ledger is not verified here
   // Null while it is not known what runs, and where nothing is scheduled.
   std::function<control::Jobs*()> jobs = [] { return nullptr; };
   std::function<control::Cordons*()> cordons = [] { return nullptr; };

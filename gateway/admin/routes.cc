@@ -72,8 +72,14 @@ constexpr std::array kUsage = {
     kUntil,
     kTenant,
     kModel,
+    Member{"format", Type::kText, false,
+           "json; csv; or focus, a CSV by FOCUS 1.2 of each hour, which takes no groups. Default: json"},
     kLimit,
     kAfter};
+
+constexpr std::array kStatement = {
+    Member{"tenant", Type::kText, true, "A tenant's name or path: it and everything below it"},
+    Member{"format", Type::kText, false, "json or csv; default: json"}};
 
 constexpr std::array kAudit = {
     Member{"from_seq", Type::kWhole, false, "The first record: `next_from_seq` of the previous page"},
@@ -242,9 +248,23 @@ const std::array kRoutes = {
           RevokeKey},
     Route{"usage", Verb::get, "/admin/v1/usage", "Requests, tokens, cost and device-seconds",
           Permission::kSeeUsage, kUsage, kNone, Shows<answers::UsageList>, kOk, Lane::kReads, Usage},
+    Route{"showStatement", Verb::get, "/admin/v1/statements/{month}",
+          "The statement of a tenant for a month such as 2027-01; the same ledger gives the same bytes",
+          Permission::kSeeStatements, kStatement, kNone, Shows<answers::Statement>, kOk, Lane::kReads,
+          ShowStatement},
     Route{"audit", Verb::get, "/admin/v1/audit",
           "Records of the ledger; prompts and answers need the role admin", Permission::kReadAudit, kAudit,
           kNone, Shows<answers::RecordList>, kOk, Lane::kLoop, nullptr, Audit, "audit.read"},
+    Route{"proveRecord", Verb::get, "/admin/v1/audit/records/{record}/proof",
+          "A record with the lines up to the next signed checkpoint, for somebody outside to verify",
+          Permission::kReadAudit, kNone, kNone, Shows<answers::Proof>, kOk, Lane::kReads, ProveRecord,
+          nullptr, "audit.prove"},
+    Route{"showVerification", Verb::get, "/admin/v1/audit/verification",
+          "How the last verification of the ledger goes, or went", Permission::kReadAudit, kNone, kNone,
+          Shows<answers::Verification>, kOk, Lane::kLoop, ShowVerification},
+    Route{"verifyLedger", Verb::post, "/admin/v1/audit:verify",
+          "Verify the ledger in the background, unless a verification runs already", Permission::kReadAudit,
+          kNone, kNone, Shows<answers::Verification>, kOk, Lane::kLoop, VerifyLedger},
     Route{"eraseContent", Verb::post, "/admin/v1/content:erase",
           "Destroy the keys of a tenant's stored prompts and answers, and of the tenants below it",
           Permission::kEraseContent, kNone, kErasure, Shows<ErasedContent>, kOk, Lane::kReads, EraseStored},

@@ -154,6 +154,35 @@ int ExportThere(const RemoteAudit& options) {
   return kOk;
 }
 
+int VerifyThere(const RemoteAudit& options) {
+  auto status = AskAdmin(options.admin, "POST", "/admin/v1/audit:verify", nlohmann::json::object());
+  while (status.ok() && status->value("state", "") == "running") {
+    std::this_thread::sleep_for(kFollowInterval);
+    status = AskAdmin(options.admin, "GET", "/admin/v1/audit/verification");
+  }
+  if (!status.ok()) return Fail(status.status());
+  const std::string state = TextOr(*status, "state");
+  if (options.json) {
+    fmt::print("{}\n", status->dump());
+  } else if (state == "good") {
+    fmt::print("good: {} ({} to {}), {}; {} not signed yet\n",
+               Counted(status->value("records", uint64_t{0}), "record"),
+               status->value("first_seq", uint64_t{0}), status->value("last_seq", uint64_t{0}),
+               Counted(status->value("checkpoints", uint64_t{0}), "checkpoint"),
+               Counted(status->value("unsigned_records", uint64_t{0}), "record"));
+    fmt::print(
+        stderr,
+        "tidegate: the gateway has verified itself; who does not trust its machine verifies a copy of the "
+        "ledger, with a public key and checkpoints from elsewhere\n");
+  } else if (const auto bad = status->find("first_bad"); bad != status->end() && bad->is_object()) {
+    fmt::print("BAD at {} (record {}): {}\n", TextOr(*bad, "segment"), bad->value("seq", uint64_t{0}),
+               TextOr(*bad, "why"));
+  } else {
+    fmt::print("the ledger was not verified: {} {}\n", state, TextOr(*status, "why"));
+  }
+  return state == "good" ? kOk : kFailed;
+}
+
 int TailThere(const RemoteAudit& options) {
   const auto print = [](std::string_view line) {
     fmt::print("{}\n", line);

@@ -27,6 +27,8 @@ struct RemoteAudit {
 // Each returns the exit code.
 int ExportThere(const RemoteAudit& options);
 int TailThere(const RemoteAudit& options);
+// Has the gateway verify its ledger, and waits for the result.
+int VerifyThere(const RemoteAudit& options);
 
 // The records of an answer of /admin/v1/audit, each as it stands there, byte for byte. Views into `body`; nothing
 // where it has no list.

@@ -24,6 +24,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddKeys(app, run);
   AddConsole(app, run);
   AddUsage(app, run);
+  AddStatement(app, run);
   AddAudit(app, run);
   AddJobs(app, run);
   AddNodes(app, run);

@@ -26,6 +26,7 @@ void AddLogin(CLI::App& app, Run& run);
 void AddLogout(CLI::App& app, Run& run);
 void AddKeys(CLI::App& app, Run& run);
 void AddUsage(CLI::App& app, Run& run);
+void AddStatement(CLI::App& app, Run& run);
 void AddAudit(CLI::App& app, Run& run);
 void AddJobs(CLI::App& app, Run& run);
 void AddNodes(CLI::App& app, Run& run);

@@ -1,5 +1,6 @@
 #include "gateway/cli/completion_script.h"
 
+#include <absl/strings/str_replace.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,21 +14,104 @@
 namespace gateway::cli {
 namespace {
 
+constexpr char kBash[] = R"sh(# Completion of tidegate for bash, made by `tidegate completion bash`.
+_tidegate() {
+  local cur prev path word i value='' words='' names='' list=0 commands='' options='' before=''
+  COMPREPLY=()
+  cur=${COMP_WORDS[COMP_CWORD]}
+  prev=${COMP_WORDS[COMP_CWORD-1]}
+  if [[ $cur == '=' ]]; then
+    cur=''
+  elif [[ $prev == '=' && $COMP_CWORD -ge 2 ]]; then
+    prev=${COMP_WORDS[COMP_CWORD-2]}
+  fi
+  path=tidegate
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]}
+    case "$path $word" in
+      @PATHS@) path="$path $word" ;;
+    esac
+  done
+  case "$path $prev" in
+@VALUES@  esac
+  if [[ -z $value ]]; then
+    case "$path" in
+@OFFERS@    esac
+    if [[ $cur == -* ]]; then
+      COMPREPLY=($(compgen -W "$options" -- "$cur"))
+      return
+    fi
+    words="$commands $words"
+  fi
+  if [[ -n $names ]]; then
+    words="$words $("${COMP_WORDS[0]}" completion-words "$names" 2>/dev/null)"
+  fi
+  if [[ $list == 1 && $cur == *,* ]]; then
+    before="${cur%,*},"
+    cur=${cur##*,}
+  fi
+  COMPREPLY=($(compgen -W "$words" -- "$cur"))
+  if [[ -n $before ]]; then COMPREPLY=("${COMPREPLY[@]/#/$before}"); fi
+}
+complete -o default -F _tidegate tidegate
+)sh";
+
+constexpr char kZsh[] = R"sh(#compdef tidegate
+# Completion of tidegate for zsh, made by `tidegate completion zsh`.
+_tidegate() {
+  local at word cur prev value='' of='' names='' list=0 positional=''
+  local -a commands options offered
+  cur=${words[CURRENT]}
+  prev=${words[CURRENT-1]}
+  at=tidegate
+  for word in "${(@)words[2,CURRENT-1]}"; do
+    case "$at $word" in
+      @PATHS@) at="$at $word" ;;
+    esac
+  done
+  case "$at $prev" in
+@VALUES@  esac
+  if [[ -z $value ]]; then
+    case "$at" in
+@OFFERS@    esac
+    if [[ $cur == -* ]]; then
+      _describe -o 'option' options
+      return
+    fi
+    if (( $#commands )); then _describe 'command' commands; fi
+    if [[ -z $positional ]]; then return; fi
+  fi
+  offered=(${=of})
+  if [[ -n $names ]]; then
+    offered+=(${(f)"$(${words[1]} completion-words $names 2>/dev/null)"})
+  fi
+  if (( ! $#offered )); then
+    _files
+  elif [[ $list == 1 ]]; then
+    compset -P '*,'
+    compadd -S '' -a offered
+  else
+    compadd -a offered
+  fi
+}
+if [[ $funcstack[1] == _tidegate ]]; then _tidegate "$@"; else compdef _tidegate tidegate; fi
+)sh";
+
 struct Parameter {
-  std::vector<std::string> names;  // "-c", "--config"; of a positional: its name
-  std::string about;
+  std::vector<std::string> names = {};  // "-c", "--config"; of a positional: its name
+  std::string about = {};
   bool takes_value = true;
-  bool is_list = false;            // words joined by commas
-  std::vector<std::string> words;  // that it may be; none: see `kind`
-  std::string_view kind;           // of names that a gateway knows; empty: files
+  bool is_list = false;                 // words joined by commas
+  std::vector<std::string> words = {};  // that it may be; none: see `kind`
+  std::string_view kind = {};           // of names that a gateway knows; empty: files
 };
 
 struct Command {
   std::string path;  // "tidegate jobs submit"
   std::string about;
-  std::vector<const CLI::App*> below;
-  std::vector<Parameter> options;
-  std::vector<Parameter> positionals;
+  std::vector<const CLI::App*> below = {};
+  std::vector<Parameter> options = {};
+  std::vector<Parameter> positionals = {};
 };
 
 // Words that the options themselves do not check, since the gateway does.
@@ -120,14 +204,15 @@ std::string OptionNames(const Command& command) {
   return fmt::format("{}", fmt::join(names, " "));
 }
 
-// What sets `words`, `names` and `list` for a value.
-std::string ValueLine(const Parameter& parameter) {
-  return fmt::format("words={} names={} list={}", Quoted(fmt::format("{}", fmt::join(parameter.words, " "))),
-                     Quoted(parameter.kind), parameter.is_list ? 1 : 0);
+// What sets the words, names and list of a value; `words` is the shell's variable for the words.
+std::string ValueLine(const Parameter& parameter, std::string_view words) {
+  return fmt::format("{}={} names={} list={}", words,
+                     Quoted(fmt::format("{}", fmt::join(parameter.words, " "))), Quoted(parameter.kind),
+                     parameter.is_list ? 1 : 0);
 }
 
 // A case of a shell's `case` for each command and each of its options that takes a value.
-std::string ValueCases(const std::vector<Command>& commands) {
+std::string ValueCases(const std::vector<Command>& commands, std::string_view words) {
   std::string out;
   for (const Command& command : commands) {
     for (const Parameter& option : command.options) {
@@ -135,7 +220,7 @@ std::string ValueCases(const std::vector<Command>& commands) {
       std::string patterns;
       for (const std::string& name : option.names)
         patterns += (patterns.empty() ? "" : "|") + Quoted(command.path + " " + name);
-      out += fmt::format("    {}) value=1 {} ;;\n", patterns, ValueLine(option));
+      out += fmt::format("    {}) value=1 {} ;;\n", patterns, ValueLine(option, words));
     }
   }
   return out;
@@ -168,64 +253,20 @@ std::string BashCompletion(const CLI::App& app) {
   for (const Command& command : commands) {
     std::vector<std::string> below;
     for (const CLI::App* each : command.below) below.push_back(each->get_name());
-    offers += fmt::format("    {}) commands={} options={}", Quoted(command.path),
+    offers += fmt::format("      {}) commands={} options={}", Quoted(command.path),
                           Quoted(fmt::format("{}", fmt::join(below, " "))), Quoted(OptionNames(command)));
-    if (!command.positionals.empty()) offers += " " + ValueLine(command.positionals.front());
+    if (!command.positionals.empty()) offers += " " + ValueLine(command.positionals.front(), "words");
     offers += " ;;\n";
   }
-  return fmt::format(
-      R"(# Completion of tidegate for bash, made by `tidegate completion bash`.
-_tidegate() {{
-  local cur prev path word i value='' words='' names='' list=0 commands='' options='' before=''
-  COMPREPLY=()
-  cur=${{COMP_WORDS[COMP_CWORD]}}
-  prev=${{COMP_WORDS[COMP_CWORD-1]}}
-  if [[ $cur == '=' ]]; then cur=''; elif [[ $prev == '=' && $COMP_CWORD -ge 2 ]]; then prev=${{COMP_WORDS[COMP_CWORD-2]}}; fi
-  path=tidegate
-  for ((i = 1; i < COMP_CWORD; i++)); do
-    word=${{COMP_WORDS[i]}}
-    case "$path $word" in
-      {}) path="$path $word" ;;
-    esac
-  done
-  case "$path $prev" in
-{}  esac
-  if [[ -z $value ]]; then
-    case "$path" in
-{}    esac
-    if [[ $cur == -* ]]; then
-      COMPREPLY=($(compgen -W "$options" -- "$cur"))
-      return
-    fi
-    words="$commands $words"
-  fi
-  if [[ -n $names ]]; then
-    words="$words $(command "${{COMP_WORDS[0]}}" completion-words "$names" 2>/dev/null)"
-  fi
-  if [[ $list == 1 && $cur == *,* ]]; then
-    before="${{cur%,*}},"
-    cur=${
-    {
-      cur##*,
-    }}
-  fi
-  local IFS=$' \t\n'
-  COMPREPLY=($(compgen -W "$words" -- "$cur"))
-  if [[ -n $before ]]; then COMPREPLY=("${{COMPREPLY[@]/#/$before}}"); fi
-}
-}
-complete -o default -F _tidegate tidegate
-)",
-      PathCases(commands), ValueCases(commands), offers);
+  return absl::StrReplaceAll(
+      kBash,
+      {{"@PATHS@", PathCases(commands)}, {"@VALUES@", ValueCases(commands, "words")}, {"@OFFERS@", offers}});
 }
 
 std::string ZshCompletion(const CLI::App& app) {
   const std::vector<Command> commands = CommandsOf(app);
-  // "name:what it is", with the colons of the name escaped.
-  const auto described = [](std::string_view name, const std::string& about) {
-    std::string safe;
-    for (const char c : name) safe += c == ':' ? std::string("\\:") : std::string(1, c);
-    return Quoted(fmt::format("{}:{}", safe, about));
+  const auto described = [](const std::string& name, const std::string& about) {
+    return Quoted(fmt::format("{}:{}", name, about));
   };
   std::string offers;
   for (const Command& command : commands) {
@@ -236,73 +277,15 @@ std::string ZshCompletion(const CLI::App& app) {
     for (const Parameter& option : command.options) {
       for (const std::string& name : option.names) options.push_back(described(name, option.about));
     }
-    offers += fmt::format("    {}) commands=({}) options=({})", Quoted(command.path), fmt::join(below, " "),
+    offers += fmt::format("      {}) commands=({}) options=({})", Quoted(command.path), fmt::join(below, " "),
                           fmt::join(options, " "));
-    if (!command.positionals.empty()) offers += " positional=1 " + ValueLine(command.positionals.front());
+    if (!command.positionals.empty())
+      offers += " positional=1 " + ValueLine(command.positionals.front(), "of");
     offers += " ;;\n";
   }
-  return fmt::format(
-      R"(#compdef tidegate
-# Completion of tidegate for zsh, made by `tidegate completion zsh`.
-_tidegate() {{
-  local at word cur prev value='' words_of='' names='' list=0 positional=''
-  local words_text
-  local -a commands options offered
-  cur=${{words[CURRENT]}}
-  prev=${{words[CURRENT-1]}}
-  at=tidegate
-  for word in "${{(@)words[2,CURRENT-1]}}"; do
-    case "$at $word" in
-      {}) at="$at $word" ;;
-    esac
-  done
-  case "$at $prev" in
-{}  esac
-  if [[ -z $value ]]; then
-    case "$at" in
-{}    esac
-    if [[ $cur == -* ]]; then
-      _describe -o 'option' options
-      return
-    fi
-    if (( $#commands )); then _describe 'command' commands; fi
-    if [[ -z $positional ]]; then return; fi
-  fi
-  offered=(${{=words_of}})
-  if [[ -n $names ]]; then
-    offered+=(${{(f)"$(command ${
-    {
-      words[1]
-    }} completion-words $names 2>/dev/null)"}})
-  fi
-  if (( ! $#offered )); then
-    _files
-  elif [[ $list == 1 ]]; then
-    compset -P '*,'
-    compadd -S '' -a offered
-  else
-    compadd -a offered
-  fi
-}
-}
-if
-  [[$funcstack [1] == _tidegate]];
-then _tidegate "$@";
-else compdef _tidegate tidegate; fi
-)",
-      PathCases(commands), [&] {
-  // `words` is zsh's own array of the command line.
-  std::string cases = ValueCases(commands);
-  for (size_t i = cases.find(" words="); i != std::string::npos; i = cases.find(" words=", i + 10))
-    cases.replace(i, 7, " words_of=");
-  return cases;
-      }(),
-      [&] {
-  std::string text = offers;
-  for (size_t i = text.find(" words="); i != std::string::npos; i = text.find(" words=", i + 10))
-    text.replace(i, 7, " words_of=");
-  return text;
-      }());
+  return absl::StrReplaceAll(
+      kZsh,
+      {{"@PATHS@", PathCases(commands)}, {"@VALUES@", ValueCases(commands, "of")}, {"@OFFERS@", offers}});
 }
 
 }  // namespace gateway::cli

@@ -19,12 +19,12 @@
 namespace gateway::cli {
 
 struct KnownGateway {
-  std::string url;            // in its one form: AddressText
-  conf::Secret token;         // of the session
-  std::string actor;          // whose it is
-  conf::TimePoint ends = {};  // at the latest
-  std::string ca;             // of https; empty: the system's
-  std::string server_name;    // likewise; empty: the host of the URL
+  std::string url;               // in its one form: AddressText
+  conf::Secret token;            // of the session
+  std::string actor;             // whose it is
+  conf::TimePoint ends = {};     // at the latest
+  std::string ca = {};           // of https; empty: the system's
+  std::string server_name = {};  // likewise; empty: the host of the URL
 };
 
 struct KnownGateways {

@@ -8,6 +8,7 @@
 
 #include "conf/json_fields.h"
 #include "conf/reader.h"
+#include "gateway/audit/focus.h"
 #include "gateway/audit/ledger_query.h"
 #include "gateway/cli/admin_client.h"
 #include "gateway/cli/commands.h"
@@ -123,7 +124,9 @@ absl::StatusOr<std::vector<ledger::UsageRow>> AskRows(const UsageOptions& option
 int PrintRows(const UsageOptions& options, const ledger::UsageQuery& query,
               const std::vector<ledger::UsageRow>& rows) {
   const std::string format = options.json ? "json" : options.format;
-  if (format == "csv") {
+  if (format == "focus") {
+    fmt::print("{}", FocusCsv(rows));
+  } else if (format == "csv") {
     fmt::print("{}", UsageCsv(query, rows));
   } else if (format == "json") {
     fmt::print("{}\n", conf::ToJsonText(ShowUsage(query, rows)));
@@ -133,8 +136,12 @@ int PrintRows(const UsageOptions& options, const ledger::UsageQuery& query,
   return kOk;
 }
 
-int Usage(const UsageOptions& options) {
+int Usage(UsageOptions options) {
   ledger::UsageQuery query;
+  if (options.format == "focus" && !options.json) {
+    options.request.by.clear();
+    for (const ledger::UsageBy by : FocusGroups()) options.request.by.emplace_back(Name(by));
+  }
   if (AsksGateway(options.admin)) {
     if (const int code = CheckWords(options, query); code != kOk) return code;
     const auto rows = AskRows(options, query);
@@ -178,8 +185,9 @@ void AddUsage(CLI::App& app, Run& run) {
                       "The end, not included; in the form of --since; default: now");
   command->add_option("--tenant", request.tenant, "Only this tenant and the tenants below it");
   command->add_option("--model", request.model, "Only this model");
-  command->add_option("--format", options->format, "table, csv or json")
-      ->check(CLI::IsMember({"table", "csv", "json"}))
+  command
+      ->add_option("--format", options->format, "table, csv, json, or focus: a CSV by FOCUS 1.2 of each hour")
+      ->check(CLI::IsMember({"table", "csv", "json", "focus"}))
       ->capture_default_str();
   command->add_flag("--json", options->json, "The same as --format json");
   command->footer(
@@ -189,7 +197,8 @@ void AddUsage(CLI::App& app, Run& run) {
       "Examples:\n"
       "  tidegate usage --by tenant,model --since 7d\n"
       "  tidegate usage --by tenant,job --since 7d\n"
-      "  tidegate usage --by day --tenant search --since 2027-01-01 --until 2027-02-01 --format csv");
+      "  tidegate usage --by day --tenant search --since 2027-01-01 --until 2027-02-01 --format csv\n"
+      "  tidegate usage --since 2027-01-01 --until 2027-02-01 --format focus");
   command->callback([options, &run] { run = [options] { return Usage(*options); }; });
 }
 

@@ -27,6 +27,7 @@ const std::vector<PermissionRow>& Table() {
       {kSeeTenants, "see_tenants", "See tenants and what they may use", kPeople, {}},
       {kSeeLimits, "see_limits", "See limits, budgets, and what is left of them", kPeople, {}},
       {kSeeUsage, "see_usage", "See usage and cost", kPeople, {}},
+      {kSeeStatements, "see_statements", "See the monthly statements of tenants", kOverseers, {}},
       {kSeeOwnKeys, "see_own_keys", "See keys of one's own", kPeople, {}},
       {kChangeOwnKeys,
        "change_own_keys",

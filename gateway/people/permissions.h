@@ -25,6 +25,7 @@ enum class Permission : uint8_t {
   kSeeTenants,
   kSeeLimits,
   kSeeUsage,
+  kSeeStatements,
   kSeeOwnKeys,
   kChangeOwnKeys,
   kSeeKeys,
@@ -47,7 +48,7 @@ enum class Permission : uint8_t {
   kEndSessions,
   kMakeSignInLinks,
 };
-inline constexpr size_t kPermissions = 26;
+inline constexpr size_t kPermissions = 27;
 
 struct PermissionRow {
   Permission permission;

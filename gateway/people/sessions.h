@@ -42,8 +42,8 @@ class Sessions final : private net::Alarm {
     Session session;
   };
   struct Client {
-    std::string address;
-    std::string agent;
+    std::string address = {};
+    std::string agent = {};
     bool command_line = false;
     std::optional<conf::TimePoint> latest = {};  // the session ends then, if it lasts that long
   };

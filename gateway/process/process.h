@@ -20,6 +20,7 @@
 #include "gateway/admin/metrics.h"
 #include "gateway/admin/operations.h"
 #include "gateway/audit/deferred_events.h"
+#include "gateway/audit/ledger_check.h"
 #include "gateway/audit/stored_events.h"
 #include "gateway/config/config.h"
 #include "gateway/control/device_budgets.h"
@@ -30,8 +31,8 @@
 #include "gateway/people/jwks.h"
 #include "gateway/people/key_events.h"
 #include "gateway/people/sessions.h"
-#include "gateway/people/terminal_sign_ins.h"
 #include "gateway/people/sign_in.h"
+#include "gateway/people/terminal_sign_ins.h"
 #include "gateway/process/certificates.h"
 #include "gateway/process/checkpoint_copy.h"
 #include "gateway/process/disk_room.h"
@@ -140,6 +141,7 @@ class Process {
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<std::thread> threads_;
   std::unique_ptr<KeyEvents> key_events_;
+  std::unique_ptr<LedgerCheck> ledger_check_;
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<TerminalSignIns> terminal_sign_ins_;
   SignIn sign_in_;
