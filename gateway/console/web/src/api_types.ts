@@ -500,6 +500,47 @@ export type UsageRow = {
   device_seconds: { [member: string]: number };
 };
 
+export type BadRecord = {
+  segment: string;
+  line: number;
+  seq: number;
+  why: string;
+};
+
+export type Verification = {
+  state: string;
+  by: string;
+  began: string | null;
+  ended: string | null;
+  done_bytes: number;
+  total_bytes: number;
+  records: number;
+  segments: number;
+  first_seq: number;
+  last_seq: number;
+  last_chain: string;
+  checkpoints: number;
+  last_checkpoint_seq: number;
+  unsigned_records: number;
+  first_bad: BadRecord | null;
+  why: string;
+};
+
+export type Proof = {
+  record: number;
+  previous: string;
+  lines: string[];
+};
+
+export type Statement = {
+  tenant: string;
+  month: string;
+  state: string;
+  lines: { [member: string]: unknown }[];
+  total: { [member: string]: unknown };
+  digest: string;
+};
+
 export type RecordList = {
   object: string;
   data: ApiRecord[];
@@ -690,7 +731,10 @@ export type Gets = {
   "/admin/v1/keys": KeyList;
   "/admin/v1/keys/{id}": Key;
   "/admin/v1/usage": UsageList;
+  "/admin/v1/statements/{month}": Statement;
   "/admin/v1/audit": RecordList;
+  "/admin/v1/audit/records/{record}/proof": Proof;
+  "/admin/v1/audit/verification": Verification;
   "/admin/v1/jobs": JobList;
   "/admin/v1/jobs/{id}": JobDetail;
   "/admin/v1/jobs/{id}/explain": JobExplanation;
@@ -765,6 +809,10 @@ export type Posts = {
       reason?: string;
     };
     answer: Key;
+  };
+  "/admin/v1/audit:verify": {
+    body: undefined;
+    answer: Verification;
   };
   "/admin/v1/content:erase": {
     body: {
