@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "gateway/audit/focus.h"
@@ -173,22 +174,24 @@ class Ended {
 
 TEST(Proofs, ARecordIsProvedByTheNextCheckpoint) {
   const Ended ledger;
-  const auto proof = gateway::ledger::MakeProof(ledger.dir(), 3, 1 << 20);
+  const auto proof = gateway::ledger::MakeProof(ledger.dir(), 4, 1 << 20);
   ASSERT_TRUE(proof.ok()) << proof.status();
   const auto read = gateway::ledger::ParseProof(gateway::ledger::ProofText(*proof));
   ASSERT_TRUE(read.ok()) << read.status();
   const auto report = gateway::ledger::CheckProof(*read, ledger.key());
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_GT(report->checkpoint, 3u);
+  EXPECT_GT(report->checkpoint, 4u);
 }
 
 TEST(Proofs, AChangedLineOrAnotherKeyIsFound) {
   const Ended ledger;
-  const auto proof = gateway::ledger::MakeProof(ledger.dir(), 3, 1 << 20);
+  const auto proof = gateway::ledger::MakeProof(ledger.dir(), 4, 1 << 20);
   ASSERT_TRUE(proof.ok()) << proof.status();
   Proof changed = *proof;
-  std::string& line = changed.lines.front();
-  line[line.find("ada")] = 'A';
+  const auto of_ada = std::ranges::find_if(
+      changed.lines, [](const std::string& line) { return line.find("person:ada") != std::string::npos; });
+  ASSERT_NE(of_ada, changed.lines.end());
+  (*of_ada)[of_ada->find("ada")] = 'A';
   EXPECT_FALSE(gateway::ledger::CheckProof(changed, ledger.key()).ok());
   changed = *proof;
   changed.lines.pop_back();
