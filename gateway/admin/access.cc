@@ -76,6 +76,22 @@ std::variant<Caller, api::ApiError> ByToken(std::string_view token, const Creden
                 .authority = Authority({{identity.role, identity.tenant}})};
 }
 
+std::variant<Caller, api::ApiError> BySession(std::string_view secret, bool browser,
+                                              const Credentials& credentials, conf::TimePoint now) {
+  const Session* const session = credentials.sessions == nullptr ? nullptr
+                                 : credentials.prolongs          ? credentials.sessions->Find(secret, now)
+                                                                 : credentials.sessions->Check(secret, now);
+  if (session == nullptr || session->command_line == browser)
+    return api::Make(api::Code::kKeyExpired, "this session has ended; sign in again");
+  return Caller{.kind = Caller::Kind::kPerson,
+                .actor = session->person.id,
+                .authority = Authority(session->person.roles, session->person.rights),
+                .name = session->person.name,
+                .session = session->id,
+                .csrf = browser ? CsrfTokenOf(secret) : std::string(),
+                .browser = browser};
+}
+
 std::string_view Trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return {};
@@ -113,6 +129,8 @@ std::variant<Caller, api::ApiError> Identify(const net::http::Head& head, const 
   for (const net::http::Field& field : head.fields) reader.Header(field.name, field.value);
   const auth::Credential& credential = reader.Result();
   if (credential.state == auth::Credential::State::kFound) {
+    if (credential.value.starts_with(kSessionPrefix))
+      return BySession(credential.value.substr(kSessionPrefix.size()), false, credentials, now);
     return auth::Classify(credential.value) == auth::CredentialKind::kJwt
                ? ByToken(credential.value, credentials, now)
                : ByKey(credential.value, credentials, now);
@@ -125,16 +143,7 @@ std::variant<Caller, api::ApiError> Identify(const net::http::Head& head, const 
                      "no admin key: send it as 'Authorization: Bearer <key>' or 'x-api-key'; "
                      "'tidegate keys create --admin ROLE' makes one");
   }
-  const Session* const session = credentials.sessions == nullptr ? nullptr
-                                 : credentials.prolongs          ? credentials.sessions->Find(secret, now)
-                                                                 : credentials.sessions->Check(secret, now);
-  if (session == nullptr) return api::Make(api::Code::kKeyExpired, "this session has ended; sign in again");
-  return Caller{.kind = Caller::Kind::kPerson,
-                .actor = session->person.id,
-                .authority = Authority(session->person.roles, session->person.rights),
-                .name = session->person.name,
-                .session = session->id,
-                .csrf = CsrfTokenOf(secret)};
+  return BySession(secret, true, credentials, now);
 }
 
 bool HasAdmin(const auth::KeyTable& keys, conf::TimePoint now) {
@@ -145,7 +154,7 @@ bool HasAdmin(const auth::KeyTable& keys, conf::TimePoint now) {
 }
 
 std::optional<api::ApiError> CheckOwnPage(const net::http::Head& head, const Caller& caller) {
-  if (caller.kind != Caller::Kind::kPerson) return std::nullopt;
+  if (!caller.browser) return std::nullopt;
   if (const std::string_view origin = head.Find("origin"); !origin.empty()) {
     const size_t scheme = origin.find("://");
     const std::string_view from = scheme == std::string_view::npos ? origin : origin.substr(scheme + 3);

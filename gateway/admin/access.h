@@ -1,5 +1,6 @@
 // The caller of the admin API: an admin key or an application's key of the key store, the bootstrap key of
-// the configuration, a token of a configured issuer, or a person with a session.
+// the configuration, a token of a configured issuer, or a person with a session. A browser has its session in a
+// cookie, a command line sends it as a bearer token; neither works as the other.
 //
 // Pure but for the session that it keeps alive; control loop's thread.
 #pragma once
@@ -27,7 +28,8 @@ struct Caller {
   Authority authority;
   std::string name{};     // as people call it; empty: not known
   std::string session{};  // of a person: its public id
-  std::string csrf{};     // of a person: what its state-changing calls must carry
+  std::string csrf{};     // of a browser: what its state-changing calls must carry
+  bool browser = false;   // a person whose session is a cookie
 };
 
 // What callers are known by.

@@ -47,7 +47,7 @@ bool IsJson(std::string_view content_type) {
 
 // What a browser does by itself must not be done in somebody's name.
 std::optional<api::ApiError> CheckSession(const net::http::Head& head, const Call& call) {
-  if (call.caller.kind != Caller::Kind::kPerson) return std::nullopt;
+  if (!call.caller.browser) return std::nullopt;
   if (const std::string_view host = head.Find(net::http::FieldId::host);
       !IsKnownHost(host, call.runtime->config())) {
     return api::Make(api::Code::kPermissionDenied,

@@ -19,6 +19,12 @@ net::Task<Answer> MakeSignInLink(const Operations& operations, const Call& call)
 net::Task<Answer> RedeemSignInLink(const Operations& operations, const Call& call);
 net::Task<Answer> BeginSignIn(const Operations& operations, const Call& call);
 net::Task<Answer> FinishSignIn(const Operations& operations, const Call& call);
+net::Task<Answer> RedeemLinkForTerminal(const Operations& operations, const Call& call);
+net::Task<Answer> BeginTerminalSignIn(const Operations& operations, const Call& call);
+net::Task<Answer> ShowTerminalSignIn(const Operations& operations, const Call& call);
+net::Task<Answer> ConfirmTerminalSignIn(const Operations& operations, const Call& call);
+net::Task<Answer> RefuseTerminalSignIn(const Operations& operations, const Call& call);
+net::Task<Answer> RedeemTerminalSignIn(const Operations& operations, const Call& call);
 Answer ListSessions(const Operations& operations, const Call& call);
 net::Task<Answer> EndOwnSession(const Operations& operations, const Call& call);
 net::Task<Answer> EndSession(const Operations& operations, const Call& call);
@@ -46,7 +52,11 @@ net::Task<Answer> RotateKey(const Operations& operations, const Call& call);
 net::Task<Answer> RevokeKey(const Operations& operations, const Call& call);
 
 Answer Usage(const Operations& operations, const Call& call);
+Answer ShowStatement(const Operations& operations, const Call& call);
 net::Task<Answer> Audit(const Operations& operations, const Call& call);
+Answer ProveRecord(const Operations& operations, const Call& call);
+Answer ShowVerification(const Operations& operations, const Call& call);
+Answer VerifyLedger(const Operations& operations, const Call& call);
 Answer EraseStored(const Operations& operations, const Call& call);
 
 net::Task<Answer> SubmitJob(const Operations& operations, const Call& call);

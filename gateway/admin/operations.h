@@ -17,6 +17,7 @@
 #include "conf/time.h"
 #include "gateway/admin/outbound_status.h"
 #include "gateway/admin/web_page.h"
+#include "gateway/audit/ledger_check.h"
 #include "gateway/control/history.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/status.h"
@@ -25,6 +26,7 @@
 #include "gateway/people/key_events.h"
 #include "gateway/people/sessions.h"
 #include "gateway/people/sign_in.h"
+#include "gateway/people/terminal_sign_ins.h"
 #include "gateway/replicas/kv_events.h"
 #include "gateway/shard/runtime.h"
 #include "gateway/shard/shared.h"
@@ -63,7 +65,8 @@ class Simulations;
 struct Operations {
   Shared* shared = nullptr;
   KeyEvents* key_events = nullptr;
-  Sessions* sessions = nullptr;  // null: nobody can sign in
+  Sessions* sessions = nullptr;                  // null: nobody can sign in
+  TerminalSignIns* terminal_sign_ins = nullptr;  // null: likewise
   // What verifies the tokens of the configured issuers; null when there are none.
   std::function<plugins::auth::JwtAuthenticator*()> tokens = [] { return nullptr; };
   std::function<uint16_t()> port = [] { return uint16_t{0}; };  // of the listener for applications
@@ -91,6 +94,7 @@ struct Operations {
   std::function<void()> content_erased = [] {};
   // Why the ledger is not the one that the store knows; empty: it is.
   std::function<std::string()> ledger_trouble = [] { return std::string(); };
+  LedgerCheck* ledger_check = nullptr;  // null: the ledger is not verified here
   // Null while it is not known what runs, and where nothing is scheduled.
   std::function<control::Jobs*()> jobs = [] { return nullptr; };
   std::function<control::Cordons*()> cordons = [] { return nullptr; };

@@ -10,6 +10,7 @@
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/admin/scope.h"
+#include "gateway/api/coded_status.h"
 #include "gateway/log.h"
 #include "gateway/net/http/authority.h"
 #include "gateway/net/url.h"
@@ -18,6 +19,7 @@ namespace gateway::admin {
 namespace {
 
 constexpr conf::Duration kLinkLife = std::chrono::minutes(1);
+constexpr conf::Duration kTerminalInterval = std::chrono::seconds(2);
 
 constexpr conf::Word<Caller::Kind> kCallers[] = {{"nobody", Caller::Kind::kNobody},
                                                  {"key", Caller::Kind::kKey},
@@ -47,6 +49,7 @@ answers::PersonSession ShowSession(const Session& session, const SessionTerms& t
           .ends = {EndOf(session, terms)},
           .address = session.address,
           .client = session.client,
+          .command_line = session.command_line,
           .current = session.id == call.caller.session};
 }
 
@@ -83,10 +86,11 @@ void Record(const Operations& operations, std::string_view action, const std::st
   event.action = action;
   event.actor = actor;
   event.subject = session.person.id;
-  event.detail =
-      nlohmann::ordered_json{
-          {"session", session.id}, {"provider", session.person.provider}, {"address", session.address}}
-          .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  event.detail = nlohmann::ordered_json{{"session", session.id},
+                                        {"provider", session.person.provider},
+                                        {"address", session.address},
+                                        {"by", session.command_line ? "command line" : "browser"}}
+                     .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   operations.record(std::move(event));
 }
 
@@ -109,7 +113,45 @@ Answer ToSignInPage(const absl::Status& why, const Call& call) {
 
 Answer RefuseStore(const absl::Status& why, const Call& call) {
   if (absl::IsNotFound(why)) return Refuse(why, call.request_id);
-  return Refuse(api::Code::kStoreUnavailable, std::string(conf::Std(why.message())), call.request_id);
+  const std::string message(conf::Std(why.message()));
+  if (const std::optional<api::Code> code = api::CodeOf(why)) return Refuse(*code, message, call.request_id);
+  if (absl::IsPermissionDenied(why)) return Refuse(api::Code::kPermissionDenied, message, call.request_id);
+  return Refuse(api::Code::kStoreUnavailable, message, call.request_id);
+}
+
+answers::TerminalSession ShowTerminalSession(const Sessions::Begun& begun) {
+  return {.state = "confirmed",
+          .token = std::string(kSessionPrefix) + begun.secret,
+          .actor = begun.session.person.id,
+          .name = begun.session.person.name,
+          .ends = answers::Time{begun.session.ends}};
+}
+
+Answer ShowTerminalSignInAnswer(const TerminalSignIn& request) {
+  return Json(answers::ShownTerminalSignIn{
+      .code = request.code, .address = request.address, .client = request.client, .ends = {request.ends}});
+}
+
+// Who confirms a command line is at the console: a command line's own session gives birth to no other.
+std::optional<Answer> RefuseNoBrowser(const Operations& operations, const Call& call) {
+  if (operations.sessions == nullptr || operations.terminal_sign_ins == nullptr) return NoSessions(call);
+  if (call.caller.browser) return std::nullopt;
+  return Refuse(api::Code::kConflict,
+                "a command line is confirmed in the console, by a person who is signed in", call.request_id);
+}
+
+void RecordDecision(const Operations& operations, std::string_view action, const Call& call,
+                    const TerminalSignIn& request) {
+  ledger::Event event;
+  event.kind = ledger::Kind::kAdmin;
+  event.action = action;
+  event.actor = call.caller.actor;
+  event.subject = call.caller.actor;
+  event.detail =
+      nlohmann::ordered_json{
+          {"session", call.caller.session}, {"address", request.address}, {"client", request.client}}
+          .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  operations.record(std::move(event));
 }
 
 }  // namespace
@@ -134,7 +176,7 @@ Answer ShowMe(const Operations& operations, const Call& call) {
       me.models.push_back(model.name);
   }
   if (caller.kind == Caller::Kind::kPerson) {
-    me.csrf = caller.csrf;
+    if (caller.browser) me.csrf = caller.csrf;
     for (const Session& session : operations.sessions->List(call.now)) {
       if (session.id == caller.session) me.session_ends = {EndOf(session, TermsOf(call))};
     }
@@ -215,6 +257,71 @@ net::Task<Answer> FinishSignIn(const Operations& operations, const Call& call) {
   co_return GoTo(cookie.page, {SessionCookie(begun->secret, call.secure), ClearSignInCookie(call.secure)});
 }
 
+net::Task<Answer> RedeemLinkForTerminal(const Operations& operations, const Call& call) {
+  if (operations.sessions == nullptr) co_return NoSessions(call);
+  absl::StatusOr<Person> person = co_await operations.sessions->RedeemCode(call.Text("code"), call.now);
+  if (!person.ok()) co_return RefuseStore(person.status(), call);
+  Sessions::Client client{.address = call.address, .agent = call.agent, .command_line = true};
+  const absl::StatusOr<Sessions::Begun> begun =
+      co_await operations.sessions->Begin(*std::move(person), std::move(client), {}, call.now);
+  if (!begun.ok()) co_return RefuseStore(begun.status(), call);
+  Record(operations, "session.begin", begun->session.person.id, begun->session);
+  co_return Json(ShowTerminalSession(*begun));
+}
+
+net::Task<Answer> BeginTerminalSignIn(const Operations& operations, const Call& call) {
+  if (operations.terminal_sign_ins == nullptr) co_return NoSessions(call);
+  Sessions::Client client{.address = call.address, .agent = call.agent};
+  const absl::StatusOr<TerminalSignIns::Begun> begun =
+      co_await operations.terminal_sign_ins->Begin(std::move(client), call.now);
+  if (!begun.ok()) co_return RefuseStore(begun.status(), call);
+  co_return Json(
+      answers::NewTerminalSignIn{.code = begun->code,
+                                 .secret = begun->secret,
+                                 .url = fmt::format("{}/terminal?code={}", AddressOf(call), begun->code),
+                                 .ends = {begun->ends},
+                                 .interval_ms = conf::ToMillis(kTerminalInterval)},
+      201);
+}
+
+net::Task<Answer> ShowTerminalSignIn(const Operations& operations, const Call& call) {
+  if (std::optional<Answer> refused = RefuseNoBrowser(operations, call)) co_return *std::move(refused);
+  const absl::StatusOr<TerminalSignIn> request =
+      co_await operations.terminal_sign_ins->Find(call.item, call.caller.actor, call.now);
+  co_return request.ok() ? ShowTerminalSignInAnswer(*request) : RefuseStore(request.status(), call);
+}
+
+net::Task<Answer> ConfirmTerminalSignIn(const Operations& operations, const Call& call) {
+  if (std::optional<Answer> refused = RefuseNoBrowser(operations, call)) co_return *std::move(refused);
+  const std::vector<Session> all = operations.sessions->List(call.now);
+  const auto own = std::ranges::find(all, call.caller.session, &Session::id);
+  if (own == all.end()) co_return RefuseStore(absl::NotFoundError("this session has just ended"), call);
+  const absl::StatusOr<TerminalSignIn> request =
+      co_await operations.terminal_sign_ins->Confirm(call.item, *own, call.now);
+  if (!request.ok()) co_return RefuseStore(request.status(), call);
+  RecordDecision(operations, "command_line.confirm", call, *request);
+  co_return ShowTerminalSignInAnswer(*request);
+}
+
+net::Task<Answer> RefuseTerminalSignIn(const Operations& operations, const Call& call) {
+  if (std::optional<Answer> refused = RefuseNoBrowser(operations, call)) co_return *std::move(refused);
+  const absl::StatusOr<TerminalSignIn> request =
+      co_await operations.terminal_sign_ins->Refuse(call.item, call.caller.actor, call.now);
+  if (!request.ok()) co_return RefuseStore(request.status(), call);
+  RecordDecision(operations, "command_line.refuse", call, *request);
+  co_return ShowTerminalSignInAnswer(*request);
+}
+
+net::Task<Answer> RedeemTerminalSignIn(const Operations& operations, const Call& call) {
+  if (operations.terminal_sign_ins == nullptr) co_return NoSessions(call);
+  const absl::StatusOr<std::optional<Sessions::Begun>> begun =
+      co_await operations.terminal_sign_ins->Redeem(call.item, call.Text("secret"), call.now);
+  if (!begun.ok()) co_return RefuseStore(begun.status(), call);
+  if (!*begun) co_return Json(answers::TerminalSession{.state = "waiting"});
+  Record(operations, "session.begin", (*begun)->session.person.id, (*begun)->session);
+  co_return Json(ShowTerminalSession(**begun));
+}
+
 Answer ListSessions(const Operations& operations, const Call& call) {
   if (operations.sessions == nullptr) return NoSessions(call);
   const bool all = call.caller.authority.MayEverywhere(Permission::kSeePeople);
@@ -235,7 +342,7 @@ net::Task<Answer> EndOwnSession(const Operations& operations, const Call& call) 
   Answer answer = Json(answers::EndedSession{
       .id = ended->id,
       .url = operations.sign_in == nullptr ? std::nullopt : operations.sign_in->EndUrl(*ended)});
-  answer.fields = {{"set-cookie", SessionCookie({}, call.secure)}};
+  if (call.caller.browser) answer.fields = {{"set-cookie", SessionCookie({}, call.secure)}};
   co_return answer;
 }
 

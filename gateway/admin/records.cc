@@ -1,18 +1,23 @@
 // Usage and audit, from the ledger. Both read its files on the readers' thread, beside its writer.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
 
+#include "conf/text.h"
 #include "gateway/admin/answers/usage.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/admin/scope.h"
 #include "gateway/audit/content_erasure.h"
+#include "gateway/audit/focus.h"
 #include "gateway/audit/ledger_query.h"
+#include "gateway/audit/statement.h"
 #include "gateway/config/state_files.h"
 #include "gateway/ledger/export.h"
+#include "gateway/ledger/proof.h"
 
 namespace gateway::admin {
 namespace {
@@ -39,6 +44,21 @@ std::vector<ledger::Kind> KindsFor(const Call& call, std::vector<ledger::Kind> w
   }
   std::erase(wanted, ledger::Kind::kContent);
   return wanted;
+}
+
+// As CSV, whole: a longer time is asked for in parts.
+constexpr size_t kMostCsvRows = 200'000;
+
+Answer Csv(std::string text) {
+  return {.body = std::move(text), .content_type = "text/csv; charset=utf-8"};
+}
+
+// The problem of a word that is none of `known`; nothing where it is not given or known.
+std::optional<FieldProblem> CheckFormat(const std::string& format,
+                                        std::initializer_list<std::string_view> known) {
+  if (format.empty() || std::ranges::find(known, format) != known.end()) return std::nullopt;
+  return FieldProblem{
+      "format", fmt::format("unknown format \"{}\", expected one of {}", format, fmt::join(known, ", "))};
 }
 
 absl::Status RecordContentRead(const Operations& operations, const Call& call,
@@ -69,6 +89,13 @@ Answer Usage(const Operations& operations, const Call& call) {
   request.model = call.Query("model");
   ledger::UsageQuery query;
   std::vector<FieldProblem> problems = CheckUsageRequest(request, call.runtime->config(), call.now, query);
+  const std::string format = call.Query("format");
+  if (auto problem = CheckFormat(format, {"json", "csv", "focus"})) problems.push_back(*std::move(problem));
+  if (format == "focus") {
+    if (!query.by.empty())
+      problems.push_back({"by", "is not for the format focus, which has groups of its own"});
+    query.by = FocusGroups();
+  }
   const size_t limit = Whole(call, "limit", kMaxPage);
   const size_t after = Whole(call, "after", 0);
   if (limit < 1 || limit > kMaxPage) {
@@ -79,6 +106,17 @@ Answer Usage(const Operations& operations, const Call& call) {
   operations.shared->ledger->Flush().IgnoreError();
   const auto rows = ledger::QueryUsage(LedgerDir(call.runtime->config()), query);
   if (!rows.ok()) return Refuse(rows.status(), call.request_id);
+  if (format == "csv" || format == "focus") {
+    if (rows->size() > kMostCsvRows) {
+      return Refuse(
+          api::Code::kInvalidValue,
+          std::vector<FieldProblem>{{"since", fmt::format("{} rows are too many for one file: ask for a "
+                                                          "shorter time",
+                                                          rows->size())}},
+          call.request_id);
+    }
+    return Csv(format == "csv" ? UsageCsv(query, *rows) : FocusCsv(*rows));
+  }
   const size_t begin = std::min(after, rows->size());
   const size_t end = std::min(begin + limit, rows->size());
   answers::UsageList out;
@@ -89,6 +127,22 @@ Answer Usage(const Operations& operations, const Call& call) {
   out.has_more = end < rows->size();
   if (out.has_more) out.next = std::to_string(end);
   return Json(out);
+}
+
+Answer ShowStatement(const Operations& operations, const Call& call) {
+  std::vector<FieldProblem> problems;
+  const std::optional<StatementMonth> month = ParseMonth(call.item);
+  if (!month) problems.push_back({"month", fmt::format("\"{}\" must be a month such as 2027-01", call.item)});
+  const std::string format = call.Query("format");
+  if (auto problem = CheckFormat(format, {"json", "csv"})) problems.push_back(*std::move(problem));
+  if (!problems.empty()) return Refuse(api::Code::kInvalidValue, problems, call.request_id);
+  const std::variant<std::string, Answer> tenant = TenantInScope(call, Permission::kSeeStatements);
+  if (const Answer* const refused = std::get_if<Answer>(&tenant)) return *refused;
+  operations.shared->ledger->Flush().IgnoreError();
+  const absl::StatusOr<Statement> statement =
+      MakeStatement(LedgerDir(call.runtime->config()), std::get<std::string>(tenant), *month, call.now);
+  if (!statement.ok()) return Refuse(statement.status(), call.request_id);
+  return format == "csv" ? Csv(StatementCsv(*statement)) : Answer{.body = StatementJson(*statement)};
 }
 
 net::Task<Answer> Audit(const Operations& operations, const Call& call) {
@@ -153,6 +207,77 @@ net::Task<Answer> Audit(const Operations& operations, const Call& call) {
   co_return Answer{
       .body = fmt::format("{{\"object\":\"list\",\"data\":[{}],\"has_more\":{},\"next_from_seq\":{}}}\n",
                           data, result.last_seq < last, result.last_seq + 1)};
+}
+
+Answer ProveRecord(const Operations& operations, const Call& call) {
+  uint64_t record = 0;
+  const auto [end, error] = std::from_chars(call.item.data(), call.item.data() + call.item.size(), record);
+  if (error != std::errc{} || end != call.item.data() + call.item.size()) {
+    return Refuse(
+        api::Code::kInvalidValue,
+        std::vector<FieldProblem>{{"record", fmt::format("\"{}\" is not the number of a record", call.item)}},
+        call.request_id);
+  }
+  operations.shared->ledger->Flush().IgnoreError();
+  const absl::StatusOr<ledger::Proof> proof =
+      ledger::MakeProof(LedgerDir(call.runtime->config()), record, kMaxAnswerBytes);
+  if (absl::IsResourceExhausted(proof.status()) || absl::IsFailedPrecondition(proof.status()))
+    return Refuse(api::Code::kConflict, std::string(conf::Std(proof.status().message())), call.request_id);
+  if (!proof.ok()) return Refuse(proof.status(), call.request_id);
+  // The lines between cannot be left out, and stored content takes a permission of its own.
+  if (!call.caller.authority.MayEverywhere(Permission::kReadContent)) {
+    const bool content = std::ranges::any_of(proof->lines, [](const std::string& line) {
+      const std::optional<ledger::LineParts> parts = ledger::SplitLine(line);
+      return parts && parts->kind == Name(ledger::Kind::kContent);
+    });
+    if (content) {
+      return Refuse(
+          api::Code::kPermissionDenied,
+          "stored prompts or answers stand between the record and its checkpoint; only the role admin "
+          "may read content",
+          call.request_id);
+    }
+  }
+  return {.body = ledger::ProofText(*proof)};
+}
+
+Answer ShowVerification(const Operations& operations, const Call& call) {
+  if (operations.ledger_check == nullptr)
+    return Refuse(api::Code::kConflict, "the ledger is not verified here", call.request_id);
+  const LedgerCheck::Status status = operations.ledger_check->Get();
+  answers::Verification out{.state = status.state,
+                            .by = status.by,
+                            .began = answers::TimeOrNull(status.began),
+                            .ended = answers::TimeOrNull(status.ended),
+                            .done_bytes = status.done_bytes,
+                            .total_bytes = status.total_bytes,
+                            .why = status.why};
+  if (status.report) {
+    const ledger::VerifyReport& report = *status.report;
+    out.records = report.records;
+    out.segments = report.segments;
+    out.first_seq = report.first_seq;
+    out.last_seq = report.last_seq;
+    out.last_chain = report.last_link;
+    out.checkpoints = report.checkpoints;
+    out.last_checkpoint_seq = report.last_checkpoint_seq;
+    out.unsigned_records = report.unsigned_records;
+    if (const auto& bad = report.first_bad)
+      out.first_bad =
+          answers::BadRecord{.segment = bad->segment, .line = bad->line, .seq = bad->seq, .why = bad->why};
+  }
+  return Json(out);
+}
+
+Answer VerifyLedger(const Operations& operations, const Call& call) {
+  if (operations.ledger_check != nullptr && operations.ledger_check->Start(call.caller.actor, call.now)) {
+    ledger::Event event;
+    event.kind = ledger::Kind::kAdmin;
+    event.action = "audit.verify";
+    event.actor = call.caller.actor;
+    operations.record(std::move(event));
+  }
+  return ShowVerification(operations, call);
 }
 
 Answer EraseStored(const Operations& operations, const Call& call) {

@@ -80,8 +80,14 @@ constexpr std::array kUsage = {
     kUntil,
     kTenant,
     kModel,
+    Member{"format", Type::kText, false,
+           "json; csv; or focus, a CSV by FOCUS 1.2 of each hour, which takes no groups. Default: json"},
     kLimit,
     kAfter};
+
+constexpr std::array kStatement = {
+    Member{"tenant", Type::kText, true, "A tenant's name or path: it and everything below it"},
+    Member{"format", Type::kText, false, "json or csv; default: json"}};
 
 constexpr std::array kAudit = {
     Member{"from_seq", Type::kWhole, false, "The first record: `next_from_seq` of the previous page"},
@@ -144,6 +150,9 @@ constexpr std::array kOfEvents = {
 
 constexpr std::span<const Member> kNone = {};
 constexpr std::array kSignInCode = {Member{"code", Type::kText, true, "The code of the link"}};
+
+constexpr std::array kTerminalSecret = {
+    Member{"secret", Type::kText, true, "What the command line got with the code"}};
 
 constexpr std::array kReturnPage = {
     Member{"page", Type::kText, false, "The page of the console to return to; default: /"}};
@@ -210,6 +219,26 @@ const std::array kRoutes = {
           FinishSignIn,
           {},
           true},
+    Route{"redeemLinkForTerminal", Verb::post, "/admin/v1/sign-in:redeem",
+          "Sign a command line in by a link's code, once", std::nullopt, kNone, kSignInCode,
+          Shows<answers::TerminalSession>, kOk, Lane::kLoop, nullptr, RedeemLinkForTerminal},
+    Route{"beginTerminalSignIn", Verb::post, "/admin/v1/terminal-sign-ins",
+          "Begin to sign a command line in: a code that a person confirms in the console within five minutes",
+          std::nullopt, kNone, kNone, Shows<answers::NewTerminalSignIn>, kCreated, Lane::kLoop, nullptr,
+          BeginTerminalSignIn},
+    Route{"showTerminalSignIn", Verb::get, "/admin/v1/terminal-sign-ins/{code}",
+          "The command line that waits with a code, for the person who is to confirm it",
+          Permission::kSeeSelf, kNone, kNone, Shows<answers::ShownTerminalSignIn>, kOk, Lane::kLoop, nullptr,
+          ShowTerminalSignIn},
+    Route{"confirmTerminalSignIn", Verb::post, "/admin/v1/terminal-sign-ins/{code}:confirm",
+          "Sign the command line with this code in, as the caller", Permission::kSeeSelf, kNone, kNone,
+          Shows<answers::ShownTerminalSignIn>, kOk, Lane::kLoop, nullptr, ConfirmTerminalSignIn},
+    Route{"refuseTerminalSignIn", Verb::post, "/admin/v1/terminal-sign-ins/{code}:refuse",
+          "Refuse the command line with this code", Permission::kSeeSelf, kNone, kNone,
+          Shows<answers::ShownTerminalSignIn>, kOk, Lane::kLoop, nullptr, RefuseTerminalSignIn},
+    Route{"redeemTerminalSignIn", Verb::post, "/admin/v1/terminal-sign-ins/{code}:redeem",
+          "The session of a command line, once it is confirmed", std::nullopt, kNone, kTerminalSecret,
+          Shows<answers::TerminalSession>, kOk, Lane::kLoop, nullptr, RedeemTerminalSignIn},
     Route{"listSessions", Verb::get, "/admin/v1/sessions", "The caller's sessions; for admins, all",
           Permission::kSeeSelf, kPage, kNone, Shows<answers::ListOf<answers::PersonSession>>, kOk,
           Lane::kLoop, ListSessions},
@@ -292,9 +321,23 @@ const std::array kRoutes = {
           RevokeKey},
     Route{"usage", Verb::get, "/admin/v1/usage", "Requests, tokens, cost and device-seconds",
           Permission::kSeeUsage, kUsage, kNone, Shows<answers::UsageList>, kOk, Lane::kReads, Usage},
+    Route{"showStatement", Verb::get, "/admin/v1/statements/{month}",
+          "The statement of a tenant for a month such as 2027-01; the same ledger gives the same bytes",
+          Permission::kSeeStatements, kStatement, kNone, Shows<answers::Statement>, kOk, Lane::kReads,
+          ShowStatement},
     Route{"audit", Verb::get, "/admin/v1/audit",
           "Records of the ledger; prompts and answers need the role admin", Permission::kReadAudit, kAudit,
           kNone, Shows<answers::RecordList>, kOk, Lane::kLoop, nullptr, Audit, "audit.read"},
+    Route{"proveRecord", Verb::get, "/admin/v1/audit/records/{record}/proof",
+          "A record with the lines up to the next signed checkpoint, for somebody outside to verify",
+          Permission::kReadAudit, kNone, kNone, Shows<answers::Proof>, kOk, Lane::kReads, ProveRecord,
+          nullptr, "audit.prove"},
+    Route{"showVerification", Verb::get, "/admin/v1/audit/verification",
+          "How the last verification of the ledger goes, or went", Permission::kReadAudit, kNone, kNone,
+          Shows<answers::Verification>, kOk, Lane::kLoop, ShowVerification},
+    Route{"verifyLedger", Verb::post, "/admin/v1/audit:verify",
+          "Verify the ledger in the background, unless a verification runs already", Permission::kReadAudit,
+          kNone, kNone, Shows<answers::Verification>, kOk, Lane::kLoop, VerifyLedger},
     Route{"eraseContent", Verb::post, "/admin/v1/content:erase",
           "Destroy the keys of a tenant's stored prompts and answers, and of the tenants below it",
           Permission::kEraseContent, kNone, kErasure, Shows<ErasedContent>, kOk, Lane::kReads, EraseStored},

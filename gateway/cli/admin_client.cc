@@ -8,6 +8,7 @@
 #include "conf/secret.h"
 #include "conf/text.h"
 #include "gateway/cli/files.h"
+#include "gateway/cli/gateways.h"
 #include "gateway/cli/state.h"
 #include "gateway/net/http/fetch.h"
 #include "gateway/net/loop.h"
@@ -22,19 +23,35 @@ using nlohmann::ordered_json;
 constexpr size_t kMostKey = 4096;
 constexpr size_t kMostAnswer = 16 << 20;
 
+bool ConfigGiven(const AdminOptions& options) {
+  return options.command != nullptr && options.command->count("--config") > 0;
+}
+
+bool KeyGiven(const AdminOptions& options) {
+  const char* const variable = std::getenv(kAdminKeyVariable);
+  return !options.key_file.empty() || (variable != nullptr && variable[0] != '\0');
+}
+
 absl::StatusOr<net::Url> AddressOf(const AdminOptions& options) {
-  if (!options.url.empty()) {
-    absl::StatusOr<net::Url> url = net::ParseUrl(options.url);
+  std::string given = options.url;
+  if (given.empty() && !ConfigGiven(options) && (options.only_session || !KeyGiven(options))) {
+    const absl::StatusOr<KnownGateways> gateways = LoadGateways(GatewaysPath());
+    if (!gateways.ok()) return gateways.status();
+    if (const KnownGateway* const current = gateways->Current()) given = current->url;
+  }
+  if (!given.empty()) {
+    absl::StatusOr<net::Url> url = net::ParseUrl(given);
     if (!url.ok()) {
       return absl::InvalidArgumentError(
-          conf::Abseil(fmt::format("--admin: {}", conf::Std(url.status().message()))));
+          conf::Abseil(fmt::format("--gateway: {}", conf::Std(url.status().message()))));
     }
     return url;
   }
   const std::optional<Config> config = LoadForState(*options.config, options.json);
   if (!config)
     return absl::InvalidArgumentError(
-        "correct the configuration, or give the address of the gateway with --admin");
+        "correct the configuration, sign in with tidegate login, or give the address of the gateway with "
+        "--gateway");
   net::Url url;
   url.tls = config->server.admin_tls.has_value();
   url.host = config->server.admin.host;
@@ -43,12 +60,22 @@ absl::StatusOr<net::Url> AddressOf(const AdminOptions& options) {
   if (url.host == "::") url.host = "::1";
   url.port = std::to_string(config->server.admin.port);
   if (config->server.admin.port == 0) {
-    return absl::InvalidArgumentError("server.admin has port 0, which the system chooses: give --admin URL");
+    return absl::InvalidArgumentError(
+        "server.admin has port 0, which the system chooses: give --gateway URL");
   }
   return url;
 }
 
-absl::StatusOr<conf::Secret> KeyOf(const AdminOptions& options) {
+// What a call carries, and how the gateway is verified.
+struct Credentials {
+  conf::Secret bearer;
+  bool session = false;
+  std::string ca;
+  std::string server_name;
+};
+
+absl::StatusOr<Credentials> CredentialsFor(const AdminOptions& options, const net::Url& url) {
+  Credentials out{.bearer = {}, .ca = options.ca, .server_name = options.server_name};
   std::string key;
   if (!options.key_file.empty()) {
     absl::StatusOr<std::string> text = ReadWhole(options.key_file, kMostKey);
@@ -58,15 +85,30 @@ absl::StatusOr<conf::Secret> KeyOf(const AdminOptions& options) {
     }
     key = *std::move(text);
     while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
-  } else if (const char* variable = std::getenv(kAdminKeyVariable)) {
+  } else if (const char* variable = std::getenv(kAdminKeyVariable); variable && !options.only_session) {
     key = variable;
   }
-  if (key.empty()) {
-    return absl::InvalidArgumentError(conf::Abseil(fmt::format(
-        "no admin key: set {} or give --key-file; `tidegate keys create --admin operator` makes one",
-        kAdminKeyVariable)));
+  const absl::StatusOr<KnownGateways> gateways = LoadGateways(GatewaysPath());
+  // Somebody with a key needs no such file.
+  if (!gateways.ok() && key.empty()) return gateways.status();
+  const KnownGateway* const known = gateways.ok() ? gateways->Find(AddressText(url)) : nullptr;
+  if (known != nullptr) {
+    if (out.ca.empty()) out.ca = known->ca;
+    if (out.server_name.empty()) out.server_name = known->server_name;
   }
-  return conf::Secret("", std::move(key));
+  if (!key.empty()) {
+    out.bearer = conf::Secret("", std::move(key));
+    return out;
+  }
+  if (known == nullptr) {
+    return absl::InvalidArgumentError(conf::Abseil(fmt::format(
+        "no admin key: set {} or give --key-file, or sign in with tidegate login {}; `tidegate keys create "
+        "--admin operator` makes a key",
+        kAdminKeyVariable, AddressText(url))));
+  }
+  out.bearer = known->token;
+  out.session = true;
+  return out;
 }
 
 absl::Status ErrorOf(int status, const std::string& body) {
@@ -89,11 +131,14 @@ absl::Status ErrorOf(int status, const std::string& body) {
 
 }  // namespace
 
-void AddAdminOptions(CLI::App& command, AdminOptions& options) {
-  options.config = AddConfigOption(command);
+namespace {
+
+void AddConnectionOptions(CLI::App& command, AdminOptions& options, const char* names) {
+  options.command = &command;
   command.add_option(
-      "--admin", options.url,
-      "URL of the admin listener, such as http://127.0.0.1:9090; default: server.admin of the configuration");
+      names, options.url,
+      "URL of the gateway's console, such as https://tidegate.example.com:9090; default: the one "
+      "that you are signed in to, or server.admin of the configuration");
   command.add_option(
       "--key-file", options.key_file,
       fmt::format("A file with an admin key; default: the environment variable {}", kAdminKeyVariable));
@@ -101,13 +146,31 @@ void AddAdminOptions(CLI::App& command, AdminOptions& options) {
                      "With https: a PEM file of certificates to trust; default: the system's");
   command.add_option("--server-name", options.server_name,
                      "With https: the name to verify; default: the host of the URL");
+}
+
+}  // namespace
+
+void AddAdminOptions(CLI::App& command, AdminOptions& options) {
+  options.config = AddConfigOption(command);
+  AddConnectionOptions(command, options, "--gateway,--admin");
   command.add_flag("--json", options.json, "Print JSON");
+}
+
+void AddGatewayOptions(CLI::App& command, AdminOptions& options) {
+  AddConnectionOptions(command, options, "--gateway");
+}
+
+bool AsksGateway(const AdminOptions& options) {
+  if (!options.url.empty()) return true;
+  if (ConfigGiven(options)) return false;
+  const absl::StatusOr<KnownGateways> gateways = LoadGateways(GatewaysPath());
+  return gateways.ok() && gateways->Current() != nullptr;
 }
 
 absl::Status Resolve(AdminOptions& options) {
   const absl::StatusOr<net::Url> url = AddressOf(options);
   if (!url.ok()) return url.status();
-  options.url = fmt::format("{}://{}{}", url->tls ? "https" : "http", url->Authority(), url->path);
+  options.url = AddressText(*url);
   return absl::OkStatus();
 }
 
@@ -119,27 +182,35 @@ struct Asked {
 };
 
 absl::StatusOr<Asked> Send(const AdminOptions& options, std::string_view method, const std::string& target,
-                           const json& body) {
-  const absl::StatusOr<conf::Secret> key = KeyOf(options);
-  if (!key.ok()) return key.status();
+                           const json& body, bool with_credentials = true) {
   absl::StatusOr<net::Url> url = AddressOf(options);
   if (!url.ok()) return url.status();
+  while (url->path.ends_with('/')) url->path.pop_back();
+  Credentials credentials{.bearer = {}, .ca = options.ca, .server_name = options.server_name};
+  if (with_credentials) {
+    absl::StatusOr<Credentials> found = CredentialsFor(options, *url);
+    if (!found.ok()) return found.status();
+    credentials = *std::move(found);
+  }
+  const net::Url base = *url;
   net::http::FetchRequest request;
   request.method = method;
   request.url = *std::move(url);
   const size_t mark = target.find('?');
   request.url.path += target.substr(0, mark);
   if (mark != std::string::npos) request.url.query = target.substr(mark + 1);
-  request.headers.emplace_back("authorization", fmt::format("Bearer {}", key->Reveal()));
+  if (with_credentials)
+    request.headers.emplace_back("authorization", fmt::format("Bearer {}", credentials.bearer.Reveal()));
+  if (!options.user_agent.empty()) request.headers.emplace_back("user-agent", options.user_agent);
   if (!body.is_null()) {
     request.headers.emplace_back("content-type", "application/json");
     request.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
   }
   request.timeout = options.patience;
   request.max_response_bytes = kMostAnswer;
-  request.server_name = options.server_name;
+  request.server_name = credentials.server_name;
   if (request.url.tls) {
-    auto tls = net::TlsContext::Client({.ca = options.ca, .certificate = "", .key = ""});
+    auto tls = net::TlsContext::Client({.ca = credentials.ca, .certificate = "", .key = ""});
     if (!tls.ok()) return absl::InvalidArgumentError(tls.status().message());
     request.tls = *std::move(tls);
   }
@@ -156,6 +227,10 @@ absl::StatusOr<Asked> Send(const AdminOptions& options, std::string_view method,
   if (!answer.ok()) {
     return absl::UnavailableError(conf::Abseil(
         fmt::format("the gateway at {} does not answer: {}", where, conf::Std(answer.status().message()))));
+  }
+  if (answer->status == 401 && credentials.session) {
+    return absl::UnauthenticatedError(
+        conf::Abseil(fmt::format("signed out: tidegate login {}", AddressText(base))));
   }
   return Asked{*std::move(answer), where};
 }
@@ -179,6 +254,21 @@ absl::StatusOr<ordered_json> AskAdmin(const AdminOptions& options, std::string_v
   return BodyOf(*asked);
 }
 
+absl::StatusOr<ordered_json> AskUnsigned(const AdminOptions& options, std::string_view method,
+                                         const std::string& target, const json& body) {
+  const absl::StatusOr<Asked> asked = Send(options, method, target, body, false);
+  if (!asked.ok()) return asked.status();
+  if (asked->response.status >= 300) return ErrorOf(asked->response.status, asked->response.body);
+  return BodyOf(*asked);
+}
+
+absl::StatusOr<std::string> AskText(const AdminOptions& options, const std::string& target) {
+  const absl::StatusOr<Asked> asked = Send(options, "GET", target, nullptr);
+  if (!asked.ok()) return asked.status();
+  if (asked->response.status >= 300) return ErrorOf(asked->response.status, asked->response.body);
+  return asked->response.body;
+}
+
 absl::StatusOr<ordered_json> AskReadiness(const AdminOptions& options) {
   const absl::StatusOr<Asked> asked = Send(options, "GET", "/readyz", nullptr);
   if (!asked.ok()) return asked.status();
@@ -198,6 +288,11 @@ absl::StatusOr<std::vector<ordered_json>> ListAdmin(const AdminOptions& options,
     if (!answer->value("has_more", false)) return all;
     page = fmt::format("{}&after={}", first, net::PercentEncode(answer->value("next", "")));
   }
+}
+
+std::string TextOr(const ordered_json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 }  // namespace gateway::cli

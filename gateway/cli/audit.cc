@@ -12,15 +12,19 @@
 
 #include "conf/text.h"
 #include "gateway/audit/ledger_query.h"
+#include "gateway/cli/admin_client.h"
 #include "gateway/cli/audit_erase.h"
+#include "gateway/cli/audit_remote.h"
 #include "gateway/cli/audit_verify.h"
 #include "gateway/cli/commands.h"
+#include "gateway/cli/files.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
 #include "gateway/cli/recorded_read.h"
 #include "gateway/cli/state.h"
 #include "gateway/config/state_files.h"
 #include "gateway/ledger/export.h"
+#include "gateway/ledger/proof.h"
 #include "gateway/ledger/tail.h"
 #include "gateway/net/clock.h"
 #include "gateway/process/ledger_options.h"
@@ -31,15 +35,17 @@ namespace {
 constexpr auto kTailInterval = std::chrono::milliseconds(100);
 constexpr size_t kTailRecords = 1024;
 constexpr size_t kTailBytes = 1 << 20;
+constexpr size_t kMostProof = 32 << 20;
 
 struct AuditOptions {
-  std::shared_ptr<std::string> config;
+  AdminOptions admin;
   std::string ledger;  // the folder, if no configuration is used
   AuditRequest request;
   std::string format = "jsonl";
   std::string out;
   VerifyCommand verify;
   uint64_t last = 10;
+  std::string proof;  // a file
   uint64_t from_seq = 0;
   bool follow = false;
   bool open_content = false;
@@ -75,7 +81,7 @@ class Progress {
 int FindLedger(const AuditOptions& options, std::optional<Config>& config, std::string& dir) {
   dir = options.ledger;
   if (dir.empty()) {
-    config = LoadForState(*options.config, options.json);
+    config = LoadForState(*options.admin.config, options.json);
     if (!config) return kUsage;
     dir = LedgerDir(*config);
   } else {
@@ -118,14 +124,32 @@ int CheckRecorded(const AuditOptions& options, const absl::Status& recorded) {
   return options.open_content ? kFailed : kOk;
 }
 
+RemoteAudit RemoteOf(const AuditOptions& options) {
+  return {.admin = options.admin,
+          .request = options.request,
+          .format = options.format,
+          .out = options.out,
+          .from_seq = options.from_seq,
+          .last = options.last,
+          .follow = options.follow,
+          .open_content = options.open_content,
+          .json = options.json};
+}
+
+// A folder that was named is read here.
+bool IsElsewhere(const AuditOptions& options) {
+  return options.ledger.empty() && AsksGateway(options.admin);
+}
+
 int Export(const AuditOptions& options) {
+  if (IsElsewhere(options)) return ExportThere(RemoteOf(options));
   std::optional<Config> config;
   std::string dir;
   if (const int code = FindLedger(options, config, dir); code != kOk) return code;
   ledger::ExportOptions wanted;
   std::unique_ptr<ledger::ContentKeys> keys;
   if (options.open_content) {
-    if (!options.ledger.empty()) config = LoadForState(*options.config, options.json);
+    if (!options.ledger.empty()) config = LoadForState(*options.admin.config, options.json);
     if (!config) return kUsage;
     ledger::ContentKeys::Options of = ContentKeyOptions(*config);
     of.may_write = false;
@@ -177,7 +201,38 @@ int Export(const AuditOptions& options) {
   return kOk;
 }
 
+int Prove(const AuditOptions& options) {
+  absl::StatusOr<std::string> text;
+  if (IsElsewhere(options)) {
+    text = AskText(options.admin, fmt::format("/admin/v1/audit/records/{}/proof", options.from_seq));
+  } else {
+    std::optional<Config> config;
+    std::string dir;
+    if (const int code = FindLedger(options, config, dir); code != kOk) return code;
+    const absl::StatusOr<ledger::Proof> proof = ledger::MakeProof(dir, options.from_seq, kMostProof);
+    if (proof.ok()) {
+      text = ledger::ProofText(*proof);
+    } else {
+      text = proof.status();
+    }
+  }
+  if (!text.ok()) return Fail(text.status());
+  const absl::Status written =
+      options.out.empty() || options.out == "-" ? Print(*text) : WriteWhole(options.out, *text);
+  return written.ok() ? kOk : Fail(written);
+}
+
 int Verify(const AuditOptions& options) {
+  if (!options.proof.empty()) return VerifyProof(options.proof, options.verify.public_key, options.json);
+  if (IsElsewhere(options)) {
+    const VerifyCommand& here = options.verify;
+    if (!here.public_key.empty() || !here.checkpoints.empty() || !here.anchor.empty()) {
+      return Fail(
+          absl::InvalidArgumentError("--public-key, --checkpoints and --anchor are for a ledger that is read "
+                                     "here: give --ledger or --config"));
+    }
+    return VerifyThere(RemoteOf(options));
+  }
   VerifyCommand command = options.verify;
   std::optional<Config> config;
   if (const int code = FindLedger(options, config, command.dir); code != kOk) return code;
@@ -193,6 +248,7 @@ int Verify(const AuditOptions& options) {
 }
 
 int Tail(const AuditOptions& options) {
+  if (IsElsewhere(options)) return TailThere(RemoteOf(options));
   std::optional<Config> config;
   std::string dir;
   if (const int code = FindLedger(options, config, dir); code != kOk) return code;
@@ -229,7 +285,8 @@ int Tail(const AuditOptions& options) {
 CLI::App* AddAction(CLI::App& audit, Run& run, const char* name, const char* what,
                     const std::shared_ptr<AuditOptions>& options, int (*action)(const AuditOptions&)) {
   CLI::App* command = audit.add_subcommand(name, what);
-  options->config = AddConfigOption(*command);
+  options->admin.config = AddConfigOption(*command);
+  AddGatewayOptions(*command, options->admin);
   command->add_option("--ledger", options->ledger, "The folder of a ledger, instead of the configuration's");
   command->callback([options, action, &run] { run = [options, action] { return action(*options); }; });
   return command;
@@ -279,6 +336,8 @@ void AddAudit(CLI::App& app, Run& run) {
                      "A file with checkpoints that were kept elsewhere, such as a sink's; may be repeated");
   verify->add_option("--anchor", options->verify.anchor,
                      "NUMBER:CHAIN of a checkpoint that the ledger must contain");
+  verify->add_option("--proof", options->proof,
+                     "Verify the proof of one record in this file, with --public-key, instead of a ledger");
   verify->add_flag("--json", options->json, "Print the report as JSON");
   verify->footer(
       "When a record was changed, prints the first bad one; exit code 1. What lies beside the ledger can be\n"
@@ -286,7 +345,19 @@ void AddAudit(CLI::App& app, Run& run) {
       "Examples:\n"
       "  tidegate audit verify\n"
       "  tidegate audit verify --ledger /backup/ledger --public-key auditor/signing.pub \\\n"
-      "    --checkpoints /archive/ledger.jsonl");
+      "    --checkpoints /archive/ledger.jsonl\n"
+      "  tidegate audit verify --proof record-4711.json --public-key auditor/signing.pub");
+
+  options = std::make_shared<AuditOptions>();
+  CLI::App* prove = AddAction(
+      *audit, run, "proof", "Print a record with the lines up to the next signed checkpoint", options, Prove);
+  prove->add_option("record", options->from_seq, "The number of the record")->required();
+  prove->add_option("-o,--out", options->out, "The file to write; default: standard output");
+  prove->footer(
+      "Somebody outside verifies it with tidegate audit verify --proof FILE. The proof shows the records "
+      "between,\n"
+      "too; those may be of other tenants.\n\n"
+      "Example:\n  tidegate audit proof 4711 --out record-4711.json");
 
   options = std::make_shared<AuditOptions>();
   CLI::App* tail = AddAction(*audit, run, "tail", "Print the last records of the ledger", options, Tail);

@@ -45,10 +45,12 @@ absl::StatusOr<ordered_json> EraseHere(const Config& config, const EraseOptions&
 }
 
 int Erase(const EraseOptions& options) {
-  const std::optional<Config> config = LoadForState(*options.admin.config, options.admin.json);
-  if (!config) return kUsage;
+  const bool there = AsksGateway(options.admin);
+  std::optional<Config> config;
+  if (!there) config = LoadForState(*options.admin.config, options.admin.json);
+  if (!there && !config) return kUsage;
   const absl::StatusOr<ordered_json> erased =
-      ledger::InUse(LedgerDir(*config))
+      there || ledger::InUse(LedgerDir(*config))
           ? AskAdmin(options.admin, "POST", "/admin/v1/content:erase",
                      nlohmann::json{{"tenant", options.tenant}, {"reason", options.reason}})
           : EraseHere(*config, options);

@@ -10,14 +10,19 @@
 #include <variant>
 
 #include "conf/hex.h"
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
+#include "gateway/cli/files.h"
 #include "gateway/cli/output.h"
+#include "gateway/ledger/proof.h"
 #include "gateway/ledger/verify.h"
 #include "gateway/process/checkpoint_copy.h"
 
 namespace gateway::cli {
 namespace {
+
+constexpr size_t kMostProof = 64 << 20;
 
 // What the chain is compared with, and what cannot be compared.
 struct Elsewhere {
@@ -150,6 +155,39 @@ int Failed(const absl::Status& status) {
 }
 
 }  // namespace
+
+int VerifyProof(const std::string& path, const std::string& public_key, bool json) {
+  if (public_key.empty()) {
+    return Fail(
+        absl::InvalidArgumentError("--public-key: missing; give the signing.pub of the gateway, which you "
+                                   "have from elsewhere than the proof"));
+  }
+  const absl::StatusOr<std::string> text = ReadWhole(path, kMostProof);
+  if (!text.ok()) return Fail(text.status());
+  const absl::StatusOr<ledger::Proof> proof = ledger::ParseProof(*text);
+  if (!proof.ok())
+    return Fail(absl::InvalidArgumentError(
+        conf::Abseil(fmt::format("--proof: {}: {}", path, conf::Std(proof.status().message())))));
+  const auto key = ledger::PublicKey::Load(public_key);
+  if (!key.ok()) return Failed(key.status());
+  const absl::StatusOr<ledger::ProofReport> report = ledger::CheckProof(*proof, *key);
+  if (json) {
+    nlohmann::ordered_json out = {{"ok", report.ok()}, {"record", proof->record}};
+    if (report.ok()) {
+      out["checkpoint"] = report->checkpoint;
+      out["checkpoint_chain"] = conf::Hex(report->link);
+    } else {
+      out["why"] = conf::Std(report.status().message());
+    }
+    fmt::print("{}\n", out.dump());
+  } else if (report.ok()) {
+    fmt::print("record {}: good: checkpoint {} signs it; its chain is {}\n{}\n", proof->record,
+               report->checkpoint, conf::Hex(report->link), conf::Visible(proof->lines.front()));
+  } else {
+    fmt::print("record {}: BAD: {}\n", proof->record, conf::Std(report.status().message()));
+  }
+  return report.ok() ? kOk : kFailed;
+}
 
 int VerifyLedger(const VerifyCommand& command) {
   Elsewhere elsewhere;

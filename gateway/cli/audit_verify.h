@@ -21,6 +21,9 @@ struct VerifyCommand {
   std::function<void()> finished;  // before the report
 };
 
+// Checks a proof of one record that is in a file. Returns the exit code.
+int VerifyProof(const std::string& path, const std::string& public_key, bool json);
+
 // Returns the exit code.
 int VerifyLedger(const VerifyCommand& command);
 

@@ -19,9 +19,12 @@ int RunCommandLine(int argc, const char* const* argv) {
   Run run;
   AddServe(app, run);
   AddCheck(app, run);
+  AddLogin(app, run);
+  AddLogout(app, run);
   AddKeys(app, run);
   AddConsole(app, run);
   AddUsage(app, run);
+  AddStatement(app, run);
   AddAudit(app, run);
   AddJobs(app, run);
   AddModels(app, run);
@@ -33,6 +36,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddRoute(app, run);
   AddPolicy(app, run);
   AddSimulate(app, run);
+  AddCompletion(app, run);
   AddVersion(app, run);
   AddReference(app, run);
   try {

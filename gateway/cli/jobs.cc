@@ -169,7 +169,7 @@ int ChangeDrain(const JobsOptions& options, bool begins) {
   if (!options.reason.empty()) body["reason"] = options.reason;
   const absl::StatusOr<ordered_json> answer =
       AskAdmin(options.admin, "POST",
-               fmt::format("/admin/v1/nodes/{}:{}", Escaped(options.id), begins ? "drain" : "undrain"), body);
+               fmt::format("/admin/v1/nodes/{}:{}", net::PercentEncode(options.id), begins ? "drain" : "undrain"), body);
   if (!answer.ok()) return Fail(answer.status());
   if (options.admin.json) {
     fmt::print("{}\n", answer->dump());

@@ -1,5 +1,5 @@
 // tidegate keys: make, list, rotate and revoke API keys in the store of a state folder. No gateway needs to
-// run; a running one follows the change, and the command waits until it has.
+// run; a running one follows the change, and the command waits until it has. Or through a gateway's admin API.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 
 #include "conf/shown.h"
 #include "conf/text.h"
+#include "gateway/cli/admin_client.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
@@ -20,6 +21,7 @@
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/loop.h"
+#include "gateway/net/url.h"
 #include "gateway/people/key_limits.h"
 #include "gateway/people/key_request.h"
 #include "gateway/people/keys.h"
@@ -34,7 +36,7 @@ namespace auth = plugins::auth;
 using nlohmann::ordered_json;
 
 struct KeysOptions {
-  std::shared_ptr<std::string> config;
+  AdminOptions admin;
   bool json = false;
   KeyRequest request;
   std::string id;
@@ -128,8 +130,66 @@ int PrintOrRevoke(OpenKeys& open, const Keys::Made& made, bool json, std::string
   return OutputFailed(error == 0 ? EIO : error);
 }
 
+// A key that a gateway has made. Its secret cannot be asked for again, so that a key whose secret could not be
+// printed is revoked there.
+int PrintOrRevokeThere(const KeysOptions& options, const ordered_json& made, std::string_view note) {
+  const std::string id = TextOr(made, "id");
+  int error = 0;
+  try {
+    if (options.json) {
+      fmt::print("{}\n", made.dump());
+    } else {
+      fmt::print("{}\n", TextOr(made, "secret"));
+    }
+    errno = 0;
+    if (OutputWritten()) {
+      const std::string expires = TextOr(made, "expires");
+      if (!options.json) {
+        fmt::print(stderr, "Key {} ({}, {}). {}This is the only time it is shown: keep it now.\n", id,
+                   TextOr(made, "tenant").empty() ? "admin key, role " + TextOr(made, "role")
+                                                  : "tenant " + TextOr(made, "tenant"),
+                   expires.empty() ? "does not expire" : "expires " + expires, note);
+      }
+      return kOk;
+    }
+    error = errno;
+  } catch (const std::system_error& failed) {
+    error = failed.code().value();
+  }
+  std::clearerr(stdout);
+  const auto revoked = AskAdmin(options.admin, "POST", fmt::format("/admin/v1/keys/{}:revoke", net::PercentEncode(id)),
+                                {{"reason", "its secret could not be shown"}});
+  fmt::print(stderr, "tidegate: {} {}\n", id,
+             revoked.ok() ? "is revoked, for its secret could not be shown"
+                          : "could not be shown, nor revoked: revoke it with tidegate keys revoke");
+  return OutputFailed(error == 0 ? EIO : error);
+}
+
+int CreateThere(const KeysOptions& options) {
+  const KeyRequest& request = options.request;
+  nlohmann::json body = nlohmann::json::object();
+  for (const auto& [name, value] : {std::pair("tenant", &request.tenant), std::pair("role", &request.role),
+                                    std::pair("name", &request.name), std::pair("expires", &request.expires),
+                                    std::pair("priority", &request.priority)}) {
+    if (!value->empty()) body[name] = *value;
+  }
+  for (const auto& [name, values] :
+       {std::pair("rights", &request.rights), std::pair("models", &request.models),
+        std::pair("endpoints", &request.endpoints)}) {
+    if (!values->empty()) body[name] = *values;
+  }
+  if (!request.limits.empty()) {
+    body["limits"] = nlohmann::json::parse(request.limits, nullptr, false);
+    if (!body["limits"].is_object())
+      return Fail(absl::InvalidArgumentError("--limits: must be a JSON object"));
+  }
+  const absl::StatusOr<ordered_json> made = AskAdmin(options.admin, "POST", "/admin/v1/keys", body);
+  return made.ok() ? PrintOrRevokeThere(options, *made, "") : Fail(made.status());
+}
+
 int Create(const KeysOptions& options) {
-  const std::optional<Config> config = LoadForState(*options.config, options.json);
+  if (AsksGateway(options.admin)) return CreateThere(options);
+  const std::optional<Config> config = LoadForState(*options.admin.config, options.json);
   if (!config) return kUsage;
   KeyRequest request = options.request;
   request.created_by = Actor();
@@ -154,8 +214,50 @@ std::string Listed(const std::vector<std::string>& values) {
   return out.empty() ? "all" : out;
 }
 
+std::string ListedIn(const ordered_json& key, const char* name) {
+  std::vector<std::string> values;
+  if (const auto found = key.find(name); found != key.end() && found->is_array()) {
+    for (const ordered_json& value : *found)
+      values.push_back(value.is_string() ? value.get<std::string>() : "");
+  }
+  return Listed(values);
+}
+
+std::vector<Table::Column> KeyColumns() {
+  return {{"ID"},   {"TENANT"}, {"NAME"},      {"STATE"}, {"CREATED"},
+          {"ENDS"}, {"MODELS"}, {"ENDPOINTS"}, {"LIMITS"}};
+}
+
+std::string Seconds(const std::string& time) {
+  return time.size() < 19 ? time : time.substr(0, 19) + "Z";
+}
+
+int ListThere(const KeysOptions& options) {
+  const auto keys = ListAdmin(options.admin, "/admin/v1/keys?tenant=" + net::PercentEncode(options.tenant));
+  if (!keys.ok()) return Fail(keys.status());
+  if (options.json) {
+    fmt::print("{}\n", ordered_json(*keys).dump());
+    return kOk;
+  }
+  Table table(KeyColumns());
+  for (const ordered_json& key : *keys) {
+    const std::string tenant = TextOr(key, "tenant");
+    const bool admin = tenant.empty();
+    const std::string overlap = TextOr(key, "overlap_until");
+    const std::string ends = overlap.empty() ? TextOr(key, "expires") : overlap;
+    const auto limits = key.find("limits");
+    table.Add({TextOr(key, "id"), admin ? fmt::format("({})", TextOr(key, "role")) : tenant,
+               TextOr(key, "name"), TextOr(key, "state"), Seconds(TextOr(key, "created")),
+               ends.empty() ? "never" : Seconds(ends), admin ? "-" : ListedIn(key, "models"),
+               admin ? "-" : ListedIn(key, "endpoints"), limits == key.end() ? "-" : limits->dump()});
+  }
+  fmt::print("{}", table.Render());
+  return kOk;
+}
+
 int List(const KeysOptions& options) {
-  const std::optional<Config> config = LoadForState(*options.config, options.json);
+  if (AsksGateway(options.admin)) return ListThere(options);
+  const std::optional<Config> config = LoadForState(*options.admin.config, options.json);
   if (!config) return kUsage;
   std::string tenant;
   if (!options.tenant.empty()) tenant = TenantPath(*config, options.tenant).value_or(options.tenant);
@@ -175,15 +277,7 @@ int List(const KeysOptions& options) {
     fmt::print("{}\n", conf::ToJsonText(out));
     return kOk;
   }
-  Table table({{"ID"},
-               {"TENANT"},
-               {"NAME"},
-               {"STATE"},
-               {"CREATED"},
-               {"ENDS"},
-               {"MODELS"},
-               {"ENDPOINTS"},
-               {"LIMITS"}});
+  Table table(KeyColumns());
   for (const auth::KeyRecordPtr& key : keys) {
     const bool admin = key->tenant.empty();
     table.Add({key->id, admin ? fmt::format("({})", RoleName(key->role)) : key->tenant, key->name,
@@ -216,22 +310,37 @@ int Rotate(const KeysOptions& options) {
           options.expires)));
     }
   }
-  const std::optional<Config> config = LoadForState(*options.config, options.json);
+  const std::string note =
+      rotation.overlap > conf::Duration::zero()
+          ? fmt::format("{} works until {}. ", options.id, conf::FormatTime(now + rotation.overlap))
+          : fmt::format("{} no longer works. ", options.id);
+  if (AsksGateway(options.admin)) {
+    nlohmann::json body = {{"overlap", options.overlap}};
+    if (!options.expires.empty()) body["expires"] = options.expires;
+    const absl::StatusOr<ordered_json> made =
+        AskAdmin(options.admin, "POST", fmt::format("/admin/v1/keys/{}:rotate", net::PercentEncode(options.id)), body);
+    return made.ok() ? PrintOrRevokeThere(options, *made, note) : Fail(made.status());
+  }
+  const std::optional<Config> config = LoadForState(*options.admin.config, options.json);
   if (!config) return kUsage;
   const auto open = OpenKeys::Open(*config);
   if (!open.ok()) return Fail(open.status());
   const absl::StatusOr<Keys::Made> made = (*open)->Await((*open)->keys().Rotate(options.id, rotation, now));
   if (!made.ok()) return Fail(made.status());
   (*open)->AwaitGateway(made->number);
-  return PrintOrRevoke(
-      **open, *made, options.json,
-      rotation.overlap > conf::Duration::zero()
-          ? fmt::format("{} works until {}. ", options.id, conf::FormatTime(now + rotation.overlap))
-          : fmt::format("{} no longer works. ", options.id));
+  return PrintOrRevoke(**open, *made, options.json, note);
 }
 
 int Revoke(const KeysOptions& options) {
-  const std::optional<Config> config = LoadForState(*options.config, options.json);
+  if (AsksGateway(options.admin)) {
+    const absl::StatusOr<ordered_json> revoked =
+        AskAdmin(options.admin, "POST", fmt::format("/admin/v1/keys/{}:revoke", net::PercentEncode(options.id)),
+                 {{"reason", options.reason}});
+    if (!revoked.ok()) return Fail(revoked.status());
+    fmt::print("{}\n", options.json ? revoked->dump() : options.id + " is revoked");
+    return kOk;
+  }
+  const std::optional<Config> config = LoadForState(*options.admin.config, options.json);
   if (!config) return kUsage;
   const auto open = OpenKeys::Open(*config);
   if (!open.ok()) return Fail(open.status());
@@ -251,7 +360,8 @@ int Revoke(const KeysOptions& options) {
 CLI::App* AddAction(CLI::App& keys, Run& run, const char* name, const char* what,
                     const KeysOptionsRef& options, int (*action)(const KeysOptions&)) {
   CLI::App* command = keys.add_subcommand(name, what);
-  options->config = AddConfigOption(*command);
+  options->admin.config = AddConfigOption(*command);
+  AddGatewayOptions(*command, options->admin);
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, action, &run] { run = [options, action] { return action(*options); }; });
   return command;
@@ -263,7 +373,9 @@ void AddKeys(CLI::App& app, Run& run) {
   CLI::App* keys = app.add_subcommand("keys", "Make, list, rotate and revoke API keys");
   keys->require_subcommand(1);
   keys->footer(
-      "When a gateway runs on the same state_dir, a command ends once the gateway has applied the change.");
+      "When a gateway runs on the same state_dir, a command ends once the gateway has applied the change.\n"
+      "After tidegate login, or with --gateway, the commands ask that gateway; --config works on its own "
+      "machine.");
 
   auto options = std::make_shared<KeysOptions>();
   CLI::App* create =

@@ -6,6 +6,7 @@
 #include "gateway/cli/admin_client.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
+#include "gateway/net/url.h"
 
 namespace gateway::cli {
 namespace {
@@ -66,7 +67,7 @@ int Give(const ModelsOptions& options, std::string_view verb, std::string_view d
   if (!options.reason.empty()) body["reason"] = options.reason;
   if (!options.time.empty()) body["for"] = options.time;
   const absl::StatusOr<ordered_json> answer = AskAdmin(
-      options.admin, "POST", fmt::format("/admin/v1/models/{}:{}", Escaped(options.model), verb), body);
+      options.admin, "POST", fmt::format("/admin/v1/models/{}:{}", net::PercentEncode(options.model), verb), body);
   if (!answer.ok()) return Fail(answer.status());
   if (options.admin.json) {
     fmt::print("{}\n", answer->dump());

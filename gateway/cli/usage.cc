@@ -1,24 +1,29 @@
 // tidegate usage: requests, tokens, cost and device-hours by tenant, model and more, from the ledger's index.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <cmath>
 #include <filesystem>
 #include <memory>
 
 #include "conf/json_fields.h"
 #include "conf/reader.h"
+#include "gateway/audit/focus.h"
 #include "gateway/audit/ledger_query.h"
+#include "gateway/cli/admin_client.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
 #include "gateway/cli/state.h"
 #include "gateway/config/state_files.h"
 #include "gateway/net/clock.h"
+#include "gateway/net/url.h"
 
 namespace gateway::cli {
 namespace {
 
 struct UsageOptions {
-  std::shared_ptr<std::string> config;
+  AdminOptions admin;
   UsageRequest request;
   std::string format = "table";
   bool json = false;
@@ -77,10 +82,74 @@ std::string AsTable(const ledger::UsageQuery& query, const std::vector<ledger::U
   return table.Render();
 }
 
-int Usage(const UsageOptions& options) {
-  const std::optional<Config> config = LoadForState(*options.config, options.json);
-  if (!config) return kUsage;
+// A row of the admin API.
+ledger::UsageRow RowOf(const nlohmann::ordered_json& shown, const ledger::UsageQuery& query) {
+  ledger::UsageRow row;
+  for (const ledger::UsageBy by : query.by) row.group.push_back(TextOr(shown, std::string(Name(by)).c_str()));
+  row.requests = shown.value("requests", int64_t{0});
+  row.errors = shown.value("errors", int64_t{0});
+  row.failed = shown.value("failed", int64_t{0});
+  row.input = shown.value("input_tokens", int64_t{0});
+  row.cached = shown.value("cached_tokens", int64_t{0});
+  row.output = shown.value("output_tokens", int64_t{0});
+  row.cost_micro_usd = shown.value("cost_micro_usd", int64_t{0});
+  if (const auto held = shown.find("device_seconds"); held != shown.end() && held->is_object()) {
+    for (const auto& [kind, seconds] : held->items())
+      row.device_us[kind] = std::llround(seconds.get<double>() * 1e6);
+  }
+  return row;
+}
+
+// Checks what needs no configuration; the gateway checks the rest.
+int CheckWords(const UsageOptions& options, ledger::UsageQuery& query) {
+  UsageRequest words = options.request;
+  words.tenant.clear();
+  return PrintOptionProblems(CheckUsageRequest(words, Config(), net::Now(), query));
+}
+
+std::string QueryOf(const UsageRequest& request) {
+  return fmt::format("by={}&since={}&until={}&tenant={}&model={}",
+                     net::PercentEncode(fmt::format("{}", fmt::join(request.by, ","))), net::PercentEncode(request.since),
+                     net::PercentEncode(request.until), net::PercentEncode(request.tenant), net::PercentEncode(request.model));
+}
+
+absl::StatusOr<std::vector<ledger::UsageRow>> AskRows(const UsageOptions& options,
+                                                      const ledger::UsageQuery& query) {
+  const auto shown = ListAdmin(options.admin, "/admin/v1/usage?" + QueryOf(options.request));
+  if (!shown.ok()) return shown.status();
+  std::vector<ledger::UsageRow> rows;
+  for (const nlohmann::ordered_json& row : *shown) rows.push_back(RowOf(row, query));
+  return rows;
+}
+
+int PrintRows(const UsageOptions& options, const ledger::UsageQuery& query,
+              const std::vector<ledger::UsageRow>& rows) {
+  const std::string format = options.json ? "json" : options.format;
+  if (format == "focus") {
+    fmt::print("{}", FocusCsv(rows));
+  } else if (format == "csv") {
+    fmt::print("{}", UsageCsv(query, rows));
+  } else if (format == "json") {
+    fmt::print("{}\n", conf::ToJsonText(ShowUsage(query, rows)));
+  } else {
+    fmt::print("{}", AsTable(query, rows));
+  }
+  return kOk;
+}
+
+int Usage(UsageOptions options) {
   ledger::UsageQuery query;
+  if (options.format == "focus" && !options.json) {
+    options.request.by.clear();
+    for (const ledger::UsageBy by : FocusGroups()) options.request.by.emplace_back(Name(by));
+  }
+  if (AsksGateway(options.admin)) {
+    if (const int code = CheckWords(options, query); code != kOk) return code;
+    const auto rows = AskRows(options, query);
+    return rows.ok() ? PrintRows(options, query, *rows) : Fail(rows.status());
+  }
+  const std::optional<Config> config = LoadForState(*options.admin.config, options.json);
+  if (!config) return kUsage;
   const int code = PrintOptionProblems(CheckUsageRequest(options.request, *config, net::Now(), query));
   if (code != kOk) return code;
   const std::string dir = LedgerDir(*config);
@@ -91,15 +160,7 @@ int Usage(const UsageOptions& options) {
   }
   const auto rows = ledger::QueryUsage(dir, query);
   if (!rows.ok()) return Fail(rows.status());
-  const std::string format = options.json ? "json" : options.format;
-  if (format == "csv") {
-    fmt::print("{}", UsageCsv(query, *rows));
-  } else if (format == "json") {
-    fmt::print("{}\n", conf::ToJsonText(ShowUsage(query, *rows)));
-  } else {
-    fmt::print("{}", AsTable(query, *rows));
-  }
-  return kOk;
+  return PrintRows(options, query, *rows);
 }
 
 }  // namespace
@@ -107,7 +168,8 @@ int Usage(const UsageOptions& options) {
 void AddUsage(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("usage", "Show requests, tokens, cost and device-hours");
   auto options = std::make_shared<UsageOptions>();
-  options->config = AddConfigOption(*command);
+  options->admin.config = AddConfigOption(*command);
+  AddGatewayOptions(*command, options->admin);
   UsageRequest& request = options->request;
   request.by = {"tenant", "model"};
   request.since = "7d";
@@ -124,8 +186,9 @@ void AddUsage(CLI::App& app, Run& run) {
                       "The end, not included; in the form of --since; default: now");
   command->add_option("--tenant", request.tenant, "Only this tenant and the tenants below it");
   command->add_option("--model", request.model, "Only this model");
-  command->add_option("--format", options->format, "table, csv or json")
-      ->check(CLI::IsMember({"table", "csv", "json"}))
+  command
+      ->add_option("--format", options->format, "table, csv, json, or focus: a CSV by FOCUS 1.2 of each hour")
+      ->check(CLI::IsMember({"table", "csv", "json", "focus"}))
       ->capture_default_str();
   command->add_flag("--json", options->json, "The same as --format json");
   command->footer(
@@ -135,7 +198,8 @@ void AddUsage(CLI::App& app, Run& run) {
       "Examples:\n"
       "  tidegate usage --by tenant,model --since 7d\n"
       "  tidegate usage --by tenant,job --since 7d\n"
-      "  tidegate usage --by day --tenant search --since 2027-01-01 --until 2027-02-01 --format csv");
+      "  tidegate usage --by day --tenant search --since 2027-01-01 --until 2027-02-01 --format csv\n"
+      "  tidegate usage --since 2027-01-01 --until 2027-02-01 --format focus");
   command->callback([options, &run] { run = [options] { return Usage(*options); }; });
 }
 

@@ -174,8 +174,10 @@ class Index {
   absl::flat_hash_map<std::string, int64_t> text_ids_;
 };
 
-// Brings the index up to the end of the ledger and queries it. Blocks; not for a shard.
-absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, const UsageQuery& query);
+// Brings the index up to the end of the ledger and queries it; `last` becomes the number of the last record that it
+// knows. Blocks; not for a shard.
+absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, const UsageQuery& query,
+                                                 uint64_t* last = nullptr);
 
 // The start values of budgets: the use of requests that were admitted since the begin of `day`, by tenant,
 // key and model, including removed segments. Blocks.

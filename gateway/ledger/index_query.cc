@@ -258,10 +258,13 @@ absl::StatusOr<std::unique_ptr<Index>> OpenUpToDate(const std::string& ledger_di
 
 }  // namespace
 
-absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, const UsageQuery& query) {
+absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, const UsageQuery& query,
+                                                 uint64_t* last) {
   absl::StatusOr<std::unique_ptr<Index>> index = OpenUpToDate(ledger_dir);
   if (!index.ok()) return index.status();
-  return (*index)->Usage(query);
+  absl::StatusOr<std::vector<UsageRow>> rows = (*index)->Usage(query);
+  if (last != nullptr) *last = (*index)->applied_seq();
+  return rows;
 }
 
 absl::StatusOr<std::vector<SpendRow>> SpentSince(const std::string& ledger_dir, conf::TimePoint day) {

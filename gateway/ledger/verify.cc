@@ -181,9 +181,10 @@ absl::Status Verification::ReadSegment(const SegmentName& segment, bool last) {
     }
     if (!*line) break;
     CheckLine(**line);
-    if (options_.progress && reader->offset() - told >= kProgressEvery) {
+    if (reader->offset() - told >= kProgressEvery) {
       told = reader->offset();
-      options_.progress(done_ + told, total_);
+      if (options_.progress) options_.progress(done_ + told, total_);
+      if (options_.stop && options_.stop()) return absl::CancelledError("the verification was stopped");
     }
   }
   done_ += reader->offset();

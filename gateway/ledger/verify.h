@@ -39,6 +39,8 @@ struct VerifyOptions {
   std::vector<KeptCheckpoints> kept = {};
   // Called from time to time with the bytes read and the bytes in all.
   std::function<void(uint64_t done, uint64_t total)> progress = {};
+  // Asked as often; true ends it with Cancelled.
+  std::function<bool()> stop = {};
 };
 
 struct Problem {

@@ -29,6 +29,7 @@ const std::vector<PermissionRow>& Table() {
       {kSeeLimits, "see_limits", "See limits, budgets, and what is left of them", kPeople, {}},
       {kSeeUsage, "see_usage", "See usage and cost", kPeople, {}},
       {kUsePlayground, "use_playground", "Ask models in the playground, at a tenant's cost", kUsers, {}},
+      {kSeeStatements, "see_statements", "See the monthly statements of tenants", kOverseers, {}},
       {kSeeOwnKeys, "see_own_keys", "See keys of one's own", kPeople, {}},
       {kChangeOwnKeys,
        "change_own_keys",

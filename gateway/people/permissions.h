@@ -26,6 +26,7 @@ enum class Permission : uint8_t {
   kSeeLimits,
   kSeeUsage,
   kUsePlayground,
+  kSeeStatements,
   kSeeOwnKeys,
   kChangeOwnKeys,
   kSeeKeys,
@@ -49,7 +50,7 @@ enum class Permission : uint8_t {
   kEndSessions,
   kMakeSignInLinks,
 };
-inline constexpr size_t kPermissions = 28;
+inline constexpr size_t kPermissions = 29;
 
 struct PermissionRow {
   Permission permission;

@@ -43,12 +43,25 @@ constexpr void Bind(O& o, Session& session) {
   o.Optional("address", session.address);
   o.Optional("client", session.client);
   o.Optional("id_token", session.id_token);
+  o.Optional("command_line", session.command_line);
 }
 
 template <class O>
 constexpr void Bind(O& o, SignInCode& code) {
   o.Required("person", code.person);
   o.Required("ends", code.ends);
+}
+
+template <class O>
+constexpr void Bind(O& o, TerminalSignIn& request) {
+  o.Optional("code", request.code);
+  o.Required("secret", request.secret);
+  o.Required("ends", request.ends);
+  o.Optional("address", request.address);
+  o.Optional("client", request.client);
+  o.Optional("person", request.person);
+  o.Optional("session_ends", request.session_ends);
+  o.Optional("refused", request.refused);
 }
 
 namespace {
@@ -84,6 +97,14 @@ std::string EncodeSignInCode(const SignInCode& code) {
 
 absl::StatusOr<SignInCode> DecodeSignInCode(std::string_view json) {
   return Decode<SignInCode>("sign-in code", json);
+}
+
+std::string EncodeTerminalSignIn(const TerminalSignIn& request) {
+  return conf::ToJsonText(request);
+}
+
+absl::StatusOr<TerminalSignIn> DecodeTerminalSignIn(std::string_view json) {
+  return Decode<TerminalSignIn>("terminal sign-in", json);
 }
 
 std::string NewSecret() {

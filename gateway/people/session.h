@@ -34,7 +34,11 @@ struct Session {
   std::string address = {};   // of the client that signed in
   std::string client = {};    // its User-Agent, cut
   std::string id_token = {};  // of the provider, for the end of the session there; empty: none
+  bool command_line = false;  // its secret is sent as a bearer token, never as a cookie
 };
+
+// What the secret of a command line's session begins with when it is sent, so that it is told from a key.
+inline constexpr std::string_view kSessionPrefix = "tgs_";
 
 // How long sessions last.
 struct SessionTerms {
@@ -56,6 +60,23 @@ struct SignInCode {
 };
 std::string EncodeSignInCode(const SignInCode& code);
 absl::StatusOr<SignInCode> DecodeSignInCode(std::string_view json);
+
+// A command line that waits to be signed in.
+struct TerminalSignIn {
+  std::string code = {};    // WDJB-MJHT; empty where it is stored
+  std::string secret = {};  // its hash
+  conf::TimePoint ends = {};
+  std::string address = {};           // of the command line
+  std::string client = {};            // what it says of itself
+  std::optional<Person> person = {};  // who has confirmed it
+  conf::TimePoint session_ends = {};  // at the latest; with a person
+  bool refused = false;
+
+  bool operator==(const TerminalSignIn&) const = default;
+};
+
+std::string EncodeTerminalSignIn(const TerminalSignIn& request);
+absl::StatusOr<TerminalSignIn> DecodeTerminalSignIn(std::string_view json);
 
 // A new secret: 256 random bits as base64url. Aborts when libcrypto has no entropy to give.
 std::string NewSecret();

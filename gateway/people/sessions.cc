@@ -124,7 +124,9 @@ net::Task<absl::StatusOr<Sessions::Begun>> Sessions::Begin(Person person, Client
                    .ends = now + terms_().lifetime,
                    .address = std::move(client.address),
                    .client = conf::OnlyPrintable(client.agent),
-                   .id_token = std::move(id_token)};
+                   .id_token = std::move(id_token),
+                   .command_line = client.command_line};
+  if (client.latest) begun.session.ends = std::min(begun.session.ends, *client.latest);
   std::vector<store::Write> writes;
   writes.push_back(store::Write::Create(store::kSession, name, EncodeSession(begun.session)));
   const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes));

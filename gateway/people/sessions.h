@@ -12,6 +12,7 @@
 #include <absl/status/statusor.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,10 @@ class Sessions final : private net::Alarm {
     Session session;
   };
   struct Client {
-    std::string address;
-    std::string agent;
+    std::string address = {};
+    std::string agent = {};
+    bool command_line = false;
+    std::optional<conf::TimePoint> latest = {};  // the session ends then, if it lasts that long
   };
   // Durable when it returns. Errors: the store's; ResourceExhausted: too many sessions.
   net::Task<absl::StatusOr<Begun>> Begin(Person person, Client client, std::string id_token,

@@ -313,6 +313,10 @@ absl::Status Process::OpenAdmin() {
   operations_.shared = &shared_;
   operations_.model_orders = model_orders_.get();
   operations_.sessions = sessions_.get();
+  ledger_check_ = std::make_unique<LedgerCheck>(LedgerDir(config));
+  operations_.ledger_check = ledger_check_.get();
+  terminal_sign_ins_ = std::make_unique<TerminalSignIns>(*store_, *sessions_);
+  operations_.terminal_sign_ins = terminal_sign_ins_.get();
   operations_.sign_in = &sign_in_;
   operations_.tokens = [this] { return admin_tokens_.get(); };
   operations_.port = [this] { return port_; };
@@ -585,6 +589,10 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   end_deadline_.WaitsFor("the last records");
   stored_events_->Stop();
   checkpoint_copy_->Stop();
+  (void)co_await net::OffLoop(control_, [this] {
+    ledger_check_->Stop();
+    return true;
+  });
   // The sinks can then have every record.
   (co_await net::OffLoop(control_, [this] { return shared_.ledger->Flush(); })).IgnoreError();
   co_await outbound_.Stop();

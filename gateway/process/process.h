@@ -23,6 +23,7 @@
 #include "gateway/admin/playground.h"
 #include "gateway/admin/simulations.h"
 #include "gateway/audit/deferred_events.h"
+#include "gateway/audit/ledger_check.h"
 #include "gateway/audit/stored_events.h"
 #include "gateway/config/config.h"
 #include "gateway/control/device_budgets.h"
@@ -35,6 +36,7 @@
 #include "gateway/people/key_events.h"
 #include "gateway/people/sessions.h"
 #include "gateway/people/sign_in.h"
+#include "gateway/people/terminal_sign_ins.h"
 #include "gateway/process/certificates.h"
 #include "gateway/process/checkpoint_copy.h"
 #include "gateway/process/disk_room.h"
@@ -145,7 +147,9 @@ class Process {
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<std::thread> threads_;
   std::unique_ptr<KeyEvents> key_events_;
+  std::unique_ptr<LedgerCheck> ledger_check_;
   std::unique_ptr<Sessions> sessions_;
+  std::unique_ptr<TerminalSignIns> terminal_sign_ins_;
   SignIn sign_in_;
   std::unique_ptr<plugins::auth::JwtAuthenticator> admin_tokens_;  // null: no issuer is configured
   std::unique_ptr<DeferredEvents> deferred_events_;

@@ -13,6 +13,8 @@ inline constexpr char kWorkload[] = "workload";  // control: a replica or a job,
 inline constexpr char kSubmission[] = "submission";    // control: a job file that was handed in
 inline constexpr char kSession[] = "session";          // people: who is signed in; id: hash of the secret
 inline constexpr char kSignInCode[] = "sign_in_code";  // people: who may sign in once; id: hash of the code
+inline constexpr char kTerminalSignIn[] =
+    "terminal_sign_in";  // people: a command line that waits; id: hash of the code
 inline constexpr char kCordon[] = "cordon";            // control: a node that takes no new work
 inline constexpr char kModelOrder[] = "model_order";   // control: a model that is paused or held
 inline constexpr char kSecret[] = "secret";            // control: what keys are made of

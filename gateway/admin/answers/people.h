@@ -88,6 +88,64 @@ constexpr void Bind(O& o, SignInLink& link) {
   o.Required("ends", link.ends);
 }
 
+// What a command line gets when it begins to sign in.
+struct NewTerminalSignIn {
+  static constexpr std::string_view kSchema = "NewTerminalSignIn";
+
+  std::string code = {};
+  std::string secret = {};  // to be kept by the command line
+  std::string url = {};     // the page where a person confirms the code
+  Time ends = {};
+  int64_t interval_ms = 0;  // between the command line's questions
+};
+
+template <class O>
+constexpr void Bind(O& o, NewTerminalSignIn& begun) {
+  o.Required("code", begun.code);
+  o.Required("secret", begun.secret);
+  o.Required("url", begun.url);
+  o.Required("ends", begun.ends);
+  o.Required("interval_ms", begun.interval_ms);
+}
+
+// What a person is shown of a command line that waits.
+struct ShownTerminalSignIn {
+  static constexpr std::string_view kSchema = "TerminalSignIn";
+
+  std::string code = {};
+  std::string address = {};
+  std::string client = {};
+  Time ends = {};
+};
+
+template <class O>
+constexpr void Bind(O& o, ShownTerminalSignIn& shown) {
+  o.Required("code", shown.code);
+  o.Required("address", shown.address);
+  o.Required("client", shown.client);
+  o.Required("ends", shown.ends);
+}
+
+// The session of a command line; without a token it waits for the person.
+struct TerminalSession {
+  static constexpr std::string_view kSchema = "TerminalSession";
+
+  std::string_view state = {};  // waiting, confirmed
+  std::optional<std::string> token = {};
+  std::optional<std::string> actor = {};
+  std::optional<std::string> name = {};
+  std::optional<Time> ends = {};  // at the latest
+};
+
+template <class O>
+constexpr void Bind(O& o, TerminalSession& session) {
+  o.Required("state", session.state);
+  o.Required("token", session.token);
+  o.Required("actor", session.actor);
+  o.Required("name", session.name);
+  o.Required("ends", session.ends);
+}
+
 struct PersonSession {
   static constexpr std::string_view kSchema = "Session";
 
@@ -102,6 +160,7 @@ struct PersonSession {
   Time ends = {};
   std::string address = {};
   std::string client = {};
+  bool command_line = false;
   bool current = false;  // the caller's own
 };
 
@@ -118,6 +177,7 @@ constexpr void Bind(O& o, PersonSession& session) {
   o.Required("ends", session.ends);
   o.Required("address", session.address);
   o.Required("client", session.client);
+  o.Required("command_line", session.command_line);
   o.Required("current", session.current);
 }
 

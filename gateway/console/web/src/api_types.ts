@@ -93,7 +93,31 @@ export type Session = {
   ends: string;
   address: string;
   client: string;
+  command_line: boolean;
   current: boolean;
+};
+
+export type TerminalSession = {
+  state: string;
+  token: string | null;
+  actor: string | null;
+  name: string | null;
+  ends: string | null;
+};
+
+export type NewTerminalSignIn = {
+  code: string;
+  secret: string;
+  url: string;
+  ends: string;
+  interval_ms: number;
+};
+
+export type TerminalSignIn = {
+  code: string;
+  address: string;
+  client: string;
+  ends: string;
 };
 
 export type EndedSession = {
@@ -487,6 +511,47 @@ export type UsageRow = {
   device_seconds: { [member: string]: number };
 };
 
+export type BadRecord = {
+  segment: string;
+  line: number;
+  seq: number;
+  why: string;
+};
+
+export type Verification = {
+  state: string;
+  by: string;
+  began: string | null;
+  ended: string | null;
+  done_bytes: number;
+  total_bytes: number;
+  records: number;
+  segments: number;
+  first_seq: number;
+  last_seq: number;
+  last_chain: string;
+  checkpoints: number;
+  last_checkpoint_seq: number;
+  unsigned_records: number;
+  first_bad: BadRecord | null;
+  why: string;
+};
+
+export type Proof = {
+  record: number;
+  previous: string;
+  lines: string[];
+};
+
+export type Statement = {
+  tenant: string;
+  month: string;
+  state: string;
+  lines: { [member: string]: unknown }[];
+  total: { [member: string]: unknown };
+  digest: string;
+};
+
 export type RecordList = {
   object: string;
   data: ApiRecord[];
@@ -758,6 +823,7 @@ export type Gets = {
   "/admin/v1/overview": Overview;
   "/admin/v1/me": Me;
   "/admin/v1/sign-in": SignInWays;
+  "/admin/v1/terminal-sign-ins/{code}": TerminalSignIn;
   "/admin/v1/sessions": SessionList;
   "/admin/v1/tenants": TenantList;
   "/admin/v1/models": ModelList;
@@ -771,7 +837,10 @@ export type Gets = {
   "/admin/v1/keys": KeyList;
   "/admin/v1/keys/{id}": Key;
   "/admin/v1/usage": UsageList;
+  "/admin/v1/statements/{month}": Statement;
   "/admin/v1/audit": RecordList;
+  "/admin/v1/audit/records/{record}/proof": Proof;
+  "/admin/v1/audit/verification": Verification;
   "/admin/v1/jobs": JobList;
   "/admin/v1/jobs/{id}": JobDetail;
   "/admin/v1/jobs/{id}/explain": JobExplanation;
@@ -788,6 +857,30 @@ export type Posts = {
   "/admin/v1/sign-in:link": {
     body: undefined;
     answer: SignInLink;
+  };
+  "/admin/v1/sign-in:redeem": {
+    body: {
+      code: string;
+    };
+    answer: TerminalSession;
+  };
+  "/admin/v1/terminal-sign-ins": {
+    body: undefined;
+    answer: NewTerminalSignIn;
+  };
+  "/admin/v1/terminal-sign-ins/{code}:confirm": {
+    body: undefined;
+    answer: TerminalSignIn;
+  };
+  "/admin/v1/terminal-sign-ins/{code}:refuse": {
+    body: undefined;
+    answer: TerminalSignIn;
+  };
+  "/admin/v1/terminal-sign-ins/{code}:redeem": {
+    body: {
+      secret: string;
+    };
+    answer: TerminalSession;
   };
   "/admin/v1/session:end": {
     body: undefined;
@@ -849,6 +942,10 @@ export type Posts = {
       reason?: string;
     };
     answer: Key;
+  };
+  "/admin/v1/audit:verify": {
+    body: undefined;
+    answer: Verification;
   };
   "/admin/v1/content:erase": {
     body: {

@@ -11,6 +11,7 @@ import { Playground } from './pages/playground';
 import { Queues } from './pages/queues';
 import { Sessions } from './pages/sessions';
 import { Start } from './pages/start';
+import { Terminal } from './pages/terminal';
 import { Usage } from './pages/usage';
 import { WhatIf } from './pages/what_if';
 
@@ -38,6 +39,7 @@ const ALL: PageOf[] = [
   { path: 'limits', name: 'Budgets and limits', icon: 'limits', key: 'l', needs: ['see_limits'], show: Limits, scoped: true },
   { path: 'audit', name: 'Audit', icon: 'audit', key: 'a', needs: ['read_audit'], show: Audit, ranged: true, scoped: true },
   { path: 'start', name: 'Get started', icon: 'start', key: 's', needs: [], show: Start },
+  { path: 'terminal', name: 'Command line', icon: 'keys', key: 'x', needs: ['see_self'], show: Terminal, aside: true },
   { path: 'sessions', name: 'Sessions', icon: 'keys', key: 'w', needs: ['see_self'], show: Sessions, aside: true },
 ];
 

@@ -33,6 +33,7 @@ const WORDS: { [action: string]: string } = {
   'node.drain': 'is drained', 'node.undrain': 'takes new work again',
   'node.cordon': 'was cordoned', 'node.uncordon': 'was uncordoned', 'node.suspect': 'is suspected', 'node.trust': 'is trusted again',
   'device.quarantine': 'is set aside', 'device.trust': 'is trusted again', 'session.begin': 'signed in', 'session.end': 'signed out',
+  'command_line.confirm': 'signed a command line in', 'command_line.refuse': 'refused a command line',
 };
 
 // "job.submit" as words.

@@ -183,6 +183,9 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
   tests::WithAdmin(world, [&](tests::AdminClient& client) -> Task<void> {
     for (const Route& route : Routes()) {
       if (route.schema == nullptr) continue;
+      // What takes a code or a browser: people_test.cc.
+      if (route.path.starts_with("/admin/v1/terminal-sign-ins/") || route.name == "redeemLinkForTerminal")
+        continue;
       std::string path(route.path);
       if (const size_t open = path.find('{'); open != std::string::npos) {
         const bool is_job = path.find("/jobs/") != std::string::npos;
@@ -208,6 +211,8 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
       const bool ends = route.name == "endOwnSession" || route.name == "endSession";
       const tests::SignedIn session =
           co_await client.SignIn({.id = "person:ada", .roles = {{Role::kViewer, {}}}});
+      if (route.name == "proveRecord") continue;  // records_test.cc: it needs a checkpoint
+      if (route.name == "showStatement") path = "/admin/v1/statements/2026-01?tenant=search";
       if (route.name == "endSession")
         path = "/admin/v1/sessions/" + gateway::StoredName(session.secret).substr(0, 12) + ":end";
       const std::string method = route.method == Verb::get ? "GET" : "POST";

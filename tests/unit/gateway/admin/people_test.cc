@@ -75,7 +75,9 @@ TEST(Invariant15, EveryRouteAsksTheTableForEveryRoleAndScope) {
     }
   });
   EXPECT_THAT(open, testing::UnorderedElementsAre("livez", "readyz", "metrics", "openapi", "listSignInWays",
-                                                  "redeemSignInLink", "beginSignIn", "finishSignIn"));
+                                                  "redeemSignInLink", "beginSignIn", "finishSignIn",
+                                                  "redeemLinkForTerminal", "beginTerminalSignIn",
+                                                  "redeemTerminalSignIn"));
 }
 
 TEST(People, ALinkSignsInOnceAndTheSessionEndsAtOnce) {
@@ -108,6 +110,67 @@ TEST(People, ALinkSignsInOnceAndTheSessionEndsAtOnce) {
   std::vector<std::string> actions;
   for (const json& record : world.Records(Kind::kAdmin)) actions.push_back(record["action"]);
   EXPECT_THAT(actions, testing::IsSupersetOf({"session.begin", "session.end"}));
+}
+
+TEST(People, ACommandLineSignsInWithACodeThatAPersonConfirms) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const Reply begun = co_await client.Call("POST", "/admin/v1/terminal-sign-ins", "", "{}");
+    EXPECT_EQ(begun.status, 201) << begun.text;
+    const std::string code = begun.body["code"];
+    const std::string path = "/admin/v1/terminal-sign-ins/" + code;
+    const std::string secret = json{{"secret", begun.body["secret"]}}.dump();
+    EXPECT_THAT(begun.body["url"].get<std::string>(), testing::EndsWith("/terminal?code=" + code));
+    EXPECT_EQ((co_await client.Call("POST", path + ":redeem", "", secret)).body["state"], "waiting");
+    // A key is nobody who could be asked.
+    EXPECT_EQ((co_await client.Call("POST", path + ":confirm", std::string(tests::kBootstrapKey))).status,
+              409);
+    const tests::SignedIn ada =
+        co_await client.SignIn({.id = "person:ada", .name = "Ada", .roles = {{Role::kOperator, {}}}});
+    const Reply shown = co_await client.CallAs(ada, "GET", path);
+    EXPECT_EQ(shown.status, 200) << shown.text;
+    EXPECT_EQ(shown.body["code"], code);
+    EXPECT_EQ((co_await client.CallAs(ada, "POST", path + ":confirm", "{}")).status, 200);
+    const Reply session = co_await client.Call("POST", path + ":redeem", "", secret);
+    EXPECT_EQ(session.body["state"], "confirmed") << session.text;
+    EXPECT_EQ((co_await client.Call("POST", path + ":redeem", "", secret)).status, 404);
+    const std::string token = session.body["token"];
+    const Reply me = co_await client.Call("GET", "/admin/v1/me", token);
+    EXPECT_EQ(me.body["actor"], "person:ada") << me.text;
+    EXPECT_TRUE(me.body["csrf"].is_null());
+    // It changes things without a page of ours, and is no cookie.
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/keys", token, R"({"tenant":"search"})")).status, 201);
+    tests::SignedIn as_cookie{token.substr(gateway::kSessionPrefix.size()), ""};
+    EXPECT_EQ((co_await client.CallAs(as_cookie, "GET", "/admin/v1/me")).status, 401);
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/me", "tgs_" + ada.secret)).status, 401);
+    // It cannot make another.
+    const Reply next = co_await client.Call("POST", "/admin/v1/terminal-sign-ins", "", "{}");
+    const std::string other = "/admin/v1/terminal-sign-ins/" + next.body["code"].get<std::string>();
+    EXPECT_EQ((co_await client.Call("POST", other + ":confirm", token)).status, 409);
+    const Reply sessions = co_await client.CallAs(ada, "GET", "/admin/v1/sessions");
+    int of_command_lines = 0;
+    for (const json& each : sessions.body["data"]) of_command_lines += each["command_line"] == true ? 1 : 0;
+    EXPECT_EQ(of_command_lines, 1);
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/session:end", token, "{}")).status, 200);
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/me", token)).status, 401);
+  });
+  std::vector<std::string> actions;
+  for (const json& record : world.Records(Kind::kAdmin)) actions.push_back(record["action"]);
+  EXPECT_THAT(actions, testing::IsSupersetOf({"command_line.confirm", "session.begin", "session.end"}));
+}
+
+TEST(People, ALinkSignsACommandLineInOnce) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const Reply link =
+        co_await client.Call("POST", "/admin/v1/sign-in:link", std::string(tests::kBootstrapKey), "{}");
+    const std::string url = link.body["url"];
+    const std::string body = json{{"code", url.substr(url.find("code=") + 5)}}.dump();
+    const Reply session = co_await client.Call("POST", "/admin/v1/sign-in:redeem", "", body);
+    EXPECT_EQ(session.status, 200) << session.text;
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/me", session.body["token"])).status, 200);
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/sign-in:redeem", "", body)).status, 404);
+  });
 }
 
 TEST(People, ACallThatChangesSomethingMustComeFromOurOwnPages) {

@@ -73,6 +73,10 @@ models:
     sessions = std::make_unique<gateway::Sessions>(loop, *store, [] { return gateway::SessionTerms(); });
     EXPECT_TRUE(Await(sessions->Start()).ok());
 
+    ledger_check = std::make_unique<gateway::LedgerCheck>(ledger_dir());
+    operations.ledger_check = ledger_check.get();
+    terminal_sign_ins = std::make_unique<gateway::TerminalSignIns>(*store, *sessions);
+    operations.terminal_sign_ins = terminal_sign_ins.get();
     operations.shared = &shared;
     operations.events = &events;
     operations.sessions = sessions.get();
@@ -179,6 +183,8 @@ models:
   std::shared_ptr<const gateway::Runtime> runtime;
   std::unique_ptr<gateway::KeyEvents> key_events;
   std::unique_ptr<gateway::Sessions> sessions;
+  std::unique_ptr<gateway::TerminalSignIns> terminal_sign_ins;
+  std::unique_ptr<gateway::LedgerCheck> ledger_check;
   gateway::ShardMetrics shard;
   gateway::ReloadState reloads;
   absl::Status reload_result;

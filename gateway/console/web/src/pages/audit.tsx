@@ -1,10 +1,10 @@
-import { useState } from 'preact/hooks';
-import { get } from '../api';
-import { useGet } from '../data';
-import { plural } from '../format';
+import { useEffect, useState } from 'preact/hooks';
+import { get, post } from '../api';
+import { refresh, useGet } from '../data';
+import { bytes, percent, plural } from '../format';
 import { type LedgerRecord, actionWords, reasonOf } from '../records';
 import { query, range, setQuery, tenant } from '../route';
-import { Button, Copy, Empty, Fact, Loaded, Name, Time } from '../ui/basics';
+import { Button, Copy, Empty, Fact, Loaded, Name, Num, Time } from '../ui/basics';
 import { Drawer, openDrawer, opened } from '../ui/drawer';
 import { useHeld, useTail } from '../ui/happenings';
 import { type Column, Table } from '../ui/table';
@@ -31,7 +31,9 @@ export function Audit() {
         <input type="search" class="filter" aria-label="Filter records" placeholder="Text in a record" value={filter} onInput={(event) => setQuery({ find: event.currentTarget.value }, true)} />
         <span class="space" />
         <Button kind="quiet" onClick={() => save(rows)}>Save as JSON lines</Button>
+        <ExportAll kinds={kinds} />
       </div>
+      <Verification />
       <Loaded from={tail} what="the ledger">
         {() => (rows.length === 0
           ? <Empty title={filter ? `No record of this time has “${filter}” in it` : 'No such record in this time'}>Choose a longer time or another kind above.</Empty>
@@ -78,6 +80,10 @@ function RecordDrawer({ seq, known }: { seq: number; known: LedgerRecord | undef
             ))}
           </dl>
           {record.detail !== undefined && <><h3>Detail</h3><pre class="file" tabIndex={0}>{JSON.stringify(record.detail, null, 2)}</pre></>}
+          <p class="acts">
+            <a class="button" href={`/admin/v1/audit/records/${seq}/proof`} download={`tidegate-record-${seq}.json`}>Proof of this record</a>
+            <span class="faint">With the lines up to the next signed checkpoint, for <code>tidegate audit verify --proof</code>.</span>
+          </p>
           <Neighbours seq={seq} />
           <p><Copy text={JSON.stringify(record)} label="Copy the record" /></p>
         </>
@@ -103,8 +109,59 @@ function Neighbours({ seq }: { seq: number }) {
   );
 }
 
+const MOST_EXPORTED = 100_000;
+
+// All records of the time and kinds, page by page; a longer one is for the command line.
+function ExportAll({ kinds }: { kinds: string }) {
+  const [state, setState] = useState('');
+  const run = async () => {
+    const rows: LedgerRecord[] = [];
+    try {
+      for (let from = 1; ;) {
+        const page = await get('/admin/v1/audit', {}, { kind: kinds, since: range.peek(), tenant: tenant.peek() || undefined, from_seq: from, limit: 1000 });
+        rows.push(...page.data as unknown as LedgerRecord[]);
+        setState(`${plural(rows.length, 'record')} …`);
+        if (!page.has_more || rows.length >= MOST_EXPORTED) {
+          save(rows);
+          setState(page.has_more ? `The first ${MOST_EXPORTED} are saved; tidegate audit export writes all.` : '');
+          return;
+        }
+        from = page.next_from_seq;
+      }
+    } catch (error) {
+      setState((error as Error).message);
+    }
+  };
+  const running = state.endsWith('…');
+  return <>{state && <span class="faint" role="status">{state}</span>}<Button kind="quiet" disabled={running} onClick={() => void run()}>Export all of this time</Button></>;
+}
+
+function Verification() {
+  const [every, setEvery] = useState(60_000);
+  const found = useGet('/admin/v1/audit/verification', { everyMs: every });
+  const of = found.value;
+  useEffect(() => setEvery(of?.state === 'running' ? 1000 : 60_000), [of?.state]);
+  if (!of) return null;
+  const start = async () => {
+    await post('/admin/v1/audit:verify', {});
+    refresh('/admin/v1/audit/verification');
+    setEvery(1000);
+  };
+  const share = of.total_bytes > 0 ? of.done_bytes / of.total_bytes : 0;
+  return (
+    <p class="hint">
+      {of.state === 'running' && <span role="status">The ledger is being verified: {percent(share)} of <Num of={bytes(of.total_bytes)} />. </span>}
+      {of.state === 'good' && <>The ledger was verified <Time at={of.ended} />: {plural(of.records, 'record')} and {plural(of.checkpoints, 'checkpoint')} are good, up to #{of.last_seq}; {of.unsigned_records} not signed yet. </>}
+      {of.state === 'bad' && of.first_bad && <b class="problem" role="alert">The ledger is damaged or was changed at {of.first_bad.segment}, record {of.first_bad.seq}: {of.first_bad.why}. </b>}
+      {(of.state === 'failed' || of.state === 'stopped') && <>The last verification did not end: {of.why || 'it was stopped'}. </>}
+      {of.state === 'never' && <>The gateway has not verified its ledger since it started. </>}
+      {of.state !== 'running' && <Button kind="quiet" onClick={() => void start()}>Verify the ledger</Button>}
+    </p>
+  );
+}
+
 function save(records: LedgerRecord[]) {
-  const url = URL.createObjectURL(new Blob([records.map((record) => `${JSON.stringify(record)}\n`).join('')], { type: 'application/x-ndjson' }));
+  const url = URL.createObjectURL(new Blob(records.map((record) => `${JSON.stringify(record)}\n`), { type: 'application/x-ndjson' }));
   const link = document.createElement('a');
   link.href = url;
   link.download = 'tidegate-audit.jsonl';

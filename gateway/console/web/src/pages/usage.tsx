@@ -1,5 +1,5 @@
 // What was used and what it cost, by any two of its groups; each row leads to the requests behind it.
-import { useMemo } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import type { UsageRow } from '../api_types';
 import { useAll } from '../data';
 import { deviceTime, money, percent, plural, short } from '../format';
@@ -13,7 +13,10 @@ import { type Column, Table } from '../ui/table';
 import { useTail } from '../ui/happenings';
 import { hueOf } from '../holders';
 
-const GROUPS: [string, string][] = [['tenant', 'Tenant'], ['model', 'Model'], ['key', 'Key'], ['job', 'Job'], ['api', 'Call'], ['reason', 'Outcome'], ['replica', 'Replica']];
+const GROUPS: [string, string][] = [['tenant', 'Tenant'], ['model', 'Model'], ['key', 'Key'], ['job', 'Job'], ['api', 'Call'], ['reason', 'Outcome'], ['replica', 'Replica'], ['person', 'Person'], ['day', 'Day'], ['hour', 'Hour']];
+const TIMES = ['day', 'hour'];
+// Groups whose requests can be found by a member of their records.
+const TRACED = ['tenant', 'model', 'key', 'api', 'reason', 'replica'];
 const MEASURES: [string, string][] = [['cost', 'Money'], ['tokens', 'Tokens'], ['requests', 'Requests'], ['devices', 'Device time']];
 
 const deviceSeconds = (row: UsageRow) => Object.values(row.device_seconds).reduce((sum, each) => sum + each, 0);
@@ -48,6 +51,22 @@ function sum(rows: UsageRow[]): UsageRow {
   return total;
 }
 
+// Rows by key as rows by the person who owns it; keys of nobody stand for themselves.
+function byPerson(rows: UsageRow[], owners: Map<string, string>): UsageRow[] {
+  const found = new Map<string, UsageRow[]>();
+  for (const row of rows) {
+    const person = owners.get(row.key ?? '') || (row.key ? `key ${row.key}` : '');
+    // Where the rows are by hour or day, too, those stay apart.
+    const group = `${row.hour ?? row.day ?? ''}\n${person}`;
+    found.set(group, [...found.get(group) ?? [], row]);
+  }
+  return [...found].map(([group, of]) => {
+    const [time, person] = group.split('\n') as [string, string];
+    const at = of[0]!.hour !== undefined ? { hour: time } : of[0]!.day !== undefined ? { day: time } : {};
+    return { ...sum(of), ...at, person } as unknown as UsageRow;
+  });
+}
+
 const SECONDS: Record<string, number> = { '1h': 3600, '24h': 86_400, '7d': 604_800, '30d': 2_592_000, '90d': 7_776_000 };
 
 export function Usage() {
@@ -56,17 +75,24 @@ export function Usage() {
   const span = SECONDS[range.value]!;
   const step = span <= 604_800 ? 'hour' : 'day';
   const where = { tenant: tenant.value || undefined, since: range.value };
-  const rows = useAll('/admin/v1/usage', { query: { ...where, by }, everyMs: 30_000 });
-  const before = useAll('/admin/v1/usage', { query: { tenant: where.tenant, since: `${(span * 2) / 3600}h`, until: range.value, by } });
-  const series = useAll('/admin/v1/usage', { query: { ...where, by: `${step},${by}` }, everyMs: 60_000 });
+  const asked = by === 'person' ? 'key' : by;
+  const timed = TIMES.includes(by);
+  const keys = useAll(by === 'person' ? '/admin/v1/keys' : null);
+  const owners = useMemo(() => new Map((keys.value?.data ?? []).map((key) => [key.id, key.owner ?? ''])), [keys.value]);
+  const grouped = (all: UsageRow[]) => (by === 'person' ? byPerson(all, owners) : all);
+  const rows = useAll('/admin/v1/usage', { query: { ...where, by: asked }, everyMs: 30_000 });
+  const before = useAll('/admin/v1/usage', { query: { tenant: where.tenant, since: `${(span * 2) / 3600}h`, until: range.value, by: timed ? undefined : asked } });
+  const series = useAll('/admin/v1/usage', { query: { ...where, by: timed ? step : `${step},${asked}` }, everyMs: 60_000 });
   const open = opened('row');
-  const csv = `/admin/v1/usage?${new URLSearchParams({ by, since: range.value, limit: '1000', ...(tenant.value ? { tenant: tenant.value } : {}) })}`;
+  const file = (format: string, groups?: string) => `/admin/v1/usage?${new URLSearchParams({ format, since: range.value, ...(groups ? { by: groups } : {}), ...(tenant.value ? { tenant: tenant.value } : {}) })}`;
   return (
     <>
       <Loaded from={rows} what="the usage">
         {(of) => {
           const total = sum(of.data);
           const last = before.value ? sum(before.value.data) : undefined;
+          const data = grouped(of.data);
+          const earlier = before.value && !timed ? new Map(grouped(before.value.data).map((row) => [nameOf(row, by), row.cost_micro_usd])) : undefined;
           return (
             <>
               <div class="totals">
@@ -84,21 +110,57 @@ export function Usage() {
               </div>
               {of.data.length === 0 ? <Empty title="Nothing was used in this time">Choose a longer time above. The first calls appear here a moment after they end; <a href={hrefOf('start')}>Get started</a> has the lines to paste.</Empty> : (
                 <>
-                  {series.value && <Series rows={series.value.data} by={by} step={step} measure={measure} span={span} />}
-                  <Section title={plural(of.data.length, 'row')} aside={<Button kind="quiet" onClick={() => saveCsv(of.data, by)}>Save as CSV</Button>}>
-                    <Table key={by} caption="Usage" columns={columnsOf(by)} rows={of.data} id={(row) => nameOf(row, by)} sorted="-cost" open={open}
+                  {series.value && <Series rows={grouped(series.value.data)} by={timed ? 'all' : by} step={step} measure={measure} span={span} />}
+                  <Section
+                    title={plural(data.length, 'row')}
+                    aside={(
+                      <>
+                        <Button kind="quiet" onClick={() => saveCsv(data, by)}>Save as CSV</Button>
+                        <a class="button quiet" href={file('csv', `day,${asked === 'day' ? 'tenant' : asked}`)} download={`tidegate-usage-by-day-${range.value}.csv`}>By day as CSV</a>
+                        <a class="button quiet" href={file('focus')} download={`tidegate-focus-${range.value}.csv`}>FOCUS 1.2</a>
+                      </>
+                    )}
+                  >
+                    <Table key={by} caption="Usage" columns={columnsOf(by, earlier)} rows={data} id={(row) => nameOf(row, by)} sorted={timed ? '-name' : '-cost'} open={open}
                       onOpen={(row) => openDrawer('row', nameOf(row, by))} />
                   </Section>
                 </>
               )}
-              {open && may('read_audit') && ['tenant', 'model'].includes(by) && <Requests by={by} name={open} />}
-              {open && !(may('read_audit') && ['tenant', 'model'].includes(by)) && <Parts by={by} name={open} rows={of.data} />}
-              <p class="hidden"><a href={csv}>The same from the admin API</a></p>
+              {open && may('read_audit') && TRACED.includes(by) && <Requests key={open} by={by} name={open} />}
+              {open && !(may('read_audit') && TRACED.includes(by)) && <Parts by={by} name={open} rows={data} />}
+              {may('see_statements') && <Statements />}
             </>
           );
         }}
       </Loaded>
     </>
+  );
+}
+
+// The months of UTC that can have a statement, the newest first.
+function months(count: number): string[] {
+  const now = new Date();
+  return Array.from({ length: count }, (_, back) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back, 1)).toISOString().slice(0, 7));
+}
+
+function Statements() {
+  const all = months(13);
+  const [month, setMonth] = useState(all[1]!);
+  const of = tenant.value;
+  const href = (format: string) => `/admin/v1/statements/${month}?${new URLSearchParams({ tenant: of, format })}`;
+  return (
+    <Section title="Statement of a month">
+      {!of ? <p class="hint">Choose a tenant above for its statement; those below it are part of it.</p> : (
+        <p class="acts">
+          <select aria-label="Month" value={month} onChange={(event) => setMonth(event.currentTarget.value)}>
+            {all.map((each, at) => <option key={each} value={each}>{each}{at === 0 ? ', so far' : ''}</option>)}
+          </select>
+          <a class="button" href={href('json')} download={`${of.replaceAll('/', '-')}-${month}.json`}>JSON</a>
+          <a class="button" href={href('csv')} download={`${of.replaceAll('/', '-')}-${month}.csv`}>CSV</a>
+          <span class="faint">The ledger gives the same bytes again; each ends with its digest.</span>
+        </p>
+      )}
+    </Section>
   );
 }
 
@@ -116,14 +178,17 @@ function Total({ label, value, now, before, note }: { label: string; value: stri
   );
 }
 
-const nameOf = (row: UsageRow, by: string) => (row as unknown as Record<string, string>)[by] || '(none)';
+const nameOf = (row: UsageRow, by: string) => (by === 'all' ? 'all' : (row as unknown as Record<string, string>)[by] || '(none)');
+// An hour or a day of UTC, as the ledger adds up.
+const timeName = (name: string, by: string) => (by === 'day' ? name.slice(0, 10) : `${name.slice(0, 10)} ${name.slice(11, 16)} UTC`);
 
 const GROUP_NAME: Record<string, string> = Object.fromEntries(GROUPS);
 
-function columnsOf(by: string): Column<UsageRow>[] {
+function columnsOf(by: string, earlier?: Map<string, number>): Column<UsageRow>[] {
   return [
-    { key: 'name', name: GROUP_NAME[by] ?? by, wide: true, sort: (row) => nameOf(row, by), show: (row) => <Name of={nameOf(row, by)} /> },
+    { key: 'name', name: GROUP_NAME[by] ?? by, wide: true, sort: (row) => nameOf(row, by), show: (row) => <Name of={TIMES.includes(by) ? timeName(nameOf(row, by), by) : nameOf(row, by)} /> },
     { key: 'cost', name: 'Money', number: true, sort: (row) => row.cost_micro_usd, show: (row) => <Num of={money(row.cost_micro_usd)} /> },
+    ...(earlier ? [{ key: 'before', name: 'Time before', less: true, number: true, sort: (row: UsageRow) => earlier.get(nameOf(row, by)) ?? 0, show: (row: UsageRow) => (earlier.has(nameOf(row, by)) ? <Num of={money(earlier.get(nameOf(row, by))!)} /> : <span class="faint">–</span>) }] : []),
     { key: 'requests', name: 'Requests', number: true, sort: (row) => row.requests, show: (row) => <Num of={short(row.requests)} /> },
     { key: 'input', name: 'Tokens in', number: true, sort: (row) => row.input_tokens, show: (row) => <Num of={short(row.input_tokens)} /> },
     { key: 'cached', name: 'Cached', less: true, number: true, sort: (row) => (row.input_tokens > 0 ? row.cached_tokens / row.input_tokens : 0), show: (row) => (row.input_tokens > 0 ? <Num of={percent(row.cached_tokens / row.input_tokens)} /> : <span class="faint">–</span>) },
@@ -165,16 +230,18 @@ function Series({ rows, by, step, measure, span }: { rows: UsageRow[]; by: strin
 
 // The last requests behind a row.
 function Requests({ by, name }: { by: string; name: string }) {
-  const tail = useTail('close', range.value === '1h' ? '1h' : '24h', by === 'tenant' ? { tenant: name } : { model: name });
+  const tail = useTail('close', range.value === '1h' ? '1h' : '24h', by === 'tenant' ? { tenant: name } : by === 'model' ? { model: name } : tenant.value ? { tenant: tenant.value } : {});
+  const kept = (records: LedgerRecord[]) => (by === 'tenant' || by === 'model' ? records : records.filter((each) => each[by] === name));
   return (
     <Drawer kind={`requests of this ${by}`} title={<Name of={name} />}>
       <p class="acts">
         {by === 'tenant' && <a class="button" href={hrefOf('usage', { tenant: name, by: 'model' })}>By model</a>}
         {by === 'tenant' && <a class="button" href={hrefOf('usage', { tenant: name, by: 'key' })}>By key</a>}
+        {by === 'key' && <a class="button" href={hrefOf('keys', { open: `key:${name}`, state: 'all' })}>The key</a>}
         {by === 'model' && <a class="button" href={hrefOf('models', { open: `model:${name}` })}>The model now</a>}
       </p>
       <Loaded from={tail} what="the requests">
-        {(records) => (records.length === 0 ? <Empty title="No request has ended lately" /> : <ul class="cards">{records.slice(0, 100).map((each) => <RequestCard key={each.seq} of={each} />)}</ul>)}
+        {(records) => (kept(records).length === 0 ? <Empty title="No request has ended lately" /> : <ul class="cards">{kept(records).slice(0, 100).map((each) => <RequestCard key={each.seq} of={each} />)}</ul>)}
       </Loaded>
     </Drawer>
   );
@@ -218,7 +285,7 @@ function cell(value: string): string {
 }
 
 function saveCsv(rows: UsageRow[], by: string) {
-  const head = [by, 'requests', 'errors', 'input_tokens', 'cached_tokens', 'output_tokens', 'cost_usd', 'device_seconds'];
+  const head: string[] = [by, 'requests', 'errors', 'input_tokens', 'cached_tokens', 'output_tokens', 'cost_usd', 'device_seconds'];
   const lines = rows.map((row) => [cell(nameOf(row, by)), row.requests, row.errors, row.input_tokens, row.cached_tokens, row.output_tokens, (row.cost_micro_usd / 1e6).toFixed(6), deviceSeconds(row).toFixed(3)].join(','));
   const url = URL.createObjectURL(new Blob([`${[head.join(','), ...lines].join('\n')}\n`], { type: 'text/csv' }));
   const link = document.createElement('a');

@@ -1,0 +1,100 @@
+// tidegate statement: what a tenant used in a month, in a form that the ledger gives again byte for byte.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "conf/text.h"
+#include "gateway/audit/statement.h"
+#include "gateway/cli/admin_client.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/files.h"
+#include "gateway/cli/output.h"
+#include "gateway/cli/state.h"
+#include "gateway/config/state_files.h"
+#include "gateway/net/clock.h"
+#include "gateway/net/url.h"
+
+namespace gateway::cli {
+namespace {
+
+constexpr size_t kMostFile = 64 << 20;
+
+struct StatementOptions {
+  AdminOptions admin;
+  std::string tenant;
+  std::string month;
+  std::string format = "json";
+  std::string out;
+  std::string verify;
+};
+
+int Verify(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadWhole(path, kMostFile);
+  if (!text.ok()) return Fail(text.status());
+  const std::optional<bool> good = HasItsDigest(*text);
+  if (!good)
+    return Fail(absl::InvalidArgumentError(fmt::format("{} is no statement: it has no digest", path)));
+  fmt::print("{}: {}\n", path, *good ? "good: it has its digest" : "BAD: it was changed after it was made");
+  return *good ? kOk : kFailed;
+}
+
+absl::StatusOr<std::string> Make(const StatementOptions& options, const StatementMonth& month) {
+  if (AsksGateway(options.admin)) {
+    return AskText(options.admin, fmt::format("/admin/v1/statements/{}?tenant={}&format={}", month.name,
+                                              net::PercentEncode(options.tenant), options.format));
+  }
+  const std::optional<Config> config = LoadForState(*options.admin.config, options.admin.json);
+  if (!config) return absl::InvalidArgumentError("correct the configuration");
+  const std::string dir = LedgerDir(*config);
+  if (!std::filesystem::exists(dir)) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}: there is no ledger yet; start a gateway with this configuration first", dir));
+  }
+  const absl::StatusOr<Statement> statement =
+      MakeStatement(dir, TenantPath(*config, options.tenant).value_or(options.tenant), month, net::Now());
+  if (!statement.ok()) return statement.status();
+  return options.format == "csv" ? StatementCsv(*statement) : StatementJson(*statement);
+}
+
+int MakeOrVerify(const StatementOptions& options) {
+  if (!options.verify.empty()) return Verify(options.verify);
+  const std::optional<StatementMonth> month = ParseMonth(options.month);
+  if (options.tenant.empty() || !month) {
+    return Fail(absl::InvalidArgumentError(
+        fmt::format("give a tenant and a month such as 2027-01, not \"{}\"", options.month)));
+  }
+  const absl::StatusOr<std::string> text = Make(options, *month);
+  if (!text.ok()) return Fail(text.status());
+  const absl::Status written =
+      options.out.empty() || options.out == "-" ? Print(*text) : WriteWhole(options.out, *text);
+  return written.ok() ? kOk : Fail(written);
+}
+
+}  // namespace
+
+void AddStatement(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand("statement", "Print the statement of a tenant for a month");
+  auto options = std::make_shared<StatementOptions>();
+  options->admin.config = AddConfigOption(*command);
+  AddGatewayOptions(*command, options->admin);
+  command->add_option("tenant", options->tenant, "A tenant's name or path: it and everything below it");
+  command->add_option("month", options->month, "The month in UTC, such as 2027-01");
+  command->add_option("--format", options->format, "json or csv")
+      ->check(CLI::IsMember({"json", "csv"}))
+      ->capture_default_str();
+  command->add_option("-o,--out", options->out, "The file to write; default: standard output");
+  command->add_option("--verify", options->verify, "Only check that a statement in a file has its digest");
+  command->footer(
+      "The same ledger gives the same bytes again, once the month is over. Before that, the state is so_far, "
+      "and\n"
+      "up_to_record names the last record. Where retention has removed records of the month it is "
+      "incomplete.\n\n"
+      "Examples:\n"
+      "  tidegate statement search 2027-01\n"
+      "  tidegate statement search 2027-01 --format csv --out search-2027-01.csv\n"
+      "  tidegate statement --verify search-2027-01.csv");
+  command->callback([options, &run] { run = [options] { return MakeOrVerify(*options); }; });
+}
+
+}  // namespace gateway::cli

@@ -1,0 +1,246 @@
+// Statements, FOCUS, proofs and the verification of a running gateway.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "gateway/audit/focus.h"
+#include "gateway/audit/statement.h"
+#include "gateway/ledger/proof.h"
+#include "tests/unit/gateway/admin/world.h"
+
+namespace {
+
+using gateway::HasItsDigest;
+using gateway::MakeStatement;
+using gateway::ParseMonth;
+using gateway::Statement;
+using gateway::StatementCsv;
+using gateway::StatementJson;
+using gateway::ledger::Kind;
+using gateway::ledger::Proof;
+using gateway::ledger::PublicKey;
+using gateway::net::Task;
+using plugins::auth::Role;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using tests::AdminClient;
+using tests::json;
+using tests::Reply;
+using tests::WithAdmin;
+using tests::World;
+
+std::string ThisMonth() {
+  return conf::FormatTime(gateway::net::Now()).substr(0, 7);
+}
+
+TEST(StatementMonth, IsAYearAndAMonth) {
+  const auto month = ParseMonth("2027-12");
+  ASSERT_TRUE(month.has_value());
+  EXPECT_EQ(conf::FormatTime(month->begin).substr(0, 10), "2027-12-01");
+  EXPECT_EQ(conf::FormatTime(month->end).substr(0, 10), "2028-01-01");
+  for (const char* text : {"", "2027", "2027-13", "2027-00", "2027-1", "27-01-01", "2027-0x"})
+    EXPECT_FALSE(ParseMonth(text).has_value()) << text;
+}
+
+TEST(Statements, AMonthThatIsOverGivesTheSameBytesAgain) {
+  World world;
+  world.Serve("demo/search", "chat-small", 3, 4);
+  world.Serve("demo", "chat-large", 5, 6);
+  ASSERT_TRUE(world.shared.ledger->Flush().ok());
+  const auto month = *ParseMonth(ThisMonth());
+  const auto first = MakeStatement(world.ledger_dir(), "demo", month, month.end + std::chrono::hours(1));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->state, "final");
+  EXPECT_EQ(first->total.requests, 2);
+  ASSERT_EQ(first->lines.size(), 2u);
+  EXPECT_EQ(first->lines[0].group[0], "demo");
+  EXPECT_EQ(first->lines[1].group[0], "demo/search");
+  gateway::ledger::Event event;
+  event.action = "later";
+  ASSERT_TRUE(world.shared.ledger->Append(event).ok());
+  ASSERT_TRUE(world.shared.ledger->Flush().ok());
+  const auto again = MakeStatement(world.ledger_dir(), "demo", month, month.end + std::chrono::hours(9));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(StatementJson(*first), StatementJson(*again));
+  EXPECT_EQ(StatementCsv(*first), StatementCsv(*again));
+}
+
+TEST(Statements, AMonthThatIsNotOverSaysUpToWhichRecord) {
+  World world;
+  world.Serve("demo/search", "chat-small", 3, 4);
+  ASSERT_TRUE(world.shared.ledger->Flush().ok());
+  const auto month = *ParseMonth(ThisMonth());
+  const auto made = MakeStatement(world.ledger_dir(), "demo", month, gateway::net::Now());
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->state, "so_far");
+  ASSERT_TRUE(made->up_to_record.has_value());
+  EXPECT_GE(*made->up_to_record, 3u);
+  EXPECT_FALSE(MakeStatement(world.ledger_dir(), "demo", month, month.begin - std::chrono::hours(1)).ok());
+}
+
+TEST(Statements, ADigestTellsAChangedStatement) {
+  Statement statement{.tenant = "demo", .month = *ParseMonth("2027-01"), .state = "final"};
+  statement.lines.push_back({.group = {"demo", "=chat", ""}, .requests = 1, .cost_micro_usd = 1'250'000});
+  statement.lines.back().device_us["h100"] = 1'500'000;
+  statement.total = statement.lines.back();
+  for (std::string text : {StatementJson(statement), StatementCsv(statement)}) {
+    EXPECT_EQ(HasItsDigest(text), true) << text;
+    text[text.find("final")] = 'F';
+    EXPECT_EQ(HasItsDigest(text), false) << text;
+  }
+  EXPECT_EQ(HasItsDigest("no statement"), std::nullopt);
+  const std::string csv = StatementCsv(statement);
+  EXPECT_THAT(csv, AllOf(HasSubstr("1.250000,1.500000"), Not(HasSubstr(",=chat"))));
+}
+
+TEST(Statements, ALeadGetsThoseOfTheirTenantAndNoOthers) {
+  World world;
+  world.Serve("demo/search", "chat-small", 3, 4);
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const tests::SignedIn lead =
+        co_await client.SignIn({.id = "person:l", .roles = {{Role::kLead, "demo/search"}}});
+    const std::string path = "/admin/v1/statements/" + ThisMonth();
+    const Reply own = co_await client.CallAs(lead, "GET", path + "?tenant=search");
+    EXPECT_EQ(own.status, 200) << own.text;
+    EXPECT_EQ(own.body["total"]["requests"], 1);
+    EXPECT_EQ(HasItsDigest(own.text), true);
+    EXPECT_EQ((co_await client.CallAs(lead, "GET", path + "?tenant=demo")).status, 403);
+    const Reply csv = co_await client.CallAs(lead, "GET", path + "?tenant=search&format=csv");
+    EXPECT_THAT(csv.headers.at("content-type"), testing::StartsWith("text/csv"));
+    EXPECT_EQ((co_await client.CallAs(lead, "GET", "/admin/v1/statements/never?tenant=search")).status, 400);
+    const tests::SignedIn member =
+        co_await client.SignIn({.id = "person:m", .roles = {{Role::kMember, "demo/search"}}});
+    EXPECT_EQ((co_await client.CallAs(member, "GET", path + "?tenant=search")).status, 403);
+  });
+}
+
+TEST(Focus, HasTheColumnsOfTheSpecificationAndARowForTokensAndForDevices) {
+  gateway::ledger::UsageRow row{.group = {"2027-12-31T23:00:00.000000Z", "acme/search", "Ab3", "=chat", ""},
+                                .requests = 2,
+                                .input = 10,
+                                .output = 5,
+                                .cost_micro_usd = 42};
+  row.device_us["h100"] = 1'800'000'000;
+  const std::string csv = gateway::FocusCsv({row});
+  const std::string header = csv.substr(0, csv.find("\r\n"));
+  EXPECT_EQ(std::count(header.begin(), header.end(), ','), 56);
+  EXPECT_THAT(header, AllOf(testing::StartsWith("AvailabilityZone,BilledCost,BillingAccountId"),
+                            testing::EndsWith("SubAccountType,Tags")));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
+  EXPECT_THAT(csv, AllOf(HasSubstr("0.000042"), HasSubstr(",15,Tokens,"), HasSubstr(",0.500000,Hours,"),
+                         HasSubstr("2028-01-01T00:00:00Z,2027-12-01T00:00:00Z"), Not(HasSubstr(",=chat"))));
+}
+
+TEST(Focus, TheAdminApiGivesItAsAFile) {
+  World world;
+  world.Serve("demo/search", "chat-small", 3, 4);
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const std::string key(tests::kBootstrapKey);
+    const Reply focus = co_await client.Call("GET", "/admin/v1/usage?format=focus&since=1h", key);
+    EXPECT_EQ(focus.status, 200) << focus.text;
+    EXPECT_THAT(focus.text, HasSubstr("AI and Machine Learning"));
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/usage?format=focus&by=model", key)).status, 400);
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/usage?format=xls", key)).status, 400);
+    EXPECT_THAT((co_await client.Call("GET", "/admin/v1/usage?format=csv&by=model", key)).text,
+                testing::StartsWith("model,requests"));
+  });
+}
+
+// A ledger that has ended in order, so that a checkpoint stands behind every record.
+class Ended {
+ public:
+  Ended() {
+    gateway::ledger::Options options;
+    options.dir = dir_ / "ledger";
+    auto ledger = *gateway::ledger::Ledger::Open(options);
+    for (int i = 0; i < 3; ++i) {
+      gateway::ledger::Event event;
+      event.action = "test";
+      event.actor = "person:ada";
+      EXPECT_TRUE(ledger->Append(event).ok());
+    }
+    EXPECT_TRUE(ledger->Flush().ok());
+    EXPECT_TRUE(ledger->Stop().ok());
+  }
+  std::string dir() const { return dir_ / "ledger"; }
+  PublicKey key() const { return *PublicKey::Load(dir() + "/signing.pub"); }
+
+ private:
+  tests::TempDir dir_;
+};
+
+TEST(Proofs, ARecordIsProvedByTheNextCheckpoint) {
+  const Ended ledger;
+  const auto proof = gateway::ledger::MakeProof(ledger.dir(), 4, 1 << 20);
+  ASSERT_TRUE(proof.ok()) << proof.status();
+  const auto read = gateway::ledger::ParseProof(gateway::ledger::ProofText(*proof));
+  ASSERT_TRUE(read.ok()) << read.status();
+  const auto report = gateway::ledger::CheckProof(*read, ledger.key());
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_GT(report->checkpoint, 4u);
+}
+
+TEST(Proofs, AChangedLineOrAnotherKeyIsFound) {
+  const Ended ledger;
+  const auto proof = gateway::ledger::MakeProof(ledger.dir(), 4, 1 << 20);
+  ASSERT_TRUE(proof.ok()) << proof.status();
+  Proof changed = *proof;
+  const auto of_ada = std::ranges::find_if(
+      changed.lines, [](const std::string& line) { return line.find("person:ada") != std::string::npos; });
+  ASSERT_NE(of_ada, changed.lines.end());
+  (*of_ada)[of_ada->find("ada")] = 'A';
+  EXPECT_FALSE(gateway::ledger::CheckProof(changed, ledger.key()).ok());
+  changed = *proof;
+  changed.lines.pop_back();
+  EXPECT_FALSE(gateway::ledger::CheckProof(changed, ledger.key()).ok());
+  changed = *proof;
+  changed.previous[0] ^= 1;
+  EXPECT_FALSE(gateway::ledger::CheckProof(changed, ledger.key()).ok());
+  const Ended other;
+  EXPECT_FALSE(gateway::ledger::CheckProof(*proof, other.key()).ok());
+  EXPECT_FALSE(gateway::ledger::ParseProof("{}").ok());
+}
+
+TEST(Proofs, ThereIsNoneOfARecordThatIsNotThere) {
+  const Ended ledger;
+  EXPECT_TRUE(absl::IsNotFound(gateway::ledger::MakeProof(ledger.dir(), 0, 1 << 20).status()));
+  EXPECT_TRUE(absl::IsNotFound(gateway::ledger::MakeProof(ledger.dir(), 1'000'000, 1 << 20).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(gateway::ledger::MakeProof(ledger.dir(), 2, 10).status()));
+}
+
+TEST(LedgerCheck, VerifiesInTheBackgroundAndOnlyOnceAtATime) {
+  const Ended ledger;
+  gateway::LedgerCheck check(ledger.dir());
+  EXPECT_EQ(check.Get().state, "never");
+  EXPECT_TRUE(check.Start("person:ada", gateway::net::Now()));
+  while (check.Get().state == "running") std::this_thread::yield();
+  const gateway::LedgerCheck::Status status = check.Get();
+  EXPECT_EQ(status.state, "good") << status.why;
+  EXPECT_EQ(status.by, "person:ada");
+  ASSERT_TRUE(status.report.has_value());
+  EXPECT_GT(status.report->records, 3u);
+  check.Stop();
+  EXPECT_FALSE(check.Start("person:ada", gateway::net::Now()));
+}
+
+TEST(LedgerCheck, TheAdminApiStartsItAndLeavesARecord) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const std::string key(tests::kBootstrapKey);
+    const Reply started = co_await client.Call("POST", "/admin/v1/audit:verify", key, "{}");
+    EXPECT_EQ(started.status, 200) << started.text;
+    Reply status = co_await client.Call("GET", "/admin/v1/audit/verification", key);
+    while (status.body["state"] == "running")
+      status = co_await client.Call("GET", "/admin/v1/audit/verification", key);
+    EXPECT_NE(status.body["state"], "never");
+    EXPECT_EQ(status.body["by"], "bootstrap");
+  });
+  std::vector<std::string> actions;
+  for (const json& record : world.Records(Kind::kAdmin)) actions.push_back(record["action"]);
+  EXPECT_THAT(actions, testing::Contains("audit.verify"));
+}
+
+}  // namespace
