@@ -1,6 +1,5 @@
 #include "gateway/people/session.h"
 
-#include <fmt/format.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
@@ -8,8 +7,7 @@
 #include <cstdlib>
 
 #include "conf/json_fields.h"
-#include "conf/json_reader.h"
-#include "conf/text.h"
+#include "gateway/people/stored_json.h"
 #include "plugins/auth/base64url.h"
 #include "plugins/auth/digest.h"
 #include "plugins/auth/hmac.h"
@@ -27,6 +25,7 @@ constexpr void Bind(O& o, Person& person) {
   o.Required("id", person.id);
   o.Optional("name", person.name);
   o.Optional("email", person.email);
+  o.Optional("email_verified", person.email_verified);
   o.Optional("provider", person.provider);
   o.Optional("roles", person.roles);
   o.Optional("rights", person.rights);
@@ -50,21 +49,6 @@ constexpr void Bind(O& o, SignInCode& code) {
   o.Required("ends", code.ends);
 }
 
-namespace {
-
-template <class T>
-absl::StatusOr<T> Decode(std::string_view what, std::string_view text) {
-  conf::JsonFaults faults;
-  T out;
-  if (const std::optional<conf::Json> json = conf::ParseJson(text, faults))
-    conf::ReadJson(*json, out, faults);
-  if (faults.count() == 0) return out;
-  const conf::JsonFaults::Fault& first = faults.faults().front();
-  return absl::DataLossError(conf::Abseil(fmt::format("{}{}: {}", what, first.pointer, first.message)));
-}
-
-}  // namespace
-
 conf::TimePoint EndOf(const Session& session, const SessionTerms& terms) {
   return std::min(session.ends, session.seen + terms.idle);
 }
@@ -74,7 +58,7 @@ std::string EncodeSession(const Session& session) {
 }
 
 absl::StatusOr<Session> DecodeSession(std::string_view json) {
-  return Decode<Session>("session", json);
+  return ReadStored<Session>("session", json);
 }
 
 std::string EncodeSignInCode(const SignInCode& code) {
@@ -82,7 +66,7 @@ std::string EncodeSignInCode(const SignInCode& code) {
 }
 
 absl::StatusOr<SignInCode> DecodeSignInCode(std::string_view json) {
-  return Decode<SignInCode>("sign-in code", json);
+  return ReadStored<SignInCode>("sign-in code", json);
 }
 
 std::string NewSecret() {

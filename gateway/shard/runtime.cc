@@ -169,7 +169,8 @@ std::shared_ptr<router::TokenEstimate> TokenEstimates::Get(const std::string& mo
 absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::Build(Config config, const Learned& learned,
                                                               conf::TimePoint now, const Launched& launched) {
   std::shared_ptr<Runtime> runtime(new Runtime);
-  runtime->config_ = std::make_shared<const Config>(std::move(config));
+  runtime->configured_ = std::make_shared<const Config>(std::move(config));
+  runtime->config_ = runtime->configured_;
   runtime->hash_ = Hash(*runtime->config_);
   runtime->loaded_at_ = now;
   for (const config::Model& model : runtime->config_->models) {
@@ -189,11 +190,35 @@ absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::Build(Config config, con
 absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::With(const Launched& launched,
                                                              const Learned& learned) const {
   std::shared_ptr<Runtime> runtime(new Runtime);
+  runtime->configured_ = configured_;
   runtime->config_ = config_;
   runtime->hash_ = hash_;
   runtime->loaded_at_ = loaded_at_;
   runtime->connections_ = connections_;
   runtime->issuers_ = issuers_;
+  if (absl::Status assembled = runtime->Assemble(launched, learned); !assembled.ok()) return assembled;
+  return runtime;
+}
+
+absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::WithTenants(std::vector<config::Tenant> tenants,
+                                                                    const Launched& launched,
+                                                                    const Learned& learned) const {
+  std::shared_ptr<Runtime> runtime(new Runtime);
+  auto config = std::make_shared<Config>(*configured_);
+  config->tenants = std::move(tenants);
+  runtime->configured_ = configured_;
+  runtime->config_ = config;
+  runtime->hash_ = hash_;
+  runtime->loaded_at_ = loaded_at_;
+  runtime->issuers_ = issuers_;
+  for (size_t m = 0; m < config->models.size(); ++m) {
+    for (size_t e = 0; e < config->models[m].endpoints.size(); ++e) {
+      const config::Endpoint& endpoint = config->models[m].endpoints[e];
+      ReplicaRuntime replica = connections_.at(&config_->models[m].endpoints[e]);
+      replica.config = &endpoint;
+      runtime->connections_.emplace(&endpoint, std::move(replica));
+    }
+  }
   if (absl::Status assembled = runtime->Assemble(launched, learned); !assembled.ok()) return assembled;
   return runtime;
 }
@@ -267,11 +292,14 @@ void Runtime::AddTenants() {
     for (size_t i = 0; i < tenants_.size(); ++i) {
       if (tenants_[i].config == &tenant) return i;
     }
-    TenantRuntime made{&tenant, tenant.name, std::vector<bool>(c.models.size()), config::ApiSet::All(),
-                       {},      {}};
+    TenantRuntime made{&tenant, tenant.name,    std::vector<bool>(c.models.size()), config::ApiSet::All(), {},
+                       {},      tenant.disabled};
     if (!tenant.parent.empty()) {
-      const TenantRuntime& parent = tenants_[add(*c.FindTenant(tenant.parent))];
+      // One made at run time stands after its parent and is named by a path.
+      const TenantRuntime& parent =
+          tenant.at_run_time ? *FindTenant(tenant.parent) : tenants_[add(*c.FindTenant(tenant.parent))];
       made.path = parent.path + "/" + tenant.name;
+      made.disabled = made.disabled || parent.disabled;
       made.models = parent.models;
       made.apis = parent.apis;
       made.parameters = parent.parameters;
@@ -303,7 +331,8 @@ ModelSupply Runtime::SupplyOf(std::string_view model) const {
 
 const TenantRuntime* Runtime::FindTenant(std::string_view name_or_path) const {
   for (const TenantRuntime& tenant : tenants_) {
-    if (tenant.path == name_or_path || tenant.config->name == name_or_path) return &tenant;
+    if (tenant.path == name_or_path) return &tenant;
+    if (!tenant.config->at_run_time && tenant.config->name == name_or_path) return &tenant;
   }
   return nullptr;
 }
