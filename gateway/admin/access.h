@@ -14,6 +14,7 @@
 #include "gateway/config/config.h"
 #include "gateway/net/http/head.h"
 #include "gateway/people/permissions.h"
+#include "gateway/people/projects.h"
 #include "gateway/people/sessions.h"
 #include "plugins/auth/jwt_authenticator.h"
 #include "plugins/auth/key_table.h"
@@ -37,6 +38,7 @@ struct Credentials {
   Sessions* sessions = nullptr;                       // null: nobody can sign in
   plugins::auth::JwtAuthenticator* tokens = nullptr;  // null: no issuer is configured
   bool secure = false;                                // whether people come by https
+  const Projects* projects = nullptr;                 // whose members have roles; null: nobody has
 };
 
 // The caller, or why there is none. Compared in constant time; the secret is in no message.

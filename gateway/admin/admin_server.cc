@@ -174,9 +174,11 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
   call.item = std::move(match.item);
   if (const std::optional<Permission> needed = PermissionFor(route, call.runtime->config())) {
     const std::shared_ptr<const plugins::auth::KeyTable> keys = operations_.shared->keys->Table();
-    std::variant<Caller, api::ApiError> caller = Identify(
-        exchange.head(),
-        {call.runtime->config(), *keys, operations_.sessions, operations_.tokens(), call.secure}, call.now);
+    std::variant<Caller, api::ApiError> caller =
+        Identify(exchange.head(),
+                 {call.runtime->config(), *keys, operations_.sessions, operations_.tokens(), call.secure,
+                  operations_.projects},
+                 call.now);
     if (const auto* refused = std::get_if<api::ApiError>(&caller))
       co_return Refuse(*refused, call.request_id);
     call.caller = std::get<Caller>(std::move(caller));

@@ -21,8 +21,10 @@
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/status.h"
 #include "gateway/metrics/shard_metrics.h"
+#include "gateway/people/grants.h"
 #include "gateway/people/jwks.h"
 #include "gateway/people/key_events.h"
+#include "gateway/people/projects.h"
 #include "gateway/people/sessions.h"
 #include "gateway/people/sign_in.h"
 #include "gateway/replicas/kv_events.h"
@@ -54,6 +56,8 @@ struct Operations {
   Shared* shared = nullptr;
   KeyEvents* key_events = nullptr;
   Sessions* sessions = nullptr;  // null: nobody can sign in
+  Projects* projects = nullptr;  // null: tenants stand in the configuration only
+  Grants* grants = nullptr;      // null with `projects`
   // What verifies the tokens of the configured issuers; null when there are none.
   std::function<plugins::auth::JwtAuthenticator*()> tokens = [] { return nullptr; };
   std::function<uint16_t()> port = [] { return uint16_t{0}; };  // of the listener for applications

@@ -178,7 +178,7 @@ net::Task<absl::StatusOr<bool>> Grants::Commit(std::vector<store::Write> writes)
 
 net::Task<absl::StatusOr<Grant>> Grants::Give(Grant grant) {
   if (grants_.all().size() >= kMax)
-    co_return absl::ResourceExhaustedError("too many grants are kept; end some");
+    co_return absl::FailedPreconditionError("too many grants are kept; end some");
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     grant.id = NewId("gr_");
     std::vector<store::Write> writes;
@@ -217,13 +217,13 @@ net::Task<absl::StatusOr<Grant>> Grants::End(std::string id, std::string actor, 
 
 net::Task<absl::StatusOr<GrantRequest>> Grants::Ask(GrantRequest request, const Grant* grant) {
   if (requests_.all().size() >= kMax)
-    co_return absl::ResourceExhaustedError("too many requests are kept; decide some");
+    co_return absl::FailedPreconditionError("too many requests are kept; decide some");
   const auto pending = std::ranges::count_if(requests_.all(), [&](const auto& entry) {
     const GrantRequest& other = entry.second.value;
     return other.state == RequestState::kPending && other.asked_by == request.asked_by;
   });
   if (static_cast<size_t>(pending) >= kMaxPendingOfPerson) {
-    co_return absl::ResourceExhaustedError(conf::Abseil(
+    co_return absl::FailedPreconditionError(conf::Abseil(
         fmt::format("{} requests of yours wait for an answer, the most; withdraw some", pending)));
   }
   for (int attempt = 0; attempt < kAttempts; ++attempt) {

@@ -48,7 +48,7 @@ class Grants final : private net::Alarm {
   void OnNotice(std::function<void(const Notice&)> notify) { notify_ = std::move(notify); }
 
   // Durable and in the copy when they return. Errors: NotFound, FailedPrecondition (it has ended, or is decided
-  // already), ResourceExhausted, and the store's; then nothing was changed.
+  // already, there are too many), and the store's; then nothing was changed.
   net::Task<absl::StatusOr<Grant>> Give(Grant grant);
   net::Task<absl::StatusOr<Grant>> End(std::string id, std::string actor, conf::TimePoint now);
 

@@ -181,15 +181,6 @@ const config::Tenant* TenantAt(const std::vector<config::Tenant>& tenants, std::
   return nullptr;
 }
 
-bool AllowsProjects(const std::vector<config::Tenant>& tenants, std::string_view path) {
-  for (; !path.empty(); path = limits::ParentPath(path)) {
-    if (const config::Tenant* const tenant = TenantAt(tenants, path);
-        tenant != nullptr && tenant->self_service)
-      return true;
-  }
-  return false;
-}
-
 std::optional<int64_t> LimitOf(const config::Tenant& tenant, const limits::LimitSpec& limit) {
   return AmountOf(tenant, limit, false);
 }

@@ -28,9 +28,6 @@ void AddGrants(std::vector<config::Tenant>& tenants, std::span<const Grant> gran
 // The tenant at that path; null when there is none.
 const config::Tenant* TenantAt(const std::vector<config::Tenant>& tenants, std::string_view path);
 
-// Whether the tenant at that path, or one above it, has `self_service`.
-bool AllowsProjects(const std::vector<config::Tenant>& tenants, std::string_view path);
-
 // What the tenant itself has of that limit; nothing: it has no such limit.
 std::optional<int64_t> LimitOf(const config::Tenant& tenant, const router::limits::LimitSpec& limit);
 

@@ -46,8 +46,12 @@ enum class Permission : uint8_t {
   kSeePeople,
   kEndSessions,
   kMakeSignInLinks,
+  kSeeMembers,
+  kChangeTenants,
+  kAsk,
+  kGrant,
 };
-inline constexpr size_t kPermissions = 26;
+inline constexpr size_t kPermissions = 30;
 
 struct PermissionRow {
   Permission permission;

@@ -82,11 +82,11 @@ net::Task<absl::StatusOr<bool>> Projects::Commit(std::vector<store::Write> write
 net::Task<absl::Status> Projects::Create(Project project) {
   if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
   if (projects_.all().size() >= kMax)
-    co_return absl::ResourceExhaustedError("too many tenants were made at run time; remove some");
+    co_return absl::FailedPreconditionError("too many tenants were made at run time; remove some");
   const auto siblings = std::ranges::count_if(
       projects_.all(), [&](const auto& entry) { return entry.second.value.parent() == project.parent(); });
   if (static_cast<size_t>(siblings) >= kMaxOfParent) {
-    co_return absl::ResourceExhaustedError(conf::Abseil(fmt::format(
+    co_return absl::FailedPreconditionError(conf::Abseil(fmt::format(
         "{} has {} tenants made at run time, the most; remove some", project.parent(), siblings)));
   }
   std::string body = EncodeProject(project);
@@ -96,7 +96,7 @@ net::Task<absl::Status> Projects::Create(Project project) {
   const absl::StatusOr<bool> again = co_await Commit(std::move(writes));
   if (!again.ok()) co_return again.status();
   if (*again)
-    co_return absl::AlreadyExistsError(
+    co_return absl::FailedPreconditionError(
         conf::Abseil(fmt::format("the tenant {} is there already", project.path)));
   co_return absl::OkStatus();
 }
@@ -148,7 +148,7 @@ net::Task<absl::Status> Projects::SetMember(Member member) {
     if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
     const auto* const entry = members_.Find(id);
     if (entry == nullptr && members_.all().size() >= kMaxMembers)
-      co_return absl::ResourceExhaustedError("too many members; remove some");
+      co_return absl::FailedPreconditionError("too many members; remove some");
     std::vector<store::Write> writes;
     writes.push_back(EventOf("member.set", member.added_by, member.tenant, DetailOf(member)));
     writes.push_back({store::kMember, id, entry == nullptr ? 0 : entry->version, EncodeMember(member)});
@@ -196,11 +196,10 @@ const Project* Projects::Find(std::string_view path) const {
   return entry == nullptr ? nullptr : &entry->value;
 }
 
-std::vector<Member> Projects::MembersOf(std::string_view tenant) const {
+std::vector<Member> Projects::Members() const {
   std::vector<Member> all;
-  for (const auto& [id, entry] : members_.all()) {
-    if (entry.value.tenant == tenant) all.push_back(entry.value);
-  }
+  all.reserve(members_.all().size());
+  for (const auto& [id, entry] : members_.all()) all.push_back(entry.value);
   return all;
 }
 

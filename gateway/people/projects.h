@@ -37,8 +37,8 @@ class Projects {
   // Calls `told` when the tenants have changed.
   void OnChange(std::function<void()> told) { told_ = std::move(told); }
 
-  // Durable and in the copy when they return. Errors: AlreadyExists, NotFound, ResourceExhausted (there are too
-  // many, or the store is full), and the store's; then nothing was changed.
+  // Durable and in the copy when they return. Errors: NotFound, FailedPrecondition (it is there already, there are too
+  // many), and the store's; then nothing was changed.
   net::Task<absl::Status> Create(Project project);
   net::Task<absl::StatusOr<Project>> Change(std::string path, std::function<void(Project&)> edit,
                                             std::string actor);
@@ -53,7 +53,7 @@ class Projects {
   std::vector<Project> List() const;
   // Null when there is none.
   const Project* Find(std::string_view path) const;
-  std::vector<Member> MembersOf(std::string_view tenant) const;
+  std::vector<Member> Members() const;
   // The roles that the person has as a member.
   std::vector<RoleOver> RolesOf(const Person& person) const;
 

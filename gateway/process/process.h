@@ -27,8 +27,10 @@
 #include "gateway/control/scaling_loop.h"
 #include "gateway/ledger/indexer.h"
 #include "gateway/net/loop.h"
+#include "gateway/people/grants.h"
 #include "gateway/people/jwks.h"
 #include "gateway/people/key_events.h"
+#include "gateway/people/projects.h"
 #include "gateway/people/sessions.h"
 #include "gateway/people/sign_in.h"
 #include "gateway/process/certificates.h"
@@ -101,13 +103,19 @@ class Process {
   // To the shards; waiting commands continue when all shards have it.
   void PublishKeys();
   void PublishFollowed();
+  // The tenants of that configuration that are in force now, with those made at run time and grants.
+  std::vector<config::Tenant> TenantsInForce(const Config& configured) const;
+  // Has the tenants that are in force now take effect, as a reload would; the configuration stays.
+  void PublishTenants();
+  absl::Status UseTenants(const std::shared_ptr<const Runtime>& runtime);
   // Beside requests, for the replicas of the runtime.
   void StartWatching();
   absl::Status OpenControl();
   absl::Status ClaimDevices(const config::Scaling& scaling, const control::RunUsers& users);
   void Serve(const Launched& launched);
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
-  net::Task<void> RestoreAdded(std::vector<router::limits::LimitRef> budgets);
+  // `all`: those that the start found no way to restore.
+  net::Task<void> RestoreAdded(std::vector<router::limits::LimitRef> budgets, bool all = false);
   void CheckDisk();
   void RecordAttempts();
   net::Task<void> WatchDisk();
@@ -140,6 +148,8 @@ class Process {
   std::vector<std::thread> threads_;
   std::unique_ptr<KeyEvents> key_events_;
   std::unique_ptr<Sessions> sessions_;
+  std::unique_ptr<Projects> projects_;
+  std::unique_ptr<Grants> grants_;
   SignIn sign_in_;
   std::unique_ptr<plugins::auth::JwtAuthenticator> admin_tokens_;  // null: no issuer is configured
   std::unique_ptr<DeferredEvents> deferred_events_;

@@ -1,5 +1,6 @@
 #include "gateway/shard/runtime.h"
 
+#include <absl/container/flat_hash_map.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -285,21 +286,29 @@ void Runtime::CollectNames() {
   }
 }
 
-// A parent may stand after its children in the file. The configuration check has ruled out cycles.
+// A parent may stand after its children in the file. The configuration check has ruled out cycles. One made at run
+// time stands after its parent, which it names by a path.
 void Runtime::AddTenants() {
   const Config& c = *config_;
+  absl::flat_hash_map<std::string, size_t> places;  // by path
   std::function<size_t(const config::Tenant&)> add = [&](const config::Tenant& tenant) {
-    for (size_t i = 0; i < tenants_.size(); ++i) {
+    for (size_t i = 0; !tenant.at_run_time && i < tenants_.size(); ++i) {
       if (tenants_[i].config == &tenant) return i;
     }
-    TenantRuntime made{&tenant, tenant.name,    std::vector<bool>(c.models.size()), config::ApiSet::All(), {},
-                       {},      tenant.disabled};
+    TenantRuntime made{.config = &tenant,
+                       .path = tenant.name,
+                       .models = std::vector<bool>(c.models.size()),
+                       .apis = config::ApiSet::All(),
+                       .parameters = {},
+                       .cache_domain = {},
+                       .disabled = tenant.disabled,
+                       .self_service = tenant.self_service};
     if (!tenant.parent.empty()) {
-      // One made at run time stands after its parent and is named by a path.
       const TenantRuntime& parent =
-          tenant.at_run_time ? *FindTenant(tenant.parent) : tenants_[add(*c.FindTenant(tenant.parent))];
+          tenants_[tenant.at_run_time ? places.at(tenant.parent) : add(*c.FindTenant(tenant.parent))];
       made.path = parent.path + "/" + tenant.name;
       made.disabled = made.disabled || parent.disabled;
+      made.self_service = made.self_service || parent.self_service;
       made.models = parent.models;
       made.apis = parent.apis;
       made.parameters = parent.parameters;
@@ -315,6 +324,7 @@ void Runtime::AddTenants() {
       made.models = std::move(own);
     }
     if (tenant.endpoints) made.apis = made.apis & *tenant.endpoints;
+    places.emplace(made.path, tenants_.size());
     tenants_.push_back(std::move(made));
     return tenants_.size() - 1;
   };

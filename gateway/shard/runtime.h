@@ -59,6 +59,7 @@ struct TenantRuntime {
   std::vector<config::Parameters> parameters;  // its own and those above, the root's first; none empty
   std::string cache_domain;                    // tenants of one domain use each other's cached prompts
   bool disabled = false;                       // it, or one above it
+  bool self_service = false;                   // likewise
 };
 
 // The estimates of every model that was ever configured, by name. Thread-safe.
