@@ -16,6 +16,7 @@
 #include "gateway/config/state_files.h"
 #include "gateway/ledger/export.h"
 #include "gateway/net/http/fetch.h"
+#include "gateway/people/overlay.h"
 #include "gateway/process/ledger_options.h"
 #include "gateway/process/open_state.h"
 #include "tests/support/loop_test.h"
@@ -38,7 +39,8 @@ class World {
     const std::string text =
         "server: {listen: 127.0.0.1:0, admin: 127.0.0.1:0, state_dir: " + dir.path() + R"(}
 tenants:
-  - {name: demo, models: ['*'], limits: {requests_per_minute: 600}, budget: {usd: 20, period: day}}
+  - {name: demo, models: ['*'], limits: {requests_per_minute: 600}, budget: {usd: 20, period: day},
+     self_service: true}
   - {name: search, parent: demo, models: [chat-small]}
 models:
   - name: chat-small
@@ -72,8 +74,17 @@ models:
     sessions = std::make_unique<gateway::Sessions>(loop, *store, [] { return gateway::SessionTerms(); });
     EXPECT_TRUE(Await(sessions->Start()).ok());
 
+    projects = std::make_unique<gateway::Projects>(loop, *store);
+    EXPECT_TRUE(Await(projects->Start()).ok());
+    grants = std::make_unique<gateway::Grants>(loop, *store);
+    EXPECT_TRUE(Await(grants->Start()).ok());
+    projects->OnChange([this] { UseTenants(); });
+    grants->OnChange([this] { UseTenants(); });
+
     operations.shared = &shared;
     operations.sessions = sessions.get();
+    operations.projects = projects.get();
+    operations.grants = grants.get();
     operations.key_events = key_events.get();
     operations.runtime = [this] { return runtime; };
     operations.shards = [this] { return std::vector<const gateway::ShardMetrics*>{&shard}; };
@@ -95,9 +106,20 @@ models:
     shared.keys->Stop();
     if (key_events) key_events->Stop();
     sessions->Stop();
+    projects->Stop();
+    grants->Stop();
     loop.Stop();
     loop.Run();
     shared.keys.reset();
+  }
+
+  // As the process does when the tenants made at run time, or grants, have changed.
+  void UseTenants() {
+    std::vector<gateway::config::Tenant> tenants =
+        gateway::WithProjects(runtime->configured().tenants, projects->List());
+    gateway::AddGrants(tenants, grants->List(), gateway::net::Now());
+    runtime = *runtime->WithTenants(std::move(tenants), {}, shared.learned());
+    EXPECT_TRUE(shared.limits.Update(runtime->LimitNodes()).ok());
   }
 
   // Runs the loop until `task` has ended; not from a coroutine on it.
@@ -176,6 +198,8 @@ models:
   std::shared_ptr<const gateway::Runtime> runtime;
   std::unique_ptr<gateway::KeyEvents> key_events;
   std::unique_ptr<gateway::Sessions> sessions;
+  std::unique_ptr<gateway::Projects> projects;
+  std::unique_ptr<gateway::Grants> grants;
   gateway::ShardMetrics shard;
   gateway::ReloadState reloads;
   absl::Status reload_result;
