@@ -181,7 +181,7 @@ TEST(Members, AnAddressThatWasNotVerifiedIsNobodys) {
   const Member member{.tenant = "acme", .who = "ada@example.com"};
   EXPECT_FALSE(IsMember(member, {.id = "person:corp:1", .email = "ada@example.com"}));
   EXPECT_TRUE(IsMember(member, {.id = "person:corp:1", .email = "ada@example.com", .email_verified = true}));
-  EXPECT_TRUE(IsMember({.tenant = "acme", .who = "person:corp:1"}, {.id = "person:corp:1"}));
+  EXPECT_TRUE(gateway::IsMember({.tenant = "acme", .who = "person:corp:1"}, {.id = "person:corp:1"}));
 }
 
 TEST(Members, AreNamedByAnIdOrAnAddress) {
@@ -193,7 +193,7 @@ TEST(Members, AreNamedByAnIdOrAnAddress) {
 
 gateway::Config WithRule() {
   gateway::Config config;
-  config.tenants.push_back({.name = "acme"});
+  config.tenants.emplace_back().name = "acme";
   gateway::config::ApprovalRule rule;
   rule.name = "small";
   rule.tenant = "acme";

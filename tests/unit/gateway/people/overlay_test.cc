@@ -17,12 +17,20 @@ using testing::Optional;
 
 const conf::TimePoint kNow = conf::TimePoint() + hours(24 * 365 * 50);
 
+Tenant TenantOf(const char* name, const char* parent, const char* model) {
+  Tenant tenant;
+  tenant.name = name;
+  tenant.parent = parent;
+  tenant.models = {model};
+  return tenant;
+}
+
 std::vector<Tenant> Configured() {
-  Tenant acme{.name = "acme", .models = std::vector<std::string>{"*"}};
+  Tenant acme = TenantOf("acme", "", "*");
   acme.limits.requests_per_minute = 600;
-  acme.budgets.push_back({.micro_usd = 50'000'000});
+  acme.budgets.emplace_back().micro_usd = 50'000'000;
   acme.weight = 4;
-  Tenant search{.name = "search", .parent = "acme", .models = std::vector<std::string>{"small"}};
+  Tenant search = TenantOf("search", "acme", "small");
   search.limits.requests_per_minute = 100;
   return {acme, search};
 }
@@ -115,7 +123,7 @@ TEST(Overlay, TheMostIsTheLeastOfTheTenantAndThoseAbove) {
 // Invariant 12: a tenant made at run time may have the name of another's tenant and nothing of it.
 TEST(Overlay, ANameThatAnotherTenantHasGivesNothingOfIt) {
   std::vector<Tenant> configured = Configured();
-  configured.push_back({.name = "payroll", .models = std::vector<std::string>{"*"}});
+  configured.push_back(TenantOf("payroll", "", "*"));
   configured.back().job_secrets = {"env:PAY_*"};
   const std::vector<Project> projects = {{.path = "acme/payroll", .made = kNow}};
   const std::vector<Tenant> tenants = gateway::WithProjects(configured, projects);
