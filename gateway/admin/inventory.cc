@@ -152,9 +152,16 @@ Answer ListLimits(const Operations& operations, const Call& call) {
     out.remaining = std::max<int64_t>(limit.effective - limit.used, 0);
     out.refused_requests = limit.refusals;
     out.overrun = limit.overrun;
+    if (const auto rate = operations.budget_watch == nullptr
+                              ? std::nullopt
+                              : operations.budget_watch->RateOf(limit, call.now)) {
+      out.per_hour = rate->per_hour;
+      out.used_up = answers::TimeOrNull(rate->used_up);
+    }
     if (limit.period) {
       out.period_start = {limit.period->start};
       out.period_end = {limit.period->end};
+      out.thresholds = call.runtime->config().people.budget_thresholds;
     }
   }
   return ListPage(std::move(all), &answers::Limit::id, call);

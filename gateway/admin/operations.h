@@ -20,6 +20,7 @@
 #include "gateway/control/history.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/status.h"
+#include "gateway/limits/budget_watch.h"
 #include "gateway/metrics/shard_metrics.h"
 #include "gateway/people/grants.h"
 #include "gateway/people/jwks.h"
@@ -55,9 +56,10 @@ struct ReloadState {
 struct Operations {
   Shared* shared = nullptr;
   KeyEvents* key_events = nullptr;
-  Sessions* sessions = nullptr;  // null: nobody can sign in
-  Projects* projects = nullptr;  // null: tenants stand in the configuration only
-  Grants* grants = nullptr;      // null with `projects`
+  Sessions* sessions = nullptr;               // null: nobody can sign in
+  Projects* projects = nullptr;               // null: tenants stand in the configuration only
+  Grants* grants = nullptr;                   // null with `projects`
+  const BudgetWatch* budget_watch = nullptr;  // null: no rates are known
   // What verifies the tokens of the configured issuers; null when there are none.
   std::function<plugins::auth::JwtAuthenticator*()> tokens = [] { return nullptr; };
   std::function<uint16_t()> port = [] { return uint16_t{0}; };  // of the listener for applications

@@ -101,7 +101,11 @@ void Bind(conf::Object& o, People& people) {
   o.Optional("providers", people.providers);
   o.Optional("requests", people.requests);
   o.Optional("webhook", people.webhook);
+  o.Optional("budget_thresholds", people.budget_thresholds);
   if (!o.reading()) return;
+  for (const uint32_t percent : people.budget_thresholds) {
+    if (percent < 1 || percent > 100) o.Error("must be percentages from 1 to 100", "budget_thresholds");
+  }
   if (!people.url.path.empty()) o.Error("must have no path: scheme, host and port only", "url");
   if (!people.url.empty() && !people.url.tls() && !IsLoopbackHost(people.url.host))
     o.Error("must be an https URL; over http, sessions could be read on the network", "url");

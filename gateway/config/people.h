@@ -75,6 +75,7 @@ struct People {
   std::vector<Provider> providers;
   Requests requests;
   std::optional<Webhook> webhook;
+  std::vector<uint32_t> budget_thresholds = {50, 80, 100};  // in percent; each is told once per period
 };
 
 void Bind(conf::Object& object, People& out);

@@ -96,6 +96,9 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
               if (admin_tokens_) admin_tokens_->SetKeys(issuer, keys);
             }),
       outbound_(control_, shared_),
+      notices_(
+          control_,
+          [this] { return runtime_ ? runtime_->config().people.webhook : std::optional<config::Webhook>(); }),
       sign_in_(control_, [this]() -> const Config& { return runtime_->config(); }),
       reloads_(
           control_, config_path_,
@@ -142,6 +145,8 @@ void Process::Abandon() {
   if (sessions_) sessions_->Stop();
   if (projects_) projects_->Stop();
   if (grants_) grants_->Stop();
+  if (budget_watch_) budget_watch_->Stop();
+  notices_.Stop();
   if (stored_events_) stored_events_->Stop();
   if (checkpoint_copy_) checkpoint_copy_->Stop();
   if (admin_) admin_->Close();
@@ -248,6 +253,7 @@ absl::Status Process::OpenKeys() {
   if (absl::Status started = net::Await(control_, grants_->Start()); !started.ok()) return started;
   projects_->OnChange([this] { PublishTenants(); });
   grants_->OnChange([this] { PublishTenants(); });
+  grants_->OnNotice([this](const Grants::Notice& notice) { notices_.Add(notice); });
   sign_in_.LetIn([this](const Person& person) { return !projects_->RolesOf(person).empty(); });
   return absl::OkStatus();
 }
@@ -357,11 +363,25 @@ absl::Status Process::OpenAdmin() {
     return {sessions.idle, sessions.lifetime};
   });
   if (absl::Status started = net::Await(control_, sessions_->Start()); !started.ok()) return started;
+  budget_watch_ = std::make_unique<BudgetWatch>(
+      control_, *store_, shared_.limits, [this] { return runtime_->config().people.budget_thresholds; },
+      [this](const router::limits::LimitState& budget, uint32_t percent) {
+        notices_.Add("budget.threshold", nlohmann::ordered_json{{"tenant", budget.scope},
+                                                                {"limit", budget.name},
+                                                                {"model", budget.model},
+                                                                {"device", budget.device},
+                                                                {"percent", percent},
+                                                                {"used", budget.used},
+                                                                {"capacity", budget.capacity}}
+                                             .dump());
+      });
+  budget_watch_->Start();
   operations_.shared = &shared_;
   operations_.sessions = sessions_.get();
   operations_.sign_in = &sign_in_;
   operations_.projects = projects_.get();
   operations_.grants = grants_.get();
+  operations_.budget_watch = budget_watch_.get();
   operations_.tokens = [this] { return admin_tokens_.get(); };
   operations_.port = [this] { return port_; };
   operations_.key_events = key_events_.get();
@@ -657,6 +677,8 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   sessions_->Stop();
   projects_->Stop();
   grants_->Stop();
+  budget_watch_->Stop();
+  notices_.Stop();
   sign_in_.Stop();
   admin_->Close();
   control_.Stop();

@@ -26,10 +26,12 @@
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/scaling_loop.h"
 #include "gateway/ledger/indexer.h"
+#include "gateway/limits/budget_watch.h"
 #include "gateway/net/loop.h"
 #include "gateway/people/grants.h"
 #include "gateway/people/jwks.h"
 #include "gateway/people/key_events.h"
+#include "gateway/people/notices.h"
 #include "gateway/people/projects.h"
 #include "gateway/people/sessions.h"
 #include "gateway/people/sign_in.h"
@@ -150,6 +152,8 @@ class Process {
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<Projects> projects_;
   std::unique_ptr<Grants> grants_;
+  std::unique_ptr<BudgetWatch> budget_watch_;
+  Notices notices_;
   SignIn sign_in_;
   std::unique_ptr<plugins::auth::JwtAuthenticator> admin_tokens_;  // null: no issuer is configured
   std::unique_ptr<DeferredEvents> deferred_events_;

@@ -17,8 +17,9 @@ inline constexpr char kCordon[] = "cordon";            // control: a node that t
 inline constexpr char kTenant[] = "tenant";            // people: a tenant made at run time; id: its path
 inline constexpr char kMember[] = "member";            // people: who has a role over a tenant; id: TENANT|WHO
 inline constexpr char kGrant[] = "grant";  // people: what a tenant has beside the configuration, for a time
-inline constexpr char kRequest[] = "request";  // people: what somebody asks for
-inline constexpr char kSecret[] = "secret";    // control: what keys are made of
+inline constexpr char kRequest[] = "request";      // people: what somebody asks for
+inline constexpr char kThreshold[] = "threshold";  // limits: a budget that reached one; told once
+inline constexpr char kSecret[] = "secret";        // control: what keys are made of
 
 // Ids of secrets.
 inline constexpr char kReplicaKeys[] = "replica_keys";

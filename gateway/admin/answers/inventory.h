@@ -183,6 +183,9 @@ struct Limit {
   uint64_t overrun = 0;
   std::optional<Time> period_start;
   std::optional<Time> period_end;
+  std::optional<double> per_hour;         // of a budget: how fast it is used, in its unit
+  std::optional<Time> used_up;            // of a budget, at this rate; null: it lasts
+  std::vector<uint32_t> thresholds = {};  // of a budget: in percent, told when they are reached
 };
 
 template <class O>
@@ -202,6 +205,9 @@ constexpr void Bind(O& o, Limit& limit) {
   o.Required("overrun", limit.overrun);
   o.Required("period_start", limit.period_start);
   o.Required("period_end", limit.period_end);
+  o.Required("per_hour", limit.per_hour);
+  o.Required("used_up", limit.used_up);
+  o.Required("thresholds", limit.thresholds);
 }
 
 }  // namespace gateway::admin::answers
