@@ -21,6 +21,9 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddCheck(app, run);
   AddKeys(app, run);
   AddConsole(app, run);
+  AddTenants(app, run);
+  AddGrants(app, run);
+  AddRequests(app, run);
   AddUsage(app, run);
   AddAudit(app, run);
   AddJobs(app, run);
