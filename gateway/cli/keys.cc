@@ -23,6 +23,8 @@
 #include "gateway/people/key_limits.h"
 #include "gateway/people/key_request.h"
 #include "gateway/people/keys.h"
+#include "gateway/people/overlay.h"
+#include "gateway/people/projects.h"
 #include "gateway/people/shown_key.h"
 #include "gateway/process/open_state.h"
 #include "gateway/store/followed.h"
@@ -67,6 +69,14 @@ class OpenKeys {
   }
 
   Keys& keys() { return *keys_; }
+  // With the tenants made at run time.
+  absl::StatusOr<std::vector<config::Tenant>> Tenants(const Config& config) {
+    Projects projects(loop_, *store_);
+    const absl::Status started = Await(projects.Start());
+    projects.Stop();
+    if (!started.ok()) return started;
+    return WithProjects(config.tenants, projects.List());
+  }
   template <class T>
   T Await(net::Task<T> task) {
     return net::Await(loop_, std::move(task));
@@ -129,10 +139,24 @@ int PrintOrRevoke(OpenKeys& open, const Keys::Made& made, bool json, std::string
 }
 
 int Create(const KeysOptions& options) {
-  const std::optional<Config> config = LoadForState(*options.config, options.json);
+  std::optional<Config> config = LoadForState(*options.config, options.json);
   if (!config) return kUsage;
   KeyRequest request = options.request;
   request.created_by = Actor();
+  std::unique_ptr<OpenKeys> open;
+  const auto open_keys = [&]() -> absl::Status {
+    if (open) return absl::OkStatus();
+    auto opened = OpenKeys::Open(*config);
+    if (opened.ok()) open = *std::move(opened);
+    return opened.status();
+  };
+  // Only its path names a tenant that was made at run time.
+  if (request.tenant.find('/') != std::string::npos && !TenantPath(*config, request.tenant)) {
+    if (absl::Status opened = open_keys(); !opened.ok()) return Fail(opened);
+    absl::StatusOr<std::vector<config::Tenant>> tenants = open->Tenants(*config);
+    if (!tenants.ok()) return Fail(tenants.status());
+    config->tenants = *std::move(tenants);
+  }
   auth::KeySpec spec;
   const conf::TimePoint now = net::Now();
   std::vector<FieldProblem> problems = CheckKeyRequest(request, *config, now, spec);
@@ -140,12 +164,11 @@ int Create(const KeysOptions& options) {
     if (problem.field == "role") problem.field = "admin";
   }
   if (const int code = PrintOptionProblems(problems); code != kOk) return code;
-  const auto open = OpenKeys::Open(*config);
-  if (!open.ok()) return Fail(open.status());
-  const absl::StatusOr<Keys::Made> made = (*open)->Await((*open)->keys().Create(spec, now));
+  if (absl::Status opened = open_keys(); !opened.ok()) return Fail(opened);
+  const absl::StatusOr<Keys::Made> made = open->Await(open->keys().Create(spec, now));
   if (!made.ok()) return Fail(made.status());
-  (*open)->AwaitGateway(made->number);
-  return PrintOrRevoke(**open, *made, options.json, "");
+  open->AwaitGateway(made->number);
+  return PrintOrRevoke(*open, *made, options.json, "");
 }
 
 std::string Listed(const std::vector<std::string>& values) {
