@@ -28,6 +28,11 @@ Answer NoGrants(const Call& call) {
   return Refuse(api::Code::kConflict, "this gateway keeps no grants", call.request_id);
 }
 
+// Who sees the limits of the root sees those of all tenants on the way to it.
+std::string_view RootOf(std::string_view tenant) {
+  return tenant.substr(0, tenant.find('/'));
+}
+
 // What a tenant has is decided by those over the tenants above it, never by its own lead.
 bool MayGrant(const Call& call, std::string_view tenant) {
   return call.May(Permission::kGrant, limits::ParentPath(tenant));
@@ -187,8 +192,9 @@ class AllowanceReader {
         Add("limits",
             fmt::format("{} must be more than the {} that {} has", name, shown(*has), tenant_.path));
       } else if (most && limit.capacity > *most) {
-        Add("limits", fmt::format("{} must be at most {}, which is what the tenants above {} have", name,
-                                  shown(*most), tenant_.path));
+        const bool seen = call_.May(Permission::kSeeLimits, RootOf(tenant_.path));
+        Add("limits", fmt::format("{} is more than the tenants above {} have{}", name, tenant_.path,
+                                  seen ? ": at most " + shown(*most) : ""));
       }
     }
   }

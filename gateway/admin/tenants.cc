@@ -101,11 +101,14 @@ class ProjectReader {
     for (const limits::LimitSpec& limit : *own) {
       const std::optional<int64_t> most = MostOf(tenants_, parent_, limit);
       if (!most || limit.capacity <= *most) continue;
-      problems_.push_back({"limits", fmt::format("{} is more than {} has: at most {}",
-                                                 limits::LimitName(limit.dimension, limit.period), parent_,
-                                                 limit.dimension == limits::Dimension::kBudget
-                                                     ? conf::FormatMicroUsd(*most) + " USD"
-                                                     : std::to_string(*most))});
+      const std::string_view root = std::string_view(parent_).substr(0, parent_.find('/'));
+      const std::string amount = limit.dimension == limits::Dimension::kBudget
+                                     ? conf::FormatMicroUsd(*most) + " USD"
+                                     : std::to_string(*most);
+      problems_.push_back(
+          {"limits",
+           fmt::format("{} is more than {} has{}", limits::LimitName(limit.dimension, limit.period), parent_,
+                       call_.May(Permission::kSeeLimits, root) ? ": at most " + amount : "")});
     }
     project.limits = given.dump();
   }
