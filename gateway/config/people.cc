@@ -16,13 +16,6 @@ constexpr conf::Duration kLongestGrant = std::chrono::days(366);
 
 }  // namespace
 
-// What stands under `budget` of a rule.
-struct RuleBudget {
-  std::optional<int64_t>* micro_usd;
-  std::optional<uint64_t>* tokens;
-  Period* period;
-};
-
 static void Bind(conf::Object& o, RoleRule& rule) {
   o.Optional("claim", rule.claim, NotEmpty());
   o.Required("value", rule.value, NotEmpty());
@@ -62,10 +55,10 @@ static void Bind(conf::Object& o, PeopleSessions& sessions) {
     o.Error("must not be longer than lifetime", "idle");
 }
 
-static void Bind(conf::Object& o, RuleBudget& budget) {
-  o.Optional("usd", conf::Money(*budget.micro_usd));
-  o.Optional("tokens", *budget.tokens);
-  o.Optional("period", conf::Choice(*budget.period, "period", PeriodWords()));
+static void Bind(conf::Object& o, MostBudget& budget) {
+  o.Optional("usd", conf::Money(budget.micro_usd));
+  o.Optional("tokens", budget.tokens);
+  o.Optional("period", conf::Choice(budget.period, "period", PeriodWords()));
   if (o.reading() && !o.Has("usd") && !o.Has("tokens")) o.Error("give usd or tokens");
 }
 
@@ -74,7 +67,7 @@ static void Bind(conf::Object& o, ApprovalRule& rule) {
   o.Required("tenant", rule.tenant, NotEmpty());
   o.Optional("models", rule.models, NotEmpty());
   o.Optional("limits", rule.limits);
-  o.Optional("budget", RuleBudget{&rule.budget_micro_usd, &rule.budget_tokens, &rule.budget_period});
+  o.Optional("budget", rule.budget);
   o.Optional("weight", rule.weight, Range{1U, kMaxShare});
   o.Optional("longest", rule.longest, Range{kShortest, kLongestGrant});
   if (!o.reading()) return;

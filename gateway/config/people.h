@@ -42,15 +42,20 @@ struct PeopleSessions {
   conf::Duration lifetime = std::chrono::hours(24);
 };
 
+// The most of a budget for that period; at least one of the amounts.
+struct MostBudget {
+  std::optional<int64_t> micro_usd;
+  std::optional<uint64_t> tokens;
+  Period period = Period::kMonth;
+};
+
 // Approves what people ask for without a person. What a rule does not name, it does not approve.
 struct ApprovalRule {
-  std::string name;                         // in the ledger, as "rule:NAME"
-  std::string tenant;                       // name or path: requests for it and those below it
-  std::vector<std::string> models;          // names or globs
-  Limits limits;                            // the most of each
-  std::optional<int64_t> budget_micro_usd;  // `budget.usd`, the most of a budget for that period
-  std::optional<uint64_t> budget_tokens;    // `budget.tokens`, likewise
-  Period budget_period = Period::kMonth;
+  std::string name;                 // in the ledger, as "rule:NAME"
+  std::string tenant;               // name or path: requests for it and those below it
+  std::vector<std::string> models;  // names or globs
+  Limits limits;                    // the most of each
+  std::optional<MostBudget> budget;
   std::optional<uint32_t> weight;                    // the most
   conf::Duration longest = std::chrono::hours(720);  // from the beginning of the grant to its end
 };

@@ -15,7 +15,8 @@ bool AtMost(int64_t amount, const auto& most) {
 }
 
 bool Approves(const config::ApprovalRule& rule, const limits::LimitSpec& limit) {
-  const bool same_period = limits::PeriodName(limit.period) == config::Name(rule.budget_period);
+  const bool same_period =
+      rule.budget && limits::PeriodName(limit.period) == config::Name(rule.budget->period);
   switch (limit.dimension) {
     case limits::Dimension::kRequests:
       return AtMost(limit.capacity, rule.limits.requests_per_minute);
@@ -28,9 +29,9 @@ bool Approves(const config::ApprovalRule& rule, const limits::LimitSpec& limit) 
     case limits::Dimension::kConcurrency:
       return AtMost(limit.capacity, rule.limits.concurrency);
     case limits::Dimension::kBudget:
-      return same_period && AtMost(limit.capacity, rule.budget_micro_usd);
+      return same_period && AtMost(limit.capacity, rule.budget->micro_usd);
     case limits::Dimension::kTokenBudget:
-      return same_period && AtMost(limit.capacity, rule.budget_tokens);
+      return same_period && AtMost(limit.capacity, rule.budget->tokens);
     case limits::Dimension::kDeviceBudget:
       break;
   }

@@ -199,7 +199,7 @@ gateway::Config WithRule() {
   rule.tenant = "acme";
   rule.models = {"chat-*"};
   rule.limits.requests_per_minute = 600;
-  rule.budget_micro_usd = 100'000'000;
+  rule.budget.emplace().micro_usd = 100'000'000;
   config.people.requests.approve.push_back(rule);
   return config;
 }
