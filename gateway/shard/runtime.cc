@@ -1,12 +1,12 @@
 #include "gateway/shard/runtime.h"
 
-#include <absl/container/flat_hash_map.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 
+#include "conf/text.h"
 #include "gateway/config/device_kinds.h"
 #include "gateway/people/jwks.h"
 #include "gateway/shard/endpoint_fields.h"
@@ -290,7 +290,6 @@ void Runtime::CollectNames() {
 // time stands after its parent, which it names by a path.
 void Runtime::AddTenants() {
   const Config& c = *config_;
-  absl::flat_hash_map<std::string, size_t> places;  // by path
   std::function<size_t(const config::Tenant&)> add = [&](const config::Tenant& tenant) {
     for (size_t i = 0; !tenant.at_run_time && i < tenants_.size(); ++i) {
       if (tenants_[i].config == &tenant) return i;
@@ -305,7 +304,7 @@ void Runtime::AddTenants() {
                        .self_service = tenant.self_service};
     if (!tenant.parent.empty()) {
       const TenantRuntime& parent =
-          tenants_[tenant.at_run_time ? places.at(tenant.parent) : add(*c.FindTenant(tenant.parent))];
+          tenants_[tenant.at_run_time ? tenant_places_.at(tenant.parent) : add(*c.FindTenant(tenant.parent))];
       made.path = parent.path + "/" + tenant.name;
       made.disabled = made.disabled || parent.disabled;
       made.self_service = made.self_service || parent.self_service;
@@ -324,11 +323,14 @@ void Runtime::AddTenants() {
       made.models = std::move(own);
     }
     if (tenant.endpoints) made.apis = made.apis & *tenant.endpoints;
-    places.emplace(made.path, tenants_.size());
+    tenant_places_.emplace(made.path, tenants_.size());
     tenants_.push_back(std::move(made));
     return tenants_.size() - 1;
   };
   for (const config::Tenant& tenant : c.tenants) add(tenant);
+  for (size_t i = 0; i < tenants_.size(); ++i) {
+    if (!tenants_[i].config->at_run_time) tenant_places_.try_emplace(tenants_[i].config->name, i);
+  }
   has_cache_domains_ = std::ranges::any_of(tenants_, [&](const TenantRuntime& tenant) {
     return tenant.cache_domain != tenants_.front().cache_domain;
   });
@@ -340,11 +342,8 @@ ModelSupply Runtime::SupplyOf(std::string_view model) const {
 }
 
 const TenantRuntime* Runtime::FindTenant(std::string_view name_or_path) const {
-  for (const TenantRuntime& tenant : tenants_) {
-    if (tenant.path == name_or_path) return &tenant;
-    if (!tenant.config->at_run_time && tenant.config->name == name_or_path) return &tenant;
-  }
-  return nullptr;
+  const auto place = tenant_places_.find(conf::Abseil(name_or_path));
+  return place == tenant_places_.end() ? nullptr : &tenants_[place->second];
 }
 
 std::vector<limits::NodeSpec> Runtime::LimitNodes() const {

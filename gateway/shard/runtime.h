@@ -2,6 +2,7 @@
 // a new runtime and swaps it in shard by shard; running requests keep the one that they began with.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
 #include <absl/status/statusor.h>
 
 #include <map>
@@ -151,6 +152,7 @@ class Runtime {
   std::map<const config::Endpoint*, ReplicaRuntime> connections_;  // of configured endpoints
   Launched launched_;                                              // owns what replicas_ point to
   std::vector<TenantRuntime> tenants_;
+  absl::flat_hash_map<std::string, size_t> tenant_places_;  // by path, and by name where it is configured
   bool has_cache_domains_ = false;
   std::shared_ptr<const plugins::auth::JwtAuthenticator::Issuers> issuers_;
 };
