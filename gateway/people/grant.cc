@@ -34,6 +34,7 @@ constexpr void Bind(O& o, Grant& grant) {
   o.Optional("request", grant.request);
   o.Optional("ended", grant.ended);
   o.Optional("ended_by", grant.ended_by);
+  o.Optional("reminded", grant.reminded);
 }
 
 template <class O>

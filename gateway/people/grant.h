@@ -39,6 +39,7 @@ struct Grant {
   std::string request = {};                   // id; empty: none
   std::optional<conf::TimePoint> ended = {};  // before or at `until`
   std::string ended_by = {};                  // empty: it ended by itself
+  bool reminded = false;                      // people were told that it ends soon
 
   bool operator==(const Grant&) const = default;
 

@@ -19,6 +19,14 @@ constexpr conf::Duration kLookEvery = std::chrono::seconds(1);
 constexpr conf::Duration kKept = std::chrono::days(90);
 constexpr size_t kRemovedAtOnce = 100;
 
+// Before a grant ends, people are told, unless it was short anyway.
+constexpr conf::Duration kReminder = std::chrono::hours(24);
+
+bool NeedsReminder(const Grant& grant, conf::TimePoint now) {
+  return !grant.reminded && grant.InForce(now) && grant.until - now <= kReminder &&
+         grant.until - grant.from >= 2 * kReminder;
+}
+
 ledger::Event EventOf(std::string_view action, const std::string& actor, const std::string& subject,
                       const std::string& tenant, std::string detail) {
   ledger::Event event;
@@ -113,12 +121,12 @@ void Grants::OnAlarm() {
     const Grant& grant = entry.value;
     if (grant.ended) continue;
     other = other || passed(grant.from) || passed(grant.until);
-    over = over || grant.until <= now;
+    over = over || grant.until <= now || NeedsReminder(grant, now);
   }
   for (const auto& [id, entry] : requests_.all())
     over = over || (entry.value.state == RequestState::kPending && entry.value.expires <= now);
   if (other) Changed();
-  if (over && !std::exchange(sweeping_, true)) loop_.tasks.Spawn(Sweep());
+  if (over && !stopped_ && !std::exchange(sweeping_, true)) loop_.tasks.Spawn(Sweep());
   SetAfter(kLookEvery);
 }
 
@@ -134,6 +142,13 @@ net::Task<void> Grants::Sweep() {
     (co_await End(id, {}, now)).status().IgnoreError();
   }
   over.clear();
+  for (const auto& [id, entry] : grants_.all()) {
+    if (NeedsReminder(entry.value, now)) over.push_back(id);
+  }
+  for (const std::string& id : over) {
+    if (!stopped_) co_await Remind(id, now);
+  }
+  over.clear();
   for (const auto& [id, entry] : requests_.all()) {
     if (entry.value.state == RequestState::kPending && entry.value.expires <= now) over.push_back(id);
   }
@@ -144,6 +159,17 @@ net::Task<void> Grants::Sweep() {
   if (std::vector<store::Write> writes = Outdated(now); !stopped_ && !writes.empty())
     (co_await store_.Commit(std::move(writes))).status().IgnoreError();
   sweeping_ = false;
+}
+
+net::Task<void> Grants::Remind(std::string id, conf::TimePoint now) {
+  const auto* const entry = grants_.Find(id);
+  if (entry == nullptr || !NeedsReminder(entry->value, now)) co_return;
+  Grant reminded = entry->value;
+  reminded.reminded = true;
+  std::vector<store::Write> writes;
+  writes.push_back({store::kGrant, id, entry->version, EncodeGrant(reminded)});
+  const absl::StatusOr<bool> again = co_await Commit(std::move(writes));
+  if (again.ok() && !*again) notify_({.event = "grant.ends_soon", .actor = {}, .grant = &reminded});
 }
 
 std::vector<store::Write> Grants::Outdated(conf::TimePoint now) const {

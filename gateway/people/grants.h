@@ -76,6 +76,7 @@ class Grants final : private net::Alarm {
   void OnAlarm() override;
   void Changed();
   net::Task<void> Sweep();
+  net::Task<void> Remind(std::string id, conf::TimePoint now);
   net::Task<absl::StatusOr<GrantRequest>> Decide(std::string id, std::function<void(GrantRequest&)> decide,
                                                  std::string_view action, const Grant* grant);
   // Commits, and has the copies show it. True: an object has changed meanwhile; look again.

@@ -96,6 +96,32 @@ TEST_F(GrantsTest, AGrantEndsOnce) {
   EXPECT_TRUE(absl::IsNotFound(Await(grants_->End("gr_none", "person:lead", now_)).status()));
 }
 
+// Seconds by the loop's clock: it looks each second.
+TEST_F(GrantsTest, AGrantEndsByItselfAndIsRecordedOnce) {
+  int told = 0;
+  grants_->OnChange([&] { ++told; });
+  Grant grant = AGrant();
+  grant.until = gateway::net::Now() + std::chrono::milliseconds(200);
+  const auto given = Await(grants_->Give(grant));
+  ASSERT_TRUE(given.ok()) << given.status();
+  const bool ended =
+      Await(tests::Eventually(loop_, [&] { return grants_->Find(given->id)->ended.has_value(); }));
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(grants_->Find(given->id)->ended_by, "");
+  EXPECT_EQ(Events(), 2u) << "given and ended";
+  EXPECT_GE(told, 2);
+}
+
+TEST_F(GrantsTest, ALongGrantRemindsOnceBeforeItEnds) {
+  std::vector<std::string> notices;
+  grants_->OnNotice([&](const Grants::Notice& notice) { notices.emplace_back(notice.event); });
+  Grant grant = AGrant();
+  grant.from = now_ - hours(100);
+  const auto given = Await(grants_->Give(grant));
+  ASSERT_TRUE(Await(tests::Eventually(loop_, [&] { return grants_->Find(given->id)->reminded; })));
+  EXPECT_THAT(notices, ElementsAre("grant.give", "grant.ends_soon"));
+}
+
 TEST_F(GrantsTest, AnApprovalGivesAndIsFinal) {
   const auto asked = Await(grants_->Ask(ARequest(), nullptr));
   ASSERT_TRUE(asked.ok()) << asked.status();
