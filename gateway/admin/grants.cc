@@ -49,12 +49,12 @@ bool IsOwn(const Operations& operations, const Call& call, std::string_view aske
   return belongs(call.caller.actor, asked_by) || belongs(asked_by, call.caller.actor);
 }
 
-std::string_view StateOf(const gateway::Grant& grant, conf::TimePoint now) {
+std::string_view StateOf(const gateway::TenantGrant& grant, conf::TimePoint now) {
   if (grant.ended || grant.until <= now) return "ended";
   return grant.from > now ? "planned" : "in_force";
 }
 
-answers::Grant Show(const gateway::Grant& grant, const Call& call) {
+answers::Grant Show(const gateway::TenantGrant& grant, const Call& call) {
   answers::Grant out{.id = grant.id,
                      .tenant = grant.tenant,
                      .state = StateOf(grant, call.now),
@@ -267,7 +267,7 @@ Answer ListGrants(const Operations& operations, const Call& call) {
   const std::string within = PathOfTenant(call, call.Query("tenant"));
   const std::string state = call.Query("state");
   std::vector<answers::Grant> all;
-  for (const gateway::Grant& grant : operations.grants->List()) {
+  for (const gateway::TenantGrant& grant : operations.grants->List()) {
     if (!IsWithin(grant.tenant, within) || !call.May(Permission::kSeeLimits, grant.tenant)) continue;
     if (!state.empty() && StateOf(grant, call.now) != state) continue;
     all.push_back(Show(grant, call));
@@ -286,7 +286,7 @@ net::Task<Answer> GiveGrant(const Operations& operations, const Call& call) {
                      call.request_id);
   }
   AllowanceReader reader(operations, call, *tenant);
-  gateway::Grant grant{.id = {}, .tenant = tenant->path, .gives = reader.What()};
+  gateway::TenantGrant grant{.id = {}, .tenant = tenant->path, .gives = reader.What()};
   const std::optional<conf::TimePoint> from = reader.From();
   grant.from = from.value_or(call.now);
   grant.until = reader.Until(from);
@@ -297,14 +297,14 @@ net::Task<Answer> GiveGrant(const Operations& operations, const Call& call) {
   if (!reader.problems().empty())
     co_return Refuse(api::Code::kInvalidValue, reader.problems(), call.request_id);
   if (std::optional<Answer> refused = RefuseUnrecorded(operations, call)) co_return *std::move(refused);
-  const absl::StatusOr<gateway::Grant> given = co_await operations.grants->Give(std::move(grant));
+  const absl::StatusOr<gateway::TenantGrant> given = co_await operations.grants->Give(std::move(grant));
   if (!given.ok()) co_return RefuseChange(given.status(), call);
   co_return Json(Show(*given, call), 201);
 }
 
 net::Task<Answer> EndGrant(const Operations& operations, const Call& call) {
   if (operations.grants == nullptr) co_return NoGrants(call);
-  const gateway::Grant* const grant = operations.grants->Find(call.item);
+  const gateway::TenantGrant* const grant = operations.grants->Find(call.item);
   if (grant == nullptr || !call.May(Permission::kSeeLimits, grant->tenant))
     co_return RefuseUnknown("grant", call);
   if (!MayGrant(call, grant->tenant)) {
@@ -315,7 +315,7 @@ net::Task<Answer> EndGrant(const Operations& operations, const Call& call) {
                     grant->tenant),
         call.request_id);
   }
-  const absl::StatusOr<gateway::Grant> ended =
+  const absl::StatusOr<gateway::TenantGrant> ended =
       co_await operations.grants->End(call.item, call.caller.actor, call.now);
   if (!ended.ok()) co_return RefuseChange(ended.status(), call);
   co_return Json(Show(*ended, call));
@@ -357,16 +357,16 @@ net::Task<Answer> AskForGrant(const Operations& operations, const Call& call) {
   if (!reader.problems().empty())
     co_return Refuse(api::Code::kInvalidValue, reader.problems(), call.request_id);
   if (std::optional<Answer> refused = RefuseUnrecorded(operations, call)) co_return *std::move(refused);
-  std::optional<gateway::Grant> grant;
+  std::optional<gateway::TenantGrant> grant;
   if (const config::ApprovalRule* const rule = RuleFor(call.runtime->config(), request, call.now)) {
-    grant = gateway::Grant{.id = {},
-                           .tenant = request.tenant,
-                           .gives = request.wants,
-                           .from = request.from.value_or(call.now),
-                           .until = request.until,
-                           .reason = request.reason,
-                           .asked_by = request.asked_by,
-                           .approved_by = "rule:" + rule->name};
+    grant = gateway::TenantGrant{.id = {},
+                                 .tenant = request.tenant,
+                                 .gives = request.wants,
+                                 .from = request.from.value_or(call.now),
+                                 .until = request.until,
+                                 .reason = request.reason,
+                                 .asked_by = request.asked_by,
+                                 .approved_by = "rule:" + rule->name};
   }
   const absl::StatusOr<gateway::GrantRequest> asked =
       co_await operations.grants->Ask(std::move(request), grant ? &*grant : nullptr);
@@ -384,7 +384,7 @@ net::Task<Answer> ApproveRequest(const Operations& operations, const Call& call)
   const TenantRuntime* const tenant = call.runtime->FindTenant(request.tenant);
   if (tenant == nullptr) co_return Refuse(api::Code::kConflict, "its tenant is not there", call.request_id);
   AllowanceReader reader(operations, call, *tenant);
-  gateway::Grant grant{.id = {}, .tenant = request.tenant, .gives = reader.What()};
+  gateway::TenantGrant grant{.id = {}, .tenant = request.tenant, .gives = reader.What()};
   if (grant.gives.empty() && reader.problems().empty()) grant.gives = request.wants;
   grant.from = std::max(request.from.value_or(call.now), call.now);
   grant.until = call.Text("until").empty() ? request.until : reader.Until(grant.from);

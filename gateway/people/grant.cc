@@ -22,7 +22,7 @@ constexpr void Bind(O& o, Allowance& allowance) {
 }
 
 template <class O>
-constexpr void Bind(O& o, Grant& grant) {
+constexpr void Bind(O& o, TenantGrant& grant) {
   o.Required("id", grant.id);
   o.Required("tenant", grant.tenant);
   o.Required("gives", grant.gives);
@@ -84,12 +84,12 @@ std::string NewId(std::string_view prefix) {
   return std::string(prefix) + conf::Hex(bits);
 }
 
-std::string EncodeGrant(const Grant& grant) {
+std::string EncodeGrant(const TenantGrant& grant) {
   return conf::ToJsonText(grant);
 }
 
-absl::StatusOr<Grant> DecodeGrant(std::string_view json) {
-  return ReadStored<Grant>("grant", json);
+absl::StatusOr<TenantGrant> DecodeGrant(std::string_view json) {
+  return ReadStored<TenantGrant>("grant", json);
 }
 
 std::string EncodeRequest(const GrantRequest& request) {

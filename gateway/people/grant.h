@@ -27,7 +27,7 @@ struct Allowance {
 // "models chat-large", "limits 600 requests/min", "weight 4", joined by "; ".
 std::string InWords(const Allowance& allowance);
 
-struct Grant {
+struct TenantGrant {
   std::string id;
   std::string tenant;  // path
   Allowance gives = {};
@@ -41,7 +41,7 @@ struct Grant {
   std::string ended_by = {};                  // empty: it ended by itself
   bool reminded = false;                      // people were told that it ends soon
 
-  bool operator==(const Grant&) const = default;
+  bool operator==(const TenantGrant&) const = default;
 
   bool InForce(conf::TimePoint now) const { return !ended && from <= now && now < until; }
 };
@@ -71,8 +71,8 @@ struct GrantRequest {
 // "gr_" or "rq_" and 16 random digits.
 std::string NewId(std::string_view prefix);
 
-std::string EncodeGrant(const Grant& grant);
-absl::StatusOr<Grant> DecodeGrant(std::string_view json);
+std::string EncodeGrant(const TenantGrant& grant);
+absl::StatusOr<TenantGrant> DecodeGrant(std::string_view json);
 std::string EncodeRequest(const GrantRequest& request);
 absl::StatusOr<GrantRequest> DecodeRequest(std::string_view json);
 

@@ -22,7 +22,7 @@ constexpr size_t kRemovedAtOnce = 100;
 // Before a grant ends, people are told, unless it was short anyway.
 constexpr conf::Duration kReminder = std::chrono::hours(24);
 
-bool NeedsReminder(const Grant& grant, conf::TimePoint now) {
+bool NeedsReminder(const TenantGrant& grant, conf::TimePoint now) {
   return !grant.reminded && grant.InForce(now) && grant.until - now <= kReminder &&
          grant.until - grant.from >= 2 * kReminder;
 }
@@ -39,7 +39,7 @@ ledger::Event EventOf(std::string_view action, const std::string& actor, const s
   return event;
 }
 
-store::Write Event(std::string_view action, const std::string& actor, const Grant& grant) {
+store::Write Event(std::string_view action, const std::string& actor, const TenantGrant& grant) {
   return StoredEvent(EventOf(action, actor, grant.id, grant.tenant, EncodeGrant(grant)));
 }
 
@@ -118,7 +118,7 @@ void Grants::OnAlarm() {
   bool other = false;
   bool over = false;
   for (const auto& [id, entry] : grants_.all()) {
-    const Grant& grant = entry.value;
+    const TenantGrant& grant = entry.value;
     if (grant.ended) continue;
     other = other || passed(grant.from) || passed(grant.until);
     over = over || grant.until <= now || NeedsReminder(grant, now);
@@ -164,7 +164,7 @@ net::Task<void> Grants::Sweep() {
 net::Task<void> Grants::Remind(std::string id, conf::TimePoint now) {
   const auto* const entry = grants_.Find(id);
   if (entry == nullptr || !NeedsReminder(entry->value, now)) co_return;
-  Grant reminded = entry->value;
+  TenantGrant reminded = entry->value;
   reminded.reminded = true;
   std::vector<store::Write> writes;
   writes.push_back({store::kGrant, id, entry->version, EncodeGrant(reminded)});
@@ -202,7 +202,7 @@ net::Task<absl::StatusOr<bool>> Grants::Commit(std::vector<store::Write> writes)
   co_return false;
 }
 
-net::Task<absl::StatusOr<Grant>> Grants::Give(Grant grant) {
+net::Task<absl::StatusOr<TenantGrant>> Grants::Give(TenantGrant grant) {
   if (grants_.all().size() >= kMax)
     co_return absl::FailedPreconditionError("too many grants are kept; end some");
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -219,14 +219,14 @@ net::Task<absl::StatusOr<Grant>> Grants::Give(Grant grant) {
   co_return BeingChanged("the grant");
 }
 
-net::Task<absl::StatusOr<Grant>> Grants::End(std::string id, std::string actor, conf::TimePoint now) {
+net::Task<absl::StatusOr<TenantGrant>> Grants::End(std::string id, std::string actor, conf::TimePoint now) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
     const auto* const entry = grants_.Find(id);
     if (entry == nullptr) co_return NoSuch("grant", id);
     if (entry->value.ended)
       co_return absl::FailedPreconditionError(conf::Abseil(fmt::format("the grant {} has ended", id)));
-    Grant ended = entry->value;
+    TenantGrant ended = entry->value;
     ended.ended = std::min(now, ended.until);
     ended.ended_by = actor;
     std::vector<store::Write> writes;
@@ -241,7 +241,7 @@ net::Task<absl::StatusOr<Grant>> Grants::End(std::string id, std::string actor, 
   co_return BeingChanged(id);
 }
 
-net::Task<absl::StatusOr<GrantRequest>> Grants::Ask(GrantRequest request, const Grant* grant) {
+net::Task<absl::StatusOr<GrantRequest>> Grants::Ask(GrantRequest request, const TenantGrant* grant) {
   if (requests_.all().size() >= kMax)
     co_return absl::FailedPreconditionError("too many requests are kept; decide some");
   const auto pending = std::ranges::count_if(requests_.all(), [&](const auto& entry) {
@@ -255,7 +255,7 @@ net::Task<absl::StatusOr<GrantRequest>> Grants::Ask(GrantRequest request, const 
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     request.id = NewId("rq_");
     std::vector<store::Write> writes;
-    std::optional<Grant> given;
+    std::optional<TenantGrant> given;
     if (grant != nullptr) {
       given = *grant;
       given->id = NewId("gr_");
@@ -285,7 +285,7 @@ net::Task<absl::StatusOr<GrantRequest>> Grants::Ask(GrantRequest request, const 
 
 net::Task<absl::StatusOr<GrantRequest>> Grants::Decide(std::string id,
                                                        std::function<void(GrantRequest&)> decide,
-                                                       std::string_view action, const Grant* grant) {
+                                                       std::string_view action, const TenantGrant* grant) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
     const auto* const entry = requests_.Find(id);
@@ -313,7 +313,7 @@ net::Task<absl::StatusOr<GrantRequest>> Grants::Decide(std::string id,
   co_return BeingChanged(id);
 }
 
-net::Task<absl::StatusOr<GrantRequest>> Grants::Approve(std::string id, Grant grant, std::string answer,
+net::Task<absl::StatusOr<GrantRequest>> Grants::Approve(std::string id, TenantGrant grant, std::string answer,
                                                         conf::TimePoint now) {
   grant.id = NewId("gr_");
   grant.request = id;
@@ -343,7 +343,7 @@ std::vector<store::Write> Grants::EndAllOf(std::string_view tenant, const std::s
   std::vector<store::Write> writes;
   for (const auto& [id, entry] : grants_.all()) {
     if (entry.value.tenant != tenant || entry.value.ended) continue;
-    Grant ended = entry.value;
+    TenantGrant ended = entry.value;
     ended.ended = std::min(now, ended.until);
     ended.ended_by = actor;
     writes.push_back(Event("grant.end", actor, ended));
@@ -362,8 +362,8 @@ std::vector<store::Write> Grants::EndAllOf(std::string_view tenant, const std::s
   return writes;
 }
 
-std::vector<Grant> Grants::List() const {
-  return NewestFirst<Grant>(grants_.all(), [](const Grant& grant) { return grant.from; });
+std::vector<TenantGrant> Grants::List() const {
+  return NewestFirst<TenantGrant>(grants_.all(), [](const TenantGrant& grant) { return grant.from; });
 }
 
 std::vector<GrantRequest> Grants::Requests() const {
@@ -371,7 +371,7 @@ std::vector<GrantRequest> Grants::Requests() const {
                                    [](const GrantRequest& request) { return request.asked; });
 }
 
-const Grant* Grants::Find(std::string_view id) const {
+const TenantGrant* Grants::Find(std::string_view id) const {
   const auto* const entry = grants_.Find(id);
   return entry == nullptr ? nullptr : &entry->value;
 }

@@ -34,7 +34,7 @@ class Grants final : private net::Alarm {
     std::string_view event;                 // "request.make", "request.approve", …, "grant.end"
     std::string actor;                      // empty: it happened by itself
     const GrantRequest* request = nullptr;  // the call's; null where it is about a grant alone
-    const Grant* grant = nullptr;           // likewise
+    const TenantGrant* grant = nullptr;     // likewise
   };
 
   // Both must outlive it.
@@ -49,13 +49,13 @@ class Grants final : private net::Alarm {
 
   // Durable and in the copy when they return. Errors: NotFound, FailedPrecondition (it has ended, or is decided
   // already, there are too many), and the store's; then nothing was changed.
-  net::Task<absl::StatusOr<Grant>> Give(Grant grant);
-  net::Task<absl::StatusOr<Grant>> End(std::string id, std::string actor, conf::TimePoint now);
+  net::Task<absl::StatusOr<TenantGrant>> Give(TenantGrant grant);
+  net::Task<absl::StatusOr<TenantGrant>> End(std::string id, std::string actor, conf::TimePoint now);
 
   // `grant`: what a rule gives for it at once.
-  net::Task<absl::StatusOr<GrantRequest>> Ask(GrantRequest request, const Grant* grant);
+  net::Task<absl::StatusOr<GrantRequest>> Ask(GrantRequest request, const TenantGrant* grant);
   // `grant` is what is given, possibly less than was asked for.
-  net::Task<absl::StatusOr<GrantRequest>> Approve(std::string id, Grant grant, std::string answer,
+  net::Task<absl::StatusOr<GrantRequest>> Approve(std::string id, TenantGrant grant, std::string answer,
                                                   conf::TimePoint now);
   // Declined, withdrawn or expired.
   net::Task<absl::StatusOr<GrantRequest>> Close(std::string id, RequestState state, std::string actor,
@@ -66,10 +66,10 @@ class Grants final : private net::Alarm {
                                      conf::TimePoint now) const;
 
   // The newest first.
-  std::vector<Grant> List() const;
+  std::vector<TenantGrant> List() const;
   std::vector<GrantRequest> Requests() const;
   // Null when there is none.
-  const Grant* Find(std::string_view id) const;
+  const TenantGrant* Find(std::string_view id) const;
   const GrantRequest* FindRequest(std::string_view id) const;
 
  private:
@@ -78,7 +78,7 @@ class Grants final : private net::Alarm {
   net::Task<void> Sweep();
   net::Task<void> Remind(std::string id, conf::TimePoint now);
   net::Task<absl::StatusOr<GrantRequest>> Decide(std::string id, std::function<void(GrantRequest&)> decide,
-                                                 std::string_view action, const Grant* grant);
+                                                 std::string_view action, const TenantGrant* grant);
   // Commits, and has the copies show it. True: an object has changed meanwhile; look again.
   net::Task<absl::StatusOr<bool>> Commit(std::vector<store::Write> writes);
   net::Task<absl::Status> CatchUp();
@@ -88,7 +88,7 @@ class Grants final : private net::Alarm {
   store::Store& store_;
   std::function<void()> told_ = [] {};
   std::function<void(const Notice&)> notify_ = [](const Notice&) {};
-  StoredCopy<Grant> grants_;
+  StoredCopy<TenantGrant> grants_;
   StoredCopy<GrantRequest> requests_;
   conf::TimePoint told_at_{};  // grants that begin or end later are still to be told of
   bool sweeping_ = false;

@@ -157,10 +157,11 @@ std::vector<config::Tenant> WithProjects(std::vector<config::Tenant> configured,
   return tenants;
 }
 
-void AddGrants(std::vector<config::Tenant>& tenants, std::span<const Grant> grants, conf::TimePoint now) {
+void AddGrants(std::vector<config::Tenant>& tenants, std::span<const TenantGrant> grants,
+               conf::TimePoint now) {
   if (grants.empty()) return;
   const Places places = PlacesOf(tenants);
-  for (const Grant& grant : grants) {
+  for (const TenantGrant& grant : grants) {
     const auto at = places.find(grant.tenant);
     if (at == places.end() || !grant.InForce(now)) continue;
     config::Tenant& tenant = tenants[at->second];

@@ -23,7 +23,8 @@ std::vector<config::Tenant> WithProjects(std::vector<config::Tenant> configured,
 
 // Adds what the grants give at that moment. A grant only adds: models to a list, and amounts that are higher than
 // those in force; of two grants the higher one counts. An amount that the tenant has no limit of stays unlimited.
-void AddGrants(std::vector<config::Tenant>& tenants, std::span<const Grant> grants, conf::TimePoint now);
+void AddGrants(std::vector<config::Tenant>& tenants, std::span<const TenantGrant> grants,
+               conf::TimePoint now);
 
 // The tenant at that path; null when there is none.
 const config::Tenant* TenantAt(const std::vector<config::Tenant>& tenants, std::string_view path);

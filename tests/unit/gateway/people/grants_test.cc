@@ -13,7 +13,6 @@
 
 namespace {
 
-using gateway::Grant;
 using gateway::GrantRequest;
 using gateway::Grants;
 using gateway::Member;
@@ -21,6 +20,7 @@ using gateway::Project;
 using gateway::Projects;
 using gateway::RequestState;
 using gateway::RoleOver;
+using gateway::TenantGrant;
 using plugins::auth::Role;
 using std::chrono::hours;
 using testing::ElementsAre;
@@ -47,7 +47,7 @@ class GrantsTest : public testing::Test {
     return gateway::net::Await(loop_, std::move(task));
   }
   size_t Events() { return Await(store_->List(gateway::store::kLedgerEvent))->objects.size(); }
-  Grant AGrant() const {
+  TenantGrant AGrant() const {
     return {.id = {},
             .tenant = "acme",
             .gives = {.models = {"large"}},
@@ -100,7 +100,7 @@ TEST_F(GrantsTest, AGrantEndsOnce) {
 TEST_F(GrantsTest, AGrantEndsByItselfAndIsRecordedOnce) {
   int told = 0;
   grants_->OnChange([&] { ++told; });
-  Grant grant = AGrant();
+  TenantGrant grant = AGrant();
   grant.until = gateway::net::Now() + std::chrono::milliseconds(200);
   const auto given = Await(grants_->Give(grant));
   ASSERT_TRUE(given.ok()) << given.status();
@@ -115,7 +115,7 @@ TEST_F(GrantsTest, AGrantEndsByItselfAndIsRecordedOnce) {
 TEST_F(GrantsTest, ALongGrantRemindsOnceBeforeItEnds) {
   std::vector<std::string> notices;
   grants_->OnNotice([&](const Grants::Notice& notice) { notices.emplace_back(notice.event); });
-  Grant grant = AGrant();
+  TenantGrant grant = AGrant();
   grant.from = now_ - hours(100);
   const auto given = Await(grants_->Give(grant));
   ASSERT_TRUE(Await(tests::Eventually(loop_, [&] { return grants_->Find(given->id)->reminded; })));
@@ -143,7 +143,7 @@ TEST_F(GrantsTest, ARequestThatIsWithdrawnGivesNothing) {
 }
 
 TEST_F(GrantsTest, ARuleGivesAtOnce) {
-  Grant grant = AGrant();
+  TenantGrant grant = AGrant();
   grant.approved_by = "rule:small";
   const auto asked = Await(grants_->Ask(ARequest(), &grant));
   ASSERT_TRUE(asked.ok()) << asked.status();
@@ -169,7 +169,7 @@ TEST_F(GrantsTest, AnotherProcessSeesWhatThisOneChanges) {
 
 TEST_F(GrantsTest, TheEndOfATenantEndsWhatItHas) {
   ASSERT_TRUE(Await(projects_->Create({.path = "acme/x", .made = now_})).ok());
-  Grant grant = AGrant();
+  TenantGrant grant = AGrant();
   grant.tenant = "acme/x";
   const auto given = Await(grants_->Give(grant));
   GrantRequest request = ARequest();

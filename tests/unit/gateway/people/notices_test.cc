@@ -10,8 +10,8 @@
 
 namespace {
 
-using gateway::Grant;
 using gateway::Notices;
+using gateway::TenantGrant;
 using gateway::net::Task;
 using tests::TestLoop;
 
@@ -33,7 +33,7 @@ TEST(Notices, ANoticeIsSignedAndSentAgainUntilItIsTaken) {
     peer.status = [&peer] { return peer.seen.size() == 1 ? 503 : 200; };
     Notices& notices =
         loop.Keep(std::make_unique<Notices>(loop, [&peer] { return std::optional(WebhookAt(peer)); }));
-    const Grant grant{.id = "gr_1", .tenant = "acme", .gives = {.models = {"large"}}};
+    const TenantGrant grant{.id = "gr_1", .tenant = "acme", .gives = {.models = {"large"}}};
     notices.Add({.event = "grant.give", .actor = "person:lead", .grant = &grant});
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return peer.seen.size() == 2; }));
     for (const tests::HttpPeer::Request& request : peer.seen) {

@@ -5,8 +5,8 @@
 
 namespace {
 
-using gateway::Grant;
 using gateway::Project;
+using gateway::TenantGrant;
 using gateway::config::Tenant;
 using router::limits::Dimension;
 using router::limits::LimitSpec;
@@ -35,11 +35,11 @@ std::vector<Tenant> Configured() {
   return {acme, search};
 }
 
-Grant GrantOf(gateway::Allowance gives, conf::TimePoint from, conf::TimePoint until) {
+TenantGrant GrantOf(gateway::Allowance gives, conf::TimePoint from, conf::TimePoint until) {
   return {.id = "gr_1", .tenant = "acme/search", .gives = std::move(gives), .from = from, .until = until};
 }
 
-std::vector<Tenant> With(const std::vector<Grant>& grants, conf::TimePoint now = kNow) {
+std::vector<Tenant> With(const std::vector<TenantGrant>& grants, conf::TimePoint now = kNow) {
   std::vector<Tenant> tenants = Configured();
   gateway::AddGrants(tenants, grants, now);
   return tenants;
@@ -73,8 +73,8 @@ TEST(Overlay, LimitsThatCannotBeReadDisableTheProject) {
 }
 
 TEST(Overlay, AGrantCountsFromItsBeginningToItsEnd) {
-  const Grant grant = GrantOf({.models = {"large"}, .limits = R"({"requests_per_minute":300})", .weight = 7},
-                              kNow, kNow + hours(1));
+  const TenantGrant grant = GrantOf(
+      {.models = {"large"}, .limits = R"({"requests_per_minute":300})", .weight = 7}, kNow, kNow + hours(1));
   const Tenant during = With({grant})[1];
   EXPECT_THAT(*during.models, ElementsAre("small", "large"));
   EXPECT_THAT(during.limits.requests_per_minute, Optional(300u));
@@ -88,7 +88,7 @@ TEST(Overlay, AGrantCountsFromItsBeginningToItsEnd) {
 }
 
 TEST(Overlay, AGrantThatWasEndedGivesNothing) {
-  Grant grant = GrantOf({.limits = R"({"requests_per_minute":300})"}, kNow, kNow + hours(1));
+  TenantGrant grant = GrantOf({.limits = R"({"requests_per_minute":300})"}, kNow, kNow + hours(1));
   grant.ended = kNow;
   EXPECT_THAT(With({grant})[1].limits.requests_per_minute, Optional(100u));
 }
@@ -102,7 +102,7 @@ TEST(Overlay, OfTwoGrantsTheHigherAmountCountsAndNoneLowersOrAddsALimit) {
 }
 
 TEST(Overlay, AGrantRaisesTheBudgetOfItsPeriodOnly) {
-  Grant grant = GrantOf({.limits = R"({"budget":{"usd":80,"period":"month"}})"}, kNow, kNow + hours(1));
+  TenantGrant grant = GrantOf({.limits = R"({"budget":{"usd":80,"period":"month"}})"}, kNow, kNow + hours(1));
   grant.tenant = "acme";
   EXPECT_THAT(With({grant})[0].budgets[0].micro_usd, Optional(80'000'000));
   grant.gives.limits = R"({"budget":{"usd":80,"period":"day"}})";
