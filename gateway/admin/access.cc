@@ -83,9 +83,15 @@ std::variant<Caller, api::ApiError> BySession(std::string_view secret, bool brow
                                                                  : credentials.sessions->Check(secret, now);
   if (session == nullptr || session->command_line == browser)
     return api::Make(api::Code::kKeyExpired, "this session has ended; sign in again");
+  std::vector<RoleOver> roles = session->person.roles;
+  if (credentials.projects != nullptr) {
+    for (RoleOver& over : credentials.projects->RolesOf(session->person)) {
+      if (std::ranges::find(roles, over) == roles.end()) roles.push_back(std::move(over));
+    }
+  }
   return Caller{.kind = Caller::Kind::kPerson,
                 .actor = session->person.id,
-                .authority = Authority(session->person.roles, session->person.rights),
+                .authority = Authority(std::move(roles), session->person.rights),
                 .name = session->person.name,
                 .session = session->id,
                 .csrf = browser ? CsrfTokenOf(secret) : std::string(),

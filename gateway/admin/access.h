@@ -15,6 +15,7 @@
 #include "gateway/config/config.h"
 #include "gateway/net/http/head.h"
 #include "gateway/people/permissions.h"
+#include "gateway/people/projects.h"
 #include "gateway/people/sessions.h"
 #include "plugins/auth/jwt_authenticator.h"
 #include "plugins/auth/key_table.h"
@@ -39,6 +40,7 @@ struct Credentials {
   Sessions* sessions = nullptr;                       // null: nobody can sign in
   plugins::auth::JwtAuthenticator* tokens = nullptr;  // null: no issuer is configured
   bool secure = false;                                // whether people come by https
+  const Projects* projects = nullptr;                 // whose members have roles; null: nobody has
   bool prolongs = true;                               // a session that is found lives on
 };
 

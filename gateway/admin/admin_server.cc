@@ -123,9 +123,14 @@ size_t AdminServer::BodyLimit(const net::http::Head& head) const {
 std::variant<Caller, api::ApiError> AdminServer::CallerOf(const net::http::Head& head, const Config& config,
                                                           conf::TimePoint now) const {
   const std::shared_ptr<const plugins::auth::KeyTable> keys = operations_.shared->keys->Table();
-  return Identify(
-      head, {config, *keys, operations_.sessions, operations_.tokens(), secure_ || config.people.url.tls()},
-      now);
+  return Identify(head,
+                  {.config = config,
+                   .keys = *keys,
+                   .sessions = operations_.sessions,
+                   .tokens = operations_.tokens(),
+                   .secure = secure_ || config.people.url.tls(),
+                   .projects = operations_.projects},
+                  now);
 }
 
 net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {

@@ -16,6 +16,7 @@ EventFeed::Identified IdentifiedBy(const Operations& operations, const Call& cal
                                                            .sessions = operations.sessions,
                                                            .tokens = operations.tokens(),
                                                            .secure = secure,
+                                                           .projects = operations.projects,
                                                            .prolongs = false},
                                                           now);
     if (auto* const found = std::get_if<Caller>(&caller)) return std::move(*found);

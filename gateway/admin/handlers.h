@@ -30,6 +30,23 @@ net::Task<Answer> EndOwnSession(const Operations& operations, const Call& call);
 net::Task<Answer> EndSession(const Operations& operations, const Call& call);
 
 Answer ListTenants(const Operations& operations, const Call& call);
+net::Task<Answer> CreateTenant(const Operations& operations, const Call& call);
+net::Task<Answer> ChangeTenant(const Operations& operations, const Call& call);
+net::Task<Answer> DisableTenant(const Operations& operations, const Call& call);
+net::Task<Answer> EnableTenant(const Operations& operations, const Call& call);
+net::Task<Answer> RemoveTenant(const Operations& operations, const Call& call);
+Answer ListMembers(const Operations& operations, const Call& call);
+net::Task<Answer> SetMember(const Operations& operations, const Call& call);
+net::Task<Answer> RemoveMember(const Operations& operations, const Call& call);
+Answer ListGrants(const Operations& operations, const Call& call);
+net::Task<Answer> GiveGrant(const Operations& operations, const Call& call);
+net::Task<Answer> EndGrant(const Operations& operations, const Call& call);
+Answer ListRequests(const Operations& operations, const Call& call);
+net::Task<Answer> AskForGrant(const Operations& operations, const Call& call);
+net::Task<Answer> ApproveRequest(const Operations& operations, const Call& call);
+net::Task<Answer> DeclineRequest(const Operations& operations, const Call& call);
+net::Task<Answer> WithdrawRequest(const Operations& operations, const Call& call);
+
 Answer ListModels(const Operations& operations, const Call& call);
 net::Task<Answer> PauseModel(const Operations& operations, const Call& call);
 net::Task<Answer> ResumeModel(const Operations& operations, const Call& call);

@@ -1,4 +1,6 @@
 // The configured tenants, models, endpoints and limits, with their state.
+#include <absl/container/flat_hash_set.h>
+
 #include <algorithm>
 
 #include "conf/reader.h"
@@ -8,31 +10,10 @@
 #include "gateway/admin/input.h"
 #include "gateway/admin/scope.h"
 #include "gateway/admin/shown_orders.h"
+#include "gateway/admin/tenant_row.h"
 
 namespace gateway::admin {
 namespace {
-
-std::vector<std::string> ModelNames(const Runtime& runtime, const std::vector<bool>& allowed) {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < allowed.size(); ++i) {
-    if (allowed[i]) names.push_back(runtime.routes().models()[i].spec.name);
-  }
-  return names;
-}
-
-std::vector<std::string_view> Families(config::ApiSet apis) {
-  std::vector<std::string_view> names;
-  for (unsigned i = 0; i < config::kApiFamilies; ++i) {
-    if (const auto api = static_cast<config::Api>(i); apis.Has(api)) names.push_back(Name(api));
-  }
-  return names;
-}
-
-std::string_view Name(config::StoreContent content) {
-  return content == config::StoreContent::kNone   ? "none"
-         : content == config::StoreContent::kFull ? "full"
-                                                  : "prompts";
-}
 
 constexpr conf::Word<router::Breaker::Phase> kBreakerPhases[] = {
     {"closed", router::Breaker::Phase::kClosed},
@@ -80,18 +61,19 @@ answers::Price PriceOf(const config::Price& price) {
 
 }  // namespace
 
-Answer ListTenants(const Operations&, const Call& call) {
+Answer ListTenants(const Operations& operations, const Call& call) {
   std::vector<answers::Tenant> all;
+  absl::flat_hash_set<std::string> in_force;
   for (const TenantRuntime& tenant : call.runtime->tenants()) {
+    in_force.insert(tenant.path);
     if (!call.May(Permission::kSeeTenants, tenant.path)) continue;
-    all.push_back({.path = tenant.path,
-                   .name = tenant.config->name,
-                   .parent = answers::TextOrNull(tenant.config->parent),
-                   .models = ModelNames(*call.runtime, tenant.models),
-                   .endpoints = Families(tenant.apis),
-                   .priority = tenant.config->priority,
-                   .weight = tenant.config->weight,
-                   .store_content = Name(tenant.config->store_content)});
+    const bool made = tenant.config->at_run_time && operations.projects != nullptr;
+    all.push_back(RowOf(*call.runtime, tenant, made ? operations.projects->Find(tenant.path) : nullptr));
+  }
+  for (const Project& project :
+       operations.projects == nullptr ? std::vector<Project>() : operations.projects->List()) {
+    if (!in_force.contains(project.path) && call.May(Permission::kSeeTenants, project.path))
+      all.push_back(RowOf(project));
   }
   std::ranges::sort(all, {}, &answers::Tenant::path);
   return ListPage(std::move(all), &answers::Tenant::path, call);
@@ -173,9 +155,16 @@ Answer ListLimits(const Operations& operations, const Call& call) {
     out.remaining = std::max<int64_t>(limit.effective - limit.used, 0);
     out.refused_requests = limit.refusals;
     out.overrun = limit.overrun;
+    if (const auto rate = operations.budget_watch == nullptr
+                              ? std::nullopt
+                              : operations.budget_watch->RateOf(limit, call.now)) {
+      out.per_hour = rate->per_hour;
+      out.used_up = answers::TimeOrNull(rate->used_up);
+    }
     if (limit.period) {
       out.period_start = {limit.period->start};
       out.period_end = {limit.period->end};
+      out.thresholds = call.runtime->config().people.budget_thresholds;
     }
   }
   return ListPage(std::move(all), &answers::Limit::id, call);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "conf/text.h"
+#include "gateway/admin/changes.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/admin/scope.h"
@@ -15,27 +16,11 @@ namespace {
 
 namespace auth = plugins::auth;
 
-// Nothing is changed that could not be recorded.
-std::optional<Answer> RefuseUnrecorded(const Operations& operations, const Call& call) {
-  if (operations.shared->ledger->Healthy()) return std::nullopt;
-  return Refuse(api::Code::kLedgerUnavailable,
-                "the ledger cannot record the change now; try again when it can", call.request_id);
-}
-
 net::Task<void> Record(const Operations& operations) {
   if (const absl::Status carried = co_await operations.key_events->CarryOver(); !carried.ok()) {
     log::Warn("the ledger does not have a change of a key yet; it is tried again",
               {{"why", conf::Std(carried.message())}});
   }
-}
-
-// Of the store, or of what was asked for.
-Answer RefuseChange(const absl::Status& why, const Call& call) {
-  if (absl::IsUnavailable(why) || absl::IsResourceExhausted(why) || absl::IsUnknown(why) ||
-      absl::IsDataLoss(why)) {
-    return Refuse(api::Code::kStoreUnavailable, std::string(conf::Std(why.message())), call.request_id);
-  }
-  return Refuse(why, call.request_id);
 }
 
 bool IsOwn(const Call& call, const auth::KeyRecord& key) {

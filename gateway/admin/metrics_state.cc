@@ -32,13 +32,15 @@ constexpr std::string_view kUnit =
 
 }  // namespace
 
-// Limits of tenants only. Limits of keys would make one series per key; the admin API shows them.
+// Limits of configured tenants only. Limits of keys would make one series per key, and names of tenants made at run
+// time are not the configuration's; the admin API shows them.
 void Metrics::CollectLimits(MetricFamilies& out) const {
   const std::shared_ptr<const Runtime> runtime = operations_.runtime();
   const size_t max = runtime->config().telemetry.metrics.max_label_values;
   const std::string unit(kUnit);
   for (const limits::LimitState& limit : operations_.shared->limits.Snapshot(net::Now())) {
-    if (runtime->FindTenant(limit.scope) == nullptr) continue;
+    const TenantRuntime* const of = runtime->FindTenant(limit.scope);
+    if (of == nullptr || of->config->at_run_time) continue;
     const std::string_view tenant = tenants_.Bounded(limit.scope, max);
     const std::string_view model =
         limit.model.empty() ? std::string_view("any") : models_.Bounded(limit.model, max);

@@ -21,9 +21,12 @@
 #include "gateway/control/history.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/status.h"
+#include "gateway/limits/budget_watch.h"
 #include "gateway/metrics/shard_metrics.h"
+#include "gateway/people/grants.h"
 #include "gateway/people/jwks.h"
 #include "gateway/people/key_events.h"
+#include "gateway/people/projects.h"
 #include "gateway/people/sessions.h"
 #include "gateway/people/sign_in.h"
 #include "gateway/people/terminal_sign_ins.h"
@@ -67,6 +70,9 @@ struct Operations {
   KeyEvents* key_events = nullptr;
   Sessions* sessions = nullptr;                  // null: nobody can sign in
   TerminalSignIns* terminal_sign_ins = nullptr;  // null: likewise
+  Projects* projects = nullptr;                  // null: tenants stand in the configuration only
+  Grants* grants = nullptr;                      // null with `projects`
+  const BudgetWatch* budget_watch = nullptr;     // null: no rates are known
   // What verifies the tokens of the configured issuers; null when there are none.
   std::function<plugins::auth::JwtAuthenticator*()> tokens = [] { return nullptr; };
   std::function<uint16_t()> port = [] { return uint16_t{0}; };  // of the listener for applications

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gateway/admin/answers/grants.h"
 #include "gateway/admin/answers/inventory.h"
 #include "gateway/admin/answers/jobs.h"
 #include "gateway/admin/answers/overview.h"
@@ -135,6 +136,51 @@ constexpr std::array kWhatIf = {
     Member{"scaling", Type::kText, false,
            "A scaling policy, tried on the model's traffic of the last hour; for operators"}};
 
+constexpr Member kOwnModels{"models", Type::kTexts, false,
+                            "Names or globs of the parent's models; none: all of them"};
+constexpr Member kOwnLimits{"limits", Type::kObject, false,
+                            "Its limits within the parent's: the members of a key's limits; {}: none"};
+constexpr Member kOwnWeight{"weight", Type::kWhole, false,
+                            "Its share of a queue, from 1 to the parent's weight"};
+constexpr std::array kNewTenant = {
+    Member{"parent", Type::kText, true, "The tenant that it stands below: a name or a path"},
+    Member{"name", Type::kText, true, "Its own name, the last part of its path"}, kOwnModels, kOwnLimits,
+    kOwnWeight};
+constexpr std::array kChangedTenant = {kOwnModels, kOwnLimits, kOwnWeight};
+constexpr std::array kRemovedTenant = {
+    Member{"keys", Type::kText, false, "revoke: revokes the keys that still work; default: they keep it"}};
+
+constexpr std::array kOneMember = {
+    Member{"tenant", Type::kText, true, "A tenant's name or path"},
+    Member{"who", Type::kText, true,
+           "The id of a person, such as person:corp:ada, or an address that their provider has verified"}};
+constexpr std::array kNewMember = {kOneMember[0], kOneMember[1],
+                                   Member{"role", Type::kText, true, "member or lead"}};
+
+constexpr Member kGivenModels{"models", Type::kTexts, false, "Models by name, beside those that it may use"};
+constexpr Member kGivenLimits{"limits", Type::kObject, false,
+                              "The new amounts of limits that it has: the members of a key's limits"};
+constexpr Member kGivenWeight{"weight", Type::kWhole, false, "The new share of a queue, up to 1000"};
+constexpr Member kGivenFrom{"from", Type::kText, false,
+                            "The beginning: 2h, or 2027-01-31T00:00:00Z; default: at once"};
+constexpr std::array kNewGrant = {
+    Member{"tenant", Type::kText, true, "A tenant's name or path"},
+    kGivenModels,
+    kGivenLimits,
+    kGivenWeight,
+    kGivenFrom,
+    Member{"until", Type::kText, true, "The end: 30d, or 2027-01-31T00:00:00Z"},
+    Member{"reason", Type::kText, false, "What it is for; a request needs one"}};
+constexpr std::array kOfGrants = {kTenant, Member{"state", Type::kText, false, "planned, in_force or ended"},
+                                  kLimit, kAfter};
+constexpr std::array kOfRequests = {
+    kTenant, Member{"state", Type::kText, false, "pending, approved, declined, withdrawn or expired"}, kLimit,
+    kAfter};
+constexpr std::array kApproval = {kGivenModels, kGivenLimits, kGivenWeight,
+                                  Member{"until", Type::kText, false, "An earlier end than was asked for"},
+                                  Member{"answer", Type::kText, false, "For the one who asked"}};
+constexpr std::array kDecline = {Member{"answer", Type::kText, true, "The reason, for the one who asked"}};
+
 template <class T>
 nlohmann::ordered_json Shows(conf::JsonSchemas& schemas) {
   return schemas.Of<T>();
@@ -250,6 +296,57 @@ const std::array kRoutes = {
     Route{"listTenants", Verb::get, "/admin/v1/tenants", "The tenants and what they may use",
           Permission::kSeeTenants, kPage, kNone, Shows<answers::ListOf<answers::Tenant>>, kOk, Lane::kLoop,
           ListTenants},
+    Route{"createTenant", Verb::post, "/admin/v1/tenants",
+          "Make a tenant below one that has `self_service`, within its limits", Permission::kChangeTenants,
+          kNone, kNewTenant, Shows<answers::Tenant>, kCreated, Lane::kLoop, nullptr, CreateTenant},
+    Route{"changeTenant", Verb::post, "/admin/v1/tenants/{path}:change",
+          "Change a tenant that was made at run time; what is not given stays", Permission::kChangeTenants,
+          kNone, kChangedTenant, Shows<answers::Tenant>, kOk, Lane::kLoop, nullptr, ChangeTenant},
+    Route{"disableTenant", Verb::post, "/admin/v1/tenants/{path}:disable",
+          "Refuse the requests of a tenant that was made at run time, and of those below it",
+          Permission::kChangeTenants, kNone, kNone, Shows<answers::Tenant>, kOk, Lane::kLoop, nullptr,
+          DisableTenant},
+    Route{"enableTenant", Verb::post, "/admin/v1/tenants/{path}:enable", "Serve a disabled tenant again",
+          Permission::kChangeTenants, kNone, kNone, Shows<answers::Tenant>, kOk, Lane::kLoop, nullptr,
+          EnableTenant},
+    Route{"removeTenant", Verb::post, "/admin/v1/tenants/{path}:remove",
+          "Remove a tenant that was made at run time, with its members and grants; its records stay",
+          Permission::kChangeTenants, kNone, kRemovedTenant, Shows<answers::RemovedTenant>, kOk, Lane::kLoop,
+          nullptr, RemoveTenant},
+    Route{"listMembers", Verb::get, "/admin/v1/members",
+          "The people who were given a role over a tenant at run time", Permission::kSeeMembers, kOfTenant,
+          kNone, Shows<answers::ListOf<answers::TenantMember>>, kOk, Lane::kLoop, ListMembers},
+    Route{"setMember", Verb::post, "/admin/v1/members", "Give a person a role over a tenant",
+          Permission::kChangeTenants, kNone, kNewMember, Shows<answers::TenantMember>, kCreated, Lane::kLoop,
+          nullptr, SetMember},
+    Route{"removeMember", Verb::post, "/admin/v1/members:remove",
+          "Take the role away that a person was given at run time; it counts from the next call",
+          Permission::kChangeTenants, kNone, kOneMember, Shows<answers::TenantMember>, kOk, Lane::kLoop,
+          nullptr, RemoveMember},
+    Route{"listGrants", Verb::get, "/admin/v1/grants",
+          "What tenants have for a time beside the configuration", Permission::kSeeLimits, kOfGrants, kNone,
+          Shows<answers::ListOf<answers::Grant>>, kOk, Lane::kLoop, ListGrants},
+    Route{"giveGrant", Verb::post, "/admin/v1/grants",
+          "Give a tenant models, higher limits or a larger share of a queue until a date", Permission::kGrant,
+          kNone, kNewGrant, Shows<answers::Grant>, kCreated, Lane::kLoop, nullptr, GiveGrant},
+    Route{"endGrant", Verb::post, "/admin/v1/grants/{id}:end", "End a grant before its date",
+          Permission::kGrant, kNone, kNone, Shows<answers::Grant>, kOk, Lane::kLoop, nullptr, EndGrant},
+    Route{"listRequests", Verb::get, "/admin/v1/requests",
+          "What was asked for: the caller's own, and those of tenants that the caller leads",
+          Permission::kAsk, kOfRequests, kNone, Shows<answers::ListOf<answers::GrantRequest>>, kOk,
+          Lane::kLoop, ListRequests},
+    Route{"askForGrant", Verb::post, "/admin/v1/requests",
+          "Ask for models, higher limits or a larger share of a queue until a date", Permission::kAsk, kNone,
+          kNewGrant, Shows<answers::GrantRequest>, kCreated, Lane::kLoop, nullptr, AskForGrant},
+    Route{"approveRequest", Verb::post, "/admin/v1/requests/{id}:approve",
+          "Give what was asked for, or less; never to oneself", Permission::kGrant, kNone, kApproval,
+          Shows<answers::GrantRequest>, kOk, Lane::kLoop, nullptr, ApproveRequest},
+    Route{"declineRequest", Verb::post, "/admin/v1/requests/{id}:decline", "Decline a request",
+          Permission::kGrant, kNone, kDecline, Shows<answers::GrantRequest>, kOk, Lane::kLoop, nullptr,
+          DeclineRequest},
+    Route{"withdrawRequest", Verb::post, "/admin/v1/requests/{id}:withdraw",
+          "Withdraw a request of one's own", Permission::kAsk, kNone, kNone, Shows<answers::GrantRequest>,
+          kOk, Lane::kLoop, nullptr, WithdrawRequest},
     Route{"listModels", Verb::get, "/admin/v1/models", "The models and what they cost",
           Permission::kSeeModels, kPage, kNone, Shows<answers::ListOf<answers::Model>>, kOk, Lane::kLoop,
           ListModels},

@@ -33,7 +33,7 @@ Answer ShowConfig(const Operations& operations, const Call& call) {
                                   .refused = reloads.refused,
                                   .last_ok = reloads.last_ok,
                                   .why = reloads.why},
-                      .config = {ToJson(call.runtime->config()).dump()}};
+                      .config = {ToJson(call.runtime->configured()).dump()}};
   if (reloads.last_at != conf::TimePoint()) out.reloads.last_at = {reloads.last_at};
   return Json(out);
 }

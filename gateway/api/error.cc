@@ -49,6 +49,7 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kMethodNotAllowed, "method_not_allowed", 405, kInvalid, kInvalid, false},
     {Code::kRequestTimeout, "request_timeout", 408, kTimeout, kTimeout, true},
     {Code::kConflict, "conflict", 409, kInvalid, kInvalid, false},
+    {Code::kConfiguredInFile, "configured_in_file", 409, kInvalid, kInvalid, false},
     {Code::kRequestTooLarge, "request_too_large", 413, kInvalid, "request_too_large", false},
     {Code::kUriTooLong, "uri_too_long", 414, kInvalid, kInvalid, false},
     {Code::kUnsupportedMediaType, "unsupported_media_type", 415, kInvalid, kInvalid, false},

@@ -48,6 +48,7 @@ enum class Code : uint8_t {
   kMethodNotAllowed,
   kRequestTimeout,
   kConflict,
+  kConfiguredInFile,
   kRequestTooLarge,
   kUriTooLong,
   kUnsupportedMediaType,

@@ -58,6 +58,8 @@ std::string_view MeaningOf(Code code) {
       return "The head or the body of the request took too long to arrive.";
     case Code::kConflict:
       return "The state of the object does not allow this change.";
+    case Code::kConfiguredInFile:
+      return "The configuration file has the object, so it is changed there and by a reload.";
     case Code::kRequestTooLarge:
       return "The body is larger than `server.limits.body_bytes`.";
     case Code::kUriTooLong:

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "conf/hex.h"
 #include "conf/text.h"
 #include "gateway/audit/ledger_query.h"
 #include "gateway/ledger/chain.h"
@@ -66,7 +67,7 @@ std::string Whole(const std::optional<uint64_t>& number) {
 }
 
 std::string DigestOf(std::string_view text) {
-  return plugins::auth::ToHex(plugins::auth::Sha256(text));
+  return conf::Hex(plugins::auth::Sha256(text));
 }
 
 }  // namespace

@@ -23,6 +23,9 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddLogout(app, run);
   AddKeys(app, run);
   AddConsole(app, run);
+  AddTenants(app, run);
+  AddGrants(app, run);
+  AddRequests(app, run);
   AddUsage(app, run);
   AddStatement(app, run);
   AddAudit(app, run);

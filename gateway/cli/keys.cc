@@ -25,6 +25,8 @@
 #include "gateway/people/key_limits.h"
 #include "gateway/people/key_request.h"
 #include "gateway/people/keys.h"
+#include "gateway/people/overlay.h"
+#include "gateway/people/projects.h"
 #include "gateway/people/shown_key.h"
 #include "gateway/process/open_state.h"
 #include "gateway/store/followed.h"
@@ -69,6 +71,14 @@ class OpenKeys {
   }
 
   Keys& keys() { return *keys_; }
+  // With the tenants made at run time.
+  absl::StatusOr<std::vector<config::Tenant>> Tenants(const Config& config) {
+    Projects projects(loop_, *store_);
+    const absl::Status started = Await(projects.Start());
+    projects.Stop();
+    if (!started.ok()) return started;
+    return WithProjects(config.tenants, projects.List());
+  }
   template <class T>
   T Await(net::Task<T> task) {
     return net::Await(loop_, std::move(task));
@@ -157,8 +167,9 @@ int PrintOrRevokeThere(const KeysOptions& options, const ordered_json& made, std
     error = failed.code().value();
   }
   std::clearerr(stdout);
-  const auto revoked = AskAdmin(options.admin, "POST", fmt::format("/admin/v1/keys/{}:revoke", net::PercentEncode(id)),
-                                {{"reason", "its secret could not be shown"}});
+  const auto revoked =
+      AskAdmin(options.admin, "POST", fmt::format("/admin/v1/keys/{}:revoke", net::PercentEncode(id)),
+               {{"reason", "its secret could not be shown"}});
   fmt::print(stderr, "tidegate: {} {}\n", id,
              revoked.ok() ? "is revoked, for its secret could not be shown"
                           : "could not be shown, nor revoked: revoke it with tidegate keys revoke");
@@ -189,10 +200,24 @@ int CreateThere(const KeysOptions& options) {
 
 int Create(const KeysOptions& options) {
   if (AsksGateway(options.admin)) return CreateThere(options);
-  const std::optional<Config> config = LoadForState(*options.admin.config, options.json);
+  std::optional<Config> config = LoadForState(*options.admin.config, options.json);
   if (!config) return kUsage;
   KeyRequest request = options.request;
   request.created_by = Actor();
+  std::unique_ptr<OpenKeys> open;
+  const auto open_keys = [&]() -> absl::Status {
+    if (open) return absl::OkStatus();
+    auto opened = OpenKeys::Open(*config);
+    if (opened.ok()) open = *std::move(opened);
+    return opened.status();
+  };
+  // Only its path names a tenant that was made at run time.
+  if (request.tenant.find('/') != std::string::npos && !TenantPath(*config, request.tenant)) {
+    if (absl::Status opened = open_keys(); !opened.ok()) return Fail(opened);
+    absl::StatusOr<std::vector<config::Tenant>> tenants = open->Tenants(*config);
+    if (!tenants.ok()) return Fail(tenants.status());
+    config->tenants = *std::move(tenants);
+  }
   auth::KeySpec spec;
   const conf::TimePoint now = net::Now();
   std::vector<FieldProblem> problems = CheckKeyRequest(request, *config, now, spec);
@@ -200,12 +225,11 @@ int Create(const KeysOptions& options) {
     if (problem.field == "role") problem.field = "admin";
   }
   if (const int code = PrintOptionProblems(problems); code != kOk) return code;
-  const auto open = OpenKeys::Open(*config);
-  if (!open.ok()) return Fail(open.status());
-  const absl::StatusOr<Keys::Made> made = (*open)->Await((*open)->keys().Create(spec, now));
+  if (absl::Status opened = open_keys(); !opened.ok()) return Fail(opened);
+  const absl::StatusOr<Keys::Made> made = open->Await(open->keys().Create(spec, now));
   if (!made.ok()) return Fail(made.status());
-  (*open)->AwaitGateway(made->number);
-  return PrintOrRevoke(**open, *made, options.json, "");
+  open->AwaitGateway(made->number);
+  return PrintOrRevoke(*open, *made, options.json, "");
 }
 
 std::string Listed(const std::vector<std::string>& values) {
@@ -317,8 +341,8 @@ int Rotate(const KeysOptions& options) {
   if (AsksGateway(options.admin)) {
     nlohmann::json body = {{"overlap", options.overlap}};
     if (!options.expires.empty()) body["expires"] = options.expires;
-    const absl::StatusOr<ordered_json> made =
-        AskAdmin(options.admin, "POST", fmt::format("/admin/v1/keys/{}:rotate", net::PercentEncode(options.id)), body);
+    const absl::StatusOr<ordered_json> made = AskAdmin(
+        options.admin, "POST", fmt::format("/admin/v1/keys/{}:rotate", net::PercentEncode(options.id)), body);
     return made.ok() ? PrintOrRevokeThere(options, *made, note) : Fail(made.status());
   }
   const std::optional<Config> config = LoadForState(*options.admin.config, options.json);
@@ -333,9 +357,9 @@ int Rotate(const KeysOptions& options) {
 
 int Revoke(const KeysOptions& options) {
   if (AsksGateway(options.admin)) {
-    const absl::StatusOr<ordered_json> revoked =
-        AskAdmin(options.admin, "POST", fmt::format("/admin/v1/keys/{}:revoke", net::PercentEncode(options.id)),
-                 {{"reason", options.reason}});
+    const absl::StatusOr<ordered_json> revoked = AskAdmin(
+        options.admin, "POST", fmt::format("/admin/v1/keys/{}:revoke", net::PercentEncode(options.id)),
+        {{"reason", options.reason}});
     if (!revoked.ok()) return Fail(revoked.status());
     fmt::print("{}\n", options.json ? revoked->dump() : options.id + " is revoked");
     return kOk;

@@ -165,6 +165,19 @@ void CheckPeople(conf::Document& document, const Config& config) {
                      fmt::format("unknown tenant \"{}\"{}", tenant, tenants.Hint(tenant)));
     }
   }
+  names.clear();
+  const std::vector<ApprovalRule>& rules = config.people.requests.approve;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    const std::string pointer = fmt::format("/people/requests/approve/{}", i);
+    if (!rules[i].name.empty() && !names.insert(rules[i].name).second) {
+      document.AddAt(pointer + "/name", rules[i].name,
+                     fmt::format("\"{}\" is given twice; the ledger names a rule by its name", rules[i].name));
+    }
+    const std::string& tenant = rules[i].tenant;
+    if (tenant.empty() || !tenants.complete() || TenantPath(config, tenant)) continue;
+    document.AddAt(pointer + "/tenant", tenant,
+                   fmt::format("unknown tenant \"{}\"{}", tenant, tenants.Hint(tenant)));
+  }
 }
 
 void CheckLedger(conf::Document& document, const Config& config) {

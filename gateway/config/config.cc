@@ -24,7 +24,7 @@ void Bind(conf::Object& o, Config& config) {
 
 const config::Tenant* Config::FindTenant(std::string_view name) const {
   for (const config::Tenant& tenant : tenants) {
-    if (tenant.name == name) return &tenant;
+    if (!tenant.at_run_time && tenant.name == name) return &tenant;
   }
   return nullptr;
 }
@@ -55,19 +55,10 @@ std::string Hash(const Config& config) {
   return conf::Hex(plugins::auth::Sha256(canonical));
 }
 
-namespace {
-
-std::string PathOf(const Config& config, const config::Tenant& tenant) {
-  const config::Tenant* parent = tenant.parent.empty() ? nullptr : config.FindTenant(tenant.parent);
-  return parent == nullptr ? tenant.name : PathOf(config, *parent) + "/" + tenant.name;
-}
-
-}  // namespace
-
 std::optional<std::string> TenantPath(const Config& config, std::string_view name_or_path) {
   for (const config::Tenant& tenant : config.tenants) {
-    std::string path = PathOf(config, tenant);
-    if (tenant.name == name_or_path || path == name_or_path) return path;
+    std::string path = PathOf(config.tenants, tenant);
+    if ((!tenant.at_run_time && tenant.name == name_or_path) || path == name_or_path) return path;
   }
   return std::nullopt;
 }

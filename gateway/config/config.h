@@ -38,7 +38,7 @@ struct Config {
   config::RoutingLog routing_log;
   std::optional<config::Scaling> scaling;
 
-  // By name, or by name or alias; null when there is none.
+  // By name, of those that are configured, or by name or alias; null when there is none.
   const config::Tenant* FindTenant(std::string_view name) const;
   const config::Model* FindModel(std::string_view name_or_alias) const;
 };
@@ -53,7 +53,8 @@ nlohmann::json ToJson(const Config& config);
 // files that it names. Secret values are not part of it.
 std::string Hash(const Config& config);
 
-// "demo/search" for the tenant with this name or path; nothing when there is none.
+// "demo/search" for the tenant with this name or path; nothing when there is none. A tenant that was made at run
+// time has its path alone.
 std::optional<std::string> TenantPath(const Config& config, std::string_view name_or_path);
 
 }  // namespace gateway

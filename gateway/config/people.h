@@ -1,12 +1,15 @@
 // Section `people`: where people open the console, how they sign in, and how long they stay signed in.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "conf/secret.h"
 #include "conf/time.h"
 #include "gateway/config/auth.h"
+#include "gateway/config/tenant.h"
 #include "gateway/config/types.h"
 #include "plugins/auth/permissions.h"
 
@@ -39,11 +42,45 @@ struct PeopleSessions {
   conf::Duration lifetime = std::chrono::hours(24);
 };
 
+// The most of a budget for that period; at least one of the amounts.
+struct MostBudget {
+  std::optional<int64_t> micro_usd;
+  std::optional<uint64_t> tokens;
+  Period period = Period::kMonth;
+};
+
+// Approves what people ask for without a person. What a rule does not name, it does not approve.
+struct ApprovalRule {
+  std::string name;                 // in the ledger, as "rule:NAME"
+  std::string tenant;               // name or path: requests for it and those below it
+  std::vector<std::string> models;  // names or globs
+  Limits limits;                    // the most of each
+  std::optional<MostBudget> budget;
+  std::optional<uint32_t> weight;                    // the most
+  conf::Duration longest = std::chrono::hours(720);  // from the beginning of the grant to its end
+};
+
+// What people ask for, and who is told.
+struct Requests {
+  conf::Duration expire = std::chrono::hours(336);  // one that nobody decides
+  std::vector<ApprovalRule> approve;
+};
+
+// Where notices go, such as of a new request.
+struct Webhook {
+  Url url;
+  conf::Secret secret;  // signs each notice; empty: none is signed
+  ClientTls tls;
+};
+
 struct People {
   Url url;      // what people open: scheme, host and port; empty: the admin listener, on this machine
   Url api_url;  // what applications call, for people to copy; empty: made from server.listen
   PeopleSessions sessions;
   std::vector<Provider> providers;
+  Requests requests;
+  std::optional<Webhook> webhook;
+  std::vector<uint32_t> budget_thresholds = {50, 80, 100};  // in percent; each is told once per period
 };
 
 void Bind(conf::Object& object, People& out);

@@ -1,7 +1,5 @@
 #include "gateway/config/tenant.h"
 
-#include <absl/strings/str_split.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -71,19 +69,31 @@ static void Bind(conf::Object& o, Budget& budget) {
   }
 }
 
+conf::Words<Period> PeriodWords() {
+  return kPeriods;
+}
+
 std::string_view Name(Period period) {
   return conf::WordOf(kPeriods, period);
 }
 
+std::string PathOf(const std::vector<Tenant>& tenants, const Tenant& tenant) {
+  if (tenant.parent.empty()) return tenant.name;
+  if (tenant.at_run_time) return tenant.parent + "/" + tenant.name;
+  const auto parent = std::ranges::find_if(
+      tenants, [&](const Tenant& one) { return !one.at_run_time && one.name == tenant.parent; });
+  return parent == tenants.end() ? tenant.name : PathOf(tenants, *parent) + "/" + tenant.name;
+}
+
 bool MayNameSecret(const std::vector<Tenant>& tenants, std::string_view path, std::string_view reference) {
   if (reference.find("/..") != reference.npos) return false;  // it leads elsewhere than it looks
-  for (const auto name : absl::StrSplit(conf::Abseil(path), '/')) {
-    const auto tenant = std::ranges::find(tenants, conf::Std(name), &Tenant::name);
-    if (tenant == tenants.end()) continue;
+  return std::ranges::any_of(tenants, [&](const Tenant& tenant) {
+    if (tenant.job_secrets.empty()) return false;
+    const std::string above = PathOf(tenants, tenant);
+    if (!path.starts_with(above) || (path.size() > above.size() && path[above.size()] != '/')) return false;
     const auto lists = [&](const std::string& glob) { return GlobMatches(glob, reference); };
-    if (std::ranges::any_of(tenant->job_secrets, lists)) return true;
-  }
-  return false;
+    return std::ranges::any_of(tenant.job_secrets, lists);
+  });
 }
 
 void Bind(conf::Object& o, Tenant& tenant) {
@@ -100,6 +110,7 @@ void Bind(conf::Object& o, Tenant& tenant) {
   o.Optional("run_as", tenant.run_as, conf::NotEmpty());
   o.Optional("job_secrets", tenant.job_secrets);
   o.Optional("share_prefixes", conf::OneOrMany(tenant.share_prefixes), conf::NotEmpty());
+  o.Optional("self_service", tenant.self_service);
   if (!o.reading()) return;
   if (tenant.share_prefixes.size() > 1)
     o.Error("must name one group; a prompt is cached for one group of tenants", "share_prefixes");

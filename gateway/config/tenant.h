@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "conf/words.h"
 #include "gateway/config/parameters.h"
 #include "gateway/config/types.h"
 
@@ -29,6 +30,7 @@ struct Limits {
 
 enum class Period : uint8_t { kDay, kWeek, kMonth };  // calendar periods in UTC; a week begins on Monday
 std::string_view Name(Period period);
+conf::Words<Period> PeriodWords();
 
 // At least one of the amounts.
 struct Budget {
@@ -60,7 +62,15 @@ struct Tenant {
   std::vector<std::string> share_prefixes;
   std::string run_as;  // the user of its jobs on this machine; empty: its parent's, or scaling.runs.user
   std::vector<std::string> job_secrets;  // globs of the references that its jobs may name, as in env:TEAM_*
+  bool self_service = false;             // its leads make tenants below it, and members, at run time
+  // Made at run time, not configured: no option. `parent` is then the parent's path, and only the path names it,
+  // so that nobody can take the name of a tenant elsewhere.
+  bool at_run_time = false;
+  bool disabled = false;  // likewise: it and those below it are refused
 };
+
+// "acme/search", from the names of its parents.
+std::string PathOf(const std::vector<Tenant>& tenants, const Tenant& tenant);
 
 // Whether jobs of the tenant with that path may name a secret, as in "env:NAME" or "file:PATH": it or one of
 // its ancestors lists it. Jobs of no tenant may name none.

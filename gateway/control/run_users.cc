@@ -1,6 +1,5 @@
 #include "gateway/control/run_users.h"
 
-#include <absl/strings/str_split.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,22 +10,6 @@
 #include "plugins/launchers/run_user.h"
 
 namespace gateway::control {
-namespace {
-
-std::string PathOf(const Config& config, const config::Tenant& tenant) {
-  std::string path = tenant.name;
-  const config::Tenant* at = &tenant;
-  // A circle of parents is refused when the configuration is read.
-  while (at != nullptr && !at->parent.empty()) {
-    path = at->parent + "/" + path;
-    const auto above = std::ranges::find(config.tenants, at->parent, &config::Tenant::name);
-    at = above == config.tenants.end() ? nullptr : &*above;
-  }
-  return path;
-}
-
-}  // namespace
-
 absl::StatusOr<RunUsers> RunUsers::Of(const Config& config, bool may_change, bool stays_root) {
   absl::StatusOr<RunUsers> users = Known(config, may_change);
   if (!users.ok() || !stays_root || !config.scaling) return users;
@@ -92,11 +75,11 @@ absl::StatusOr<RunUsers> RunUsers::Known(const Config& config, bool may_change) 
     if (absl::Status added = add(tenant.run_as, fmt::format("run_as of tenant {}", tenant.name), alone);
         !added.ok())
       return added;
-    users.by_tenant_[tenant.name] = tenant.run_as;
+    users.by_tenant_[PathOf(config.tenants, tenant)] = tenant.run_as;
   }
   const bool shares =
       users.handed_out_.empty() && std::ranges::any_of(config.tenants, [&](const config::Tenant& tenant) {
-        return users.OwnOf(PathOf(config, tenant)) == nullptr;
+        return users.OwnOf(PathOf(config.tenants, tenant)) == nullptr;
       });
   if (shares) {
     users.trouble_ = fmt::format(
@@ -108,11 +91,12 @@ absl::StatusOr<RunUsers> RunUsers::Known(const Config& config, bool may_change) 
 }
 
 const std::string* RunUsers::OwnOf(std::string_view tenant_path) const {
-  const std::string* user = nullptr;
-  for (const auto name : absl::StrSplit(conf::Abseil(tenant_path), '/')) {
-    if (const auto own = by_tenant_.find(conf::Std(name)); own != by_tenant_.end()) user = &own->second;
+  for (std::string_view path = tenant_path; !path.empty();) {
+    if (const auto own = by_tenant_.find(path); own != by_tenant_.end()) return &own->second;
+    const size_t slash = path.rfind('/');
+    path = path.substr(0, slash == std::string_view::npos ? 0 : slash);
   }
-  return user;
+  return nullptr;
 }
 
 absl::Status RunUsers::MayRun(std::string_view tenant_path) const {

@@ -52,7 +52,7 @@ class RunUsers {
 
   std::string all_;
   std::vector<std::string> handed_out_;
-  std::map<std::string, std::string, std::less<>> by_tenant_;  // by name
+  std::map<std::string, std::string, std::less<>> by_tenant_;  // by path
   bool same_user_ = true;
   std::string trouble_;
 };

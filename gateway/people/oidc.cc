@@ -208,7 +208,9 @@ Lack LackOf(const json& claims, const config::Provider& provider) {
     return auth::FindClaim(claims, rule.claim) == nullptr;
   });
   if (some) return Lack::kRoles;
-  return claims.contains("name") ? Lack::kNothing : Lack::kName;
+  const bool wants_email = std::ranges::find(provider.scopes, "email") != provider.scopes.end();
+  const bool complete = claims.contains("name") && (!wants_email || claims.contains("email"));
+  return complete ? Lack::kNothing : Lack::kName;
 }
 
 absl::Status AddUserInfo(std::string_view text, json& claims) {
@@ -223,13 +225,16 @@ absl::Status AddUserInfo(std::string_view text, json& claims) {
 }
 
 absl::StatusOr<Person> PersonOf(const json& claims, const config::Provider& provider,
-                                const std::function<std::string(const std::string& tenant)>& path) {
+                                const std::function<std::string(const std::string& tenant)>& path,
+                                const std::function<bool(const Person&)>& is_member) {
   Person person;
   // As for tokens: two subjects never share an id, however odd they are.
   person.id = "person:" + auth::SubjectKeyId(provider.name, Text(claims, "sub")).substr(4);
   person.name = NameOf(claims);
   person.email = Text(claims, "email");
   if (person.email.size() > kMaxNameBytes) person.email.clear();
+  const json* const verified = auth::FindClaim(claims, "email_verified");
+  person.email_verified = verified != nullptr && (*verified == true || *verified == "true");
   person.provider = provider.name;
   for (const config::RoleRule& rule : provider.roles) {
     if (!Applies(rule, claims)) continue;
@@ -239,7 +244,7 @@ absl::StatusOr<Person> PersonOf(const json& claims, const config::Provider& prov
       if (std::ranges::find(person.rights, right) == person.rights.end()) person.rights.push_back(right);
     }
   }
-  if (!person.roles.empty()) return person;
+  if (!person.roles.empty() || is_member(person)) return person;
   return absl::PermissionDeniedError(
       fmt::format("{} has no role here: none of the rules of people.providers applies; ask an admin",
                   person.name.empty() ? "this person" : person.name));

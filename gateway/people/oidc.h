@@ -85,9 +85,11 @@ Lack LackOf(const nlohmann::json& claims, const config::Provider& provider);
 absl::Status AddUserInfo(std::string_view json, nlohmann::json& claims);
 
 // The person, with every role that a rule gives. `path` makes a tenant's path of its name. PermissionDenied: no
-// rule applies.
-absl::StatusOr<Person> PersonOf(const nlohmann::json& claims, const config::Provider& provider,
-                                const std::function<std::string(const std::string& tenant)>& path);
+// rule applies, and `is_member` knows of no role either, which counts beside the person's own.
+absl::StatusOr<Person> PersonOf(
+    const nlohmann::json& claims, const config::Provider& provider,
+    const std::function<std::string(const std::string& tenant)>& path,
+    const std::function<bool(const Person&)>& is_member = [](const Person&) { return false; });
 
 // Where the browser goes to end the provider's session, too; nothing where it has no such place.
 std::optional<std::string> EndSessionUrl(const Discovery& discovery, const config::Provider& provider,

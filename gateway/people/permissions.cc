@@ -56,6 +56,14 @@ const std::vector<PermissionRow>& Table() {
       {kSeePeople, "see_people", "See who has signed in, and the sessions", kAdmins, {}},
       {kEndSessions, "end_sessions", "End sessions of others", kAdmins, {}},
       {kMakeSignInLinks, "make_sign_in_links", "Make links by which one signs in", kAdmins, {}},
+      {kSeeMembers, "see_members", "See the members of tenants", kOverseers, {}},
+      {kChangeTenants,
+       "change_tenants",
+       "Make, change and remove tenants and members at run time",
+       kManagers,
+       {}},
+      {kAsk, "ask", "Ask for models, limits, budgets and shares of queues", kPeople, {}},
+      {kGrant, "grant", "Decide requests; give and end grants of tenants below one's own", kManagers, {}},
   };
   return rows;
 }

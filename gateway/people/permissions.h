@@ -49,8 +49,12 @@ enum class Permission : uint8_t {
   kSeePeople,
   kEndSessions,
   kMakeSignInLinks,
+  kSeeMembers,
+  kChangeTenants,
+  kAsk,
+  kGrant,
 };
-inline constexpr size_t kPermissions = 29;
+inline constexpr size_t kPermissions = 33;
 
 struct PermissionRow {
   Permission permission;

@@ -1,6 +1,5 @@
 #include "gateway/people/session.h"
 
-#include <fmt/format.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
@@ -9,8 +8,7 @@
 
 #include "conf/hex.h"
 #include "conf/json_fields.h"
-#include "conf/json_reader.h"
-#include "conf/text.h"
+#include "gateway/people/stored_json.h"
 #include "plugins/auth/base64url.h"
 #include "plugins/auth/digest.h"
 #include "plugins/auth/hmac.h"
@@ -28,6 +26,7 @@ constexpr void Bind(O& o, Person& person) {
   o.Required("id", person.id);
   o.Optional("name", person.name);
   o.Optional("email", person.email);
+  o.Optional("email_verified", person.email_verified);
   o.Optional("provider", person.provider);
   o.Optional("roles", person.roles);
   o.Optional("rights", person.rights);
@@ -64,21 +63,6 @@ constexpr void Bind(O& o, TerminalSignIn& request) {
   o.Optional("refused", request.refused);
 }
 
-namespace {
-
-template <class T>
-absl::StatusOr<T> Decode(std::string_view what, std::string_view text) {
-  conf::JsonFaults faults;
-  T out;
-  if (const std::optional<conf::Json> json = conf::ParseJson(text, faults))
-    conf::ReadJson(*json, out, faults);
-  if (faults.count() == 0) return out;
-  const conf::JsonFaults::Fault& first = faults.faults().front();
-  return absl::DataLossError(conf::Abseil(fmt::format("{}{}: {}", what, first.pointer, first.message)));
-}
-
-}  // namespace
-
 conf::TimePoint EndOf(const Session& session, const SessionTerms& terms) {
   return std::min(session.ends, session.seen + terms.idle);
 }
@@ -88,7 +72,7 @@ std::string EncodeSession(const Session& session) {
 }
 
 absl::StatusOr<Session> DecodeSession(std::string_view json) {
-  return Decode<Session>("session", json);
+  return ReadStored<Session>("session", json);
 }
 
 std::string EncodeSignInCode(const SignInCode& code) {
@@ -96,7 +80,7 @@ std::string EncodeSignInCode(const SignInCode& code) {
 }
 
 absl::StatusOr<SignInCode> DecodeSignInCode(std::string_view json) {
-  return Decode<SignInCode>("sign-in code", json);
+  return ReadStored<SignInCode>("sign-in code", json);
 }
 
 std::string EncodeTerminalSignIn(const TerminalSignIn& request) {
@@ -104,7 +88,7 @@ std::string EncodeTerminalSignIn(const TerminalSignIn& request) {
 }
 
 absl::StatusOr<TerminalSignIn> DecodeTerminalSignIn(std::string_view json) {
-  return Decode<TerminalSignIn>("terminal sign-in", json);
+  return ReadStored<TerminalSignIn>("terminal sign-in", json);
 }
 
 std::string NewSecret() {

@@ -18,6 +18,7 @@ struct Person {
   std::string id;             // "person:corp:ada", "person:root"
   std::string name = {};      // as people call them
   std::string email = {};     // empty: not known
+  bool email_verified = {};   // as the provider says
   std::string provider = {};  // where they signed in; "link": by a one-time link
   std::vector<RoleOver> roles = {};
   std::vector<plugins::auth::Right> rights = {};  // beside the roles'

@@ -231,7 +231,8 @@ net::Task<absl::StatusOr<SignIn::Finished>> SignIn::Finish(Return from, conf::Ti
   if (!claims.ok()) co_return claims.status();
   absl::StatusOr<Person> person = oidc::PersonOf(
       *claims, (*known)->provider,
-      [this](const std::string& tenant) { return TenantPath(config_(), tenant).value_or(tenant); });
+      [this](const std::string& tenant) { return TenantPath(config_(), tenant).value_or(tenant); },
+      is_member_);
   if (!person.ok()) co_return person.status();
   co_return Finished{*std::move(person), std::move(tokens->id_token)};
 }

@@ -34,6 +34,8 @@ class SignIn {
   SignIn(net::Loop& loop, std::function<const Config&()> config);
   ~SignIn();
 
+  // Who may come in without a rule that gives a role.
+  void LetIn(std::function<bool(const Person&)> is_member) { is_member_ = std::move(is_member); }
   // Forgets what is known of providers; after a reload, for one.
   void Reset();
   void Stop();
@@ -83,6 +85,7 @@ class SignIn {
 
   net::Loop& loop_;
   const std::function<const Config&()> config_;
+  std::function<bool(const Person&)> is_member_ = [](const Person&) { return false; };
   std::vector<std::shared_ptr<Known>> known_;
   uint64_t resets_ = 0;  // what was asked for before one is not remembered after it
   net::AbortGroup fetches_;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "conf/shown.h"
 #include "gateway/api/coded_status.h"
 #include "gateway/store/kinds.h"
 #include "plugins/auth/digest.h"

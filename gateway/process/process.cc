@@ -18,6 +18,7 @@
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/off_loop.h"
+#include "gateway/people/overlay.h"
 #include "gateway/process/applied_config.h"
 #include "gateway/process/claim_devices.h"
 #include "gateway/process/ledger_options.h"
@@ -62,6 +63,9 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
               if (admin_tokens_) admin_tokens_->SetKeys(issuer, keys);
             }),
       outbound_(control_, shared_),
+      notices_(
+          control_,
+          [this] { return runtime_ ? runtime_->config().people.webhook : std::optional<config::Webhook>(); }),
       sign_in_(control_, [this]() -> const Config& { return runtime_->config(); }),
       reloads_(
           control_, config_path_,
@@ -107,6 +111,10 @@ void Process::Abandon() {
   if (shared_.keys) shared_.keys->Stop();
   if (key_events_) key_events_->Stop();
   if (sessions_) sessions_->Stop();
+  if (projects_) projects_->Stop();
+  if (grants_) grants_->Stop();
+  if (budget_watch_) budget_watch_->Stop();
+  notices_.Stop();
   if (stored_events_) stored_events_->Stop();
   if (checkpoint_copy_) checkpoint_copy_->Stop();
   if (model_orders_) model_orders_->Stop();
@@ -171,7 +179,7 @@ absl::Status Process::Open(Config config) {
   const std::string ledger_dir = LedgerDir(runtime_->config());
   std::vector<router::limits::LimitRef> budgets = BudgetsBeside(shared_.limits, {});
   if (!budgets_known_) {
-    control_.tasks.Spawn(RestoreAdded(std::move(budgets)));
+    control_.tasks.Spawn(RestoreAdded(std::move(budgets), true));
   } else if (absl::Status restored =
                  RestoreBudgets(budgets, *shared_.ledger, ledger_dir, *principals_->keys, net::Now());
              !restored.ok()) {
@@ -209,6 +217,14 @@ absl::Status Process::OpenKeys() {
   shared_.keys = std::make_unique<Keys>(control_, *store_);
   if (absl::Status started = net::Await(control_, shared_.keys->Start()); !started.ok()) return started;
   shared_.keys->OnTable([this] { PublishKeys(); });
+  projects_ = std::make_unique<Projects>(control_, *store_);
+  if (absl::Status started = net::Await(control_, projects_->Start()); !started.ok()) return started;
+  grants_ = std::make_unique<Grants>(control_, *store_);
+  if (absl::Status started = net::Await(control_, grants_->Start()); !started.ok()) return started;
+  projects_->OnChange([this] { PublishTenants(); });
+  grants_->OnChange([this] { PublishTenants(); });
+  grants_->OnNotice([this](const Grants::Notice& notice) { notices_.Add(notice); });
+  sign_in_.LetIn([this](const Person& person) { return !projects_->RolesOf(person).empty(); });
   return absl::OkStatus();
 }
 
@@ -310,6 +326,19 @@ absl::Status Process::OpenAdmin() {
                 events_.Changed("models", admin::FeedEvent::Audience::kAll, Permission::kSeeModels);
               }});
   if (absl::Status started = net::Await(control_, model_orders_->Start()); !started.ok()) return started;
+  budget_watch_ = std::make_unique<BudgetWatch>(
+      control_, *store_, shared_.limits, [this] { return runtime_->config().people.budget_thresholds; },
+      [this](const router::limits::LimitState& budget, uint32_t percent) {
+        notices_.Add("budget.threshold", nlohmann::ordered_json{{"tenant", budget.scope},
+                                                                {"limit", budget.name},
+                                                                {"model", budget.model},
+                                                                {"device", budget.device},
+                                                                {"percent", percent},
+                                                                {"used", budget.used},
+                                                                {"capacity", budget.capacity}}
+                                             .dump());
+      });
+  budget_watch_->Start();
   operations_.shared = &shared_;
   operations_.model_orders = model_orders_.get();
   operations_.sessions = sessions_.get();
@@ -318,6 +347,9 @@ absl::Status Process::OpenAdmin() {
   terminal_sign_ins_ = std::make_unique<TerminalSignIns>(*store_, *sessions_);
   operations_.terminal_sign_ins = terminal_sign_ins_.get();
   operations_.sign_in = &sign_in_;
+  operations_.projects = projects_.get();
+  operations_.grants = grants_.get();
+  operations_.budget_watch = budget_watch_.get();
   operations_.tokens = [this] { return admin_tokens_.get(); };
   operations_.port = [this] { return port_; };
   operations_.playground = &playground_;
@@ -364,6 +396,8 @@ absl::StatusOr<Process::Prepared> Process::Prepare(Config config) {
     if (absl::Status fixed = CheckUnchanged(runtime_->config(), config); !fixed.ok()) return fixed;
   }
   auto runtime = Runtime::Build(std::move(config), shared_.learned(), net::Now(), launched_);
+  if (runtime.ok())
+    runtime = (*runtime)->WithTenants(TenantsInForce((*runtime)->config()), launched_, shared_.learned());
   if (!runtime.ok()) return runtime.status();
   auto certificates = Certificates::Load((*runtime)->config().server);
   if (!certificates.ok()) return certificates.status();
@@ -409,8 +443,41 @@ absl::Status Process::Apply(Prepared prepared) {
     StartWatching();
     if (scaling_) scaling_->Configure(*runtime_);
     control_.tasks.Spawn(RestoreAdded(BudgetsBeside(shared_.limits, budgets)));
+    PublishTenants();  // they may have changed while the record was written
   }
   KeepLastKnownGood(config_path_, shared_.state_dir);
+  return absl::OkStatus();
+}
+
+std::vector<config::Tenant> Process::TenantsInForce(const Config& configured) const {
+  std::vector<config::Tenant> tenants = WithProjects(configured.tenants, projects_->List());
+  AddGrants(tenants, grants_->List(), net::Now());
+  return tenants;
+}
+
+void Process::PublishTenants() {
+  if (!runtime_) return;  // at the start, they come with the first runtime
+  auto runtime = runtime_->WithTenants(TenantsInForce(runtime_->configured()), launched_, shared_.learned());
+  const absl::Status used = runtime.ok() ? UseTenants(*runtime) : runtime.status();
+  if (!used.ok()) {
+    log::Error("tenants made at run time and grants are not in force as stored; those before stay",
+               {{"why", conf::Std(used.message())}});
+  }
+}
+
+absl::Status Process::UseTenants(const std::shared_ptr<const Runtime>& runtime) {
+  std::vector<std::string> tenants;
+  for (const TenantRuntime& tenant : runtime->tenants()) tenants.push_back(tenant.path);
+  if (absl::Status made = shared_.content_keys->Ensure(tenants); !made.ok()) return made;
+  const std::set<std::string> budgets = BudgetIds(shared_.limits);
+  if (absl::Status limits = shared_.limits.Update(runtime->LimitNodes()); !limits.ok()) return limits;
+  runtime_ = runtime;
+  Publish();
+  outbound_.OnLimits();
+  if (threads_.empty()) return absl::OkStatus();
+  StartWatching();
+  if (scaling_) scaling_->Configure(*runtime_);
+  control_.tasks.Spawn(RestoreAdded(BudgetsBeside(shared_.limits, budgets)));
   return absl::OkStatus();
 }
 
@@ -449,7 +516,7 @@ void Process::PublishFollowed() {
 }
 
 // Budgets that a reload adds count from then on; what was spent before comes from the ledger.
-net::Task<void> Process::RestoreAdded(std::vector<router::limits::LimitRef> budgets) {
+net::Task<void> Process::RestoreAdded(std::vector<router::limits::LimitRef> budgets, bool all) {
   net::Sleep pause(control_.watchdog);
   while (!budgets.empty() && !stopping_) {
     const absl::Status restored = co_await net::OffLoop(
@@ -461,7 +528,7 @@ net::Task<void> Process::RestoreAdded(std::vector<router::limits::LimitRef> budg
                {{"why", conf::Std(restored.message())}});
     co_await pause.For(kRestoreRetry);
   }
-  budgets_known_ = true;
+  if (all) budgets_known_ = true;
 }
 
 void Process::ServeOwn(net::Fd connection, OnBehalf caller) {
@@ -599,6 +666,10 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   shared_.keys->Stop();
   key_events_->Stop();
   sessions_->Stop();
+  projects_->Stop();
+  grants_->Stop();
+  budget_watch_->Stop();
+  notices_.Stop();
   sign_in_.Stop();
   model_orders_->Stop();
   events_.Close();

@@ -31,9 +31,13 @@
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/scaling_loop.h"
 #include "gateway/ledger/indexer.h"
+#include "gateway/limits/budget_watch.h"
 #include "gateway/net/loop.h"
+#include "gateway/people/grants.h"
 #include "gateway/people/jwks.h"
 #include "gateway/people/key_events.h"
+#include "gateway/people/notices.h"
+#include "gateway/people/projects.h"
 #include "gateway/people/sessions.h"
 #include "gateway/people/sign_in.h"
 #include "gateway/people/terminal_sign_ins.h"
@@ -108,6 +112,11 @@ class Process {
   void PublishKeys();
   net::Task<absl::Status> Record(ledger::Event event);
   void PublishFollowed();
+  // The tenants of that configuration that are in force now, with those made at run time and grants.
+  std::vector<config::Tenant> TenantsInForce(const Config& configured) const;
+  // Has the tenants that are in force now take effect, as a reload would; the configuration stays.
+  void PublishTenants();
+  absl::Status UseTenants(const std::shared_ptr<const Runtime>& runtime);
   // Beside requests, for the replicas of the runtime.
   void StartWatching();
   absl::Status OpenControl();
@@ -115,7 +124,8 @@ class Process {
   // A request of the gateway's own, to the shard whose turn it is.
   void ServeOwn(net::Fd connection, OnBehalf caller);
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
-  net::Task<void> RestoreAdded(std::vector<router::limits::LimitRef> budgets);
+  // `all`: those that the start found no way to restore.
+  net::Task<void> RestoreAdded(std::vector<router::limits::LimitRef> budgets, bool all = false);
   void CheckDisk();
   void RecordAttempts();
   net::Task<void> WatchDisk();
@@ -150,6 +160,10 @@ class Process {
   std::unique_ptr<LedgerCheck> ledger_check_;
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<TerminalSignIns> terminal_sign_ins_;
+  std::unique_ptr<Projects> projects_;
+  std::unique_ptr<Grants> grants_;
+  std::unique_ptr<BudgetWatch> budget_watch_;
+  Notices notices_;
   SignIn sign_in_;
   std::unique_ptr<plugins::auth::JwtAuthenticator> admin_tokens_;  // null: no issuer is configured
   std::unique_ptr<DeferredEvents> deferred_events_;

@@ -22,6 +22,8 @@
 #include "gateway/ledger/tail.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/files.h"
+#include "gateway/people/grant.h"
+#include "gateway/people/project.h"
 #include "gateway/process/ledger_options.h"
 #include "gateway/process/open_state.h"
 #include "gateway/store/followed.h"
@@ -235,6 +237,18 @@ void TakeOrders(const Histories& histories, std::vector<store::Write>& writes) {
   }
 }
 
+// Tenants made at run time, their members, grants and requests; what cannot be read would have no effect.
+void TakePeople(const std::vector<store::Object>& stored, std::vector<store::Write>& writes) {
+  for (const store::Object& object : stored) {
+    const bool readable = object.kind == store::kTenant    ? DecodeProject(object.body).ok()
+                          : object.kind == store::kMember  ? DecodeMember(object.body).ok()
+                          : object.kind == store::kGrant   ? DecodeGrant(object.body).ok()
+                          : object.kind == store::kRequest ? DecodeRequest(object.body).ok()
+                                                           : object.kind == store::kThreshold;
+    if (readable) writes.push_back(store::Write::Create(object.kind, object.id, object.body));
+  }
+}
+
 // Without what the keys of replicas are made of, engines that run refuse the gateway, and are replaced.
 void TakeSecrets(const std::vector<store::Object>& stored, const std::string& state_dir,
                  std::vector<store::Write>& writes) {
@@ -329,6 +343,7 @@ absl::StatusOr<RebuiltState> RebuildState(net::Loop& loop, const Config& config)
   out.workloads.writes.clear();
   TakeCordons(histories, salvaged->objects, out, writes);
   TakeOrders(histories, writes);
+  TakePeople(salvaged->objects, writes);
   TakeSecrets(salvaged->objects, config.server.state_dir, writes);
   TakePositions(config, salvaged->objects, out, writes);
 

@@ -114,11 +114,12 @@ std::shared_ptr<const PrincipalIndex> BuildPrincipals(const Runtime& runtime,
   auto index = std::make_shared<PrincipalIndex>();
   const bool organisations = HasOrganisations(runtime);
   for (const TenantRuntime& tenant : runtime.tenants()) {
+    if (tenant.disabled) continue;
     const PrincipalRef principal =
         ForTenantItself(tenant, runtime.has_cache_domains(), organisations, limits,
                         content_keys == nullptr ? nullptr : content_keys->For(tenant.path));
     index->by_tenant[tenant.path] = principal;
-    index->by_tenant.try_emplace(tenant.config->name, principal);
+    if (!tenant.config->at_run_time) index->by_tenant.try_emplace(tenant.config->name, principal);
   }
   std::set<std::string, std::less<>> nodes;
   for (const plugins::auth::KeyRecordPtr& key : keys->List()) {

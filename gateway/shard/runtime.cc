@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "conf/text.h"
 #include "gateway/config/device_kinds.h"
 #include "gateway/people/jwks.h"
 #include "gateway/shard/endpoint_fields.h"
@@ -169,7 +170,8 @@ std::shared_ptr<router::TokenEstimate> TokenEstimates::Get(const std::string& mo
 absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::Build(Config config, const Learned& learned,
                                                               conf::TimePoint now, const Launched& launched) {
   std::shared_ptr<Runtime> runtime(new Runtime);
-  runtime->config_ = std::make_shared<const Config>(std::move(config));
+  runtime->configured_ = std::make_shared<const Config>(std::move(config));
+  runtime->config_ = runtime->configured_;
   runtime->hash_ = Hash(*runtime->config_);
   runtime->loaded_at_ = now;
   for (const config::Model& model : runtime->config_->models) {
@@ -189,6 +191,7 @@ absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::Build(Config config, con
 absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::With(const Launched& launched,
                                                              const Learned& learned) const {
   std::shared_ptr<Runtime> runtime(new Runtime);
+  runtime->configured_ = configured_;
   runtime->config_ = config_;
   runtime->hash_ = hash_;
   runtime->loaded_at_ = loaded_at_;
@@ -206,6 +209,29 @@ std::optional<std::string> ModelRuntime::WhyPaused() const {
                        why.empty() ? "" : ": ", why);
   }
   return std::nullopt;
+}
+
+absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::WithTenants(std::vector<config::Tenant> tenants,
+                                                                    const Launched& launched,
+                                                                    const Learned& learned) const {
+  std::shared_ptr<Runtime> runtime(new Runtime);
+  auto config = std::make_shared<Config>(*configured_);
+  config->tenants = std::move(tenants);
+  runtime->configured_ = configured_;
+  runtime->config_ = config;
+  runtime->hash_ = hash_;
+  runtime->loaded_at_ = loaded_at_;
+  runtime->issuers_ = issuers_;
+  for (size_t m = 0; m < config->models.size(); ++m) {
+    for (size_t e = 0; e < config->models[m].endpoints.size(); ++e) {
+      const config::Endpoint& endpoint = config->models[m].endpoints[e];
+      ReplicaRuntime replica = connections_.at(&config_->models[m].endpoints[e]);
+      replica.config = &endpoint;
+      runtime->connections_.emplace(&endpoint, std::move(replica));
+    }
+  }
+  if (absl::Status assembled = runtime->Assemble(launched, learned); !assembled.ok()) return assembled;
+  return runtime;
 }
 
 absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned) {
@@ -272,18 +298,28 @@ void Runtime::CollectNames() {
   }
 }
 
-// A parent may stand after its children in the file. The configuration check has ruled out cycles.
+// A parent may stand after its children in the file. The configuration check has ruled out cycles. One made at run
+// time stands after its parent, which it names by a path.
 void Runtime::AddTenants() {
   const Config& c = *config_;
   std::function<size_t(const config::Tenant&)> add = [&](const config::Tenant& tenant) {
-    for (size_t i = 0; i < tenants_.size(); ++i) {
+    for (size_t i = 0; !tenant.at_run_time && i < tenants_.size(); ++i) {
       if (tenants_[i].config == &tenant) return i;
     }
-    TenantRuntime made{&tenant, tenant.name, std::vector<bool>(c.models.size()), config::ApiSet::All(),
-                       {},      {}};
+    TenantRuntime made{.config = &tenant,
+                       .path = tenant.name,
+                       .models = std::vector<bool>(c.models.size()),
+                       .apis = config::ApiSet::All(),
+                       .parameters = {},
+                       .cache_domain = {},
+                       .disabled = tenant.disabled,
+                       .self_service = tenant.self_service};
     if (!tenant.parent.empty()) {
-      const TenantRuntime& parent = tenants_[add(*c.FindTenant(tenant.parent))];
+      const TenantRuntime& parent =
+          tenants_[tenant.at_run_time ? tenant_places_.at(tenant.parent) : add(*c.FindTenant(tenant.parent))];
       made.path = parent.path + "/" + tenant.name;
+      made.disabled = made.disabled || parent.disabled;
+      made.self_service = made.self_service || parent.self_service;
       made.models = parent.models;
       made.apis = parent.apis;
       made.parameters = parent.parameters;
@@ -299,10 +335,14 @@ void Runtime::AddTenants() {
       made.models = std::move(own);
     }
     if (tenant.endpoints) made.apis = made.apis & *tenant.endpoints;
+    tenant_places_.emplace(made.path, tenants_.size());
     tenants_.push_back(std::move(made));
     return tenants_.size() - 1;
   };
   for (const config::Tenant& tenant : c.tenants) add(tenant);
+  for (size_t i = 0; i < tenants_.size(); ++i) {
+    if (!tenants_[i].config->at_run_time) tenant_places_.try_emplace(tenants_[i].config->name, i);
+  }
   has_cache_domains_ = std::ranges::any_of(tenants_, [&](const TenantRuntime& tenant) {
     return tenant.cache_domain != tenants_.front().cache_domain;
   });
@@ -314,10 +354,8 @@ ModelSupply Runtime::SupplyOf(std::string_view model) const {
 }
 
 const TenantRuntime* Runtime::FindTenant(std::string_view name_or_path) const {
-  for (const TenantRuntime& tenant : tenants_) {
-    if (tenant.path == name_or_path || tenant.config->name == name_or_path) return &tenant;
-  }
-  return nullptr;
+  const auto place = tenant_places_.find(conf::Abseil(name_or_path));
+  return place == tenant_places_.end() ? nullptr : &tenants_[place->second];
 }
 
 std::vector<limits::NodeSpec> Runtime::LimitNodes() const {

@@ -2,6 +2,7 @@
 // a new runtime and swaps it in shard by shard; running requests keep the one that they began with.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
 #include <absl/status/statusor.h>
 
 #include <map>
@@ -64,6 +65,8 @@ struct TenantRuntime {
   config::ApiSet apis;
   std::vector<config::Parameters> parameters;  // its own and those above, the root's first; none empty
   std::string cache_domain;                    // tenants of one domain use each other's cached prompts
+  bool disabled = false;                       // it, or one above it
+  bool self_service = false;                   // likewise
 };
 
 // The estimates of every model that was ever configured, by name. Thread-safe.
@@ -99,7 +102,15 @@ class Runtime {
   // The same configuration with other launched replicas. TLS contexts of the configured endpoints are shared.
   absl::StatusOr<std::shared_ptr<const Runtime>> With(const Launched& launched, const Learned& learned) const;
 
+  // The same configuration with other tenants in force: those made at run time, and grants. `configured` stays.
+  absl::StatusOr<std::shared_ptr<const Runtime>> WithTenants(std::vector<config::Tenant> tenants,
+                                                             const Launched& launched,
+                                                             const Learned& learned) const;
+
+  // In force: as configured, but for the tenants.
   const Config& config() const { return *config_; }
+  // As the file has it.
+  const Config& configured() const { return *configured_; }
   const std::string& hash() const { return hash_; }
   const ServedNames& names() const { return names_; }
   conf::TimePoint loaded_at() const { return loaded_at_; }
@@ -118,7 +129,7 @@ class Runtime {
   }
   // What serves the model of this name now, for its queue.
   ModelSupply SupplyOf(std::string_view model) const;
-  // By name or by path; null when there is none.
+  // By path, or by name if it is configured; null when there is none.
   const TenantRuntime* FindTenant(std::string_view name_or_path) const;
 
   // Whether prompts are cached for more than one domain of tenants, so that they must be distinguished.
@@ -136,6 +147,7 @@ class Runtime {
   void AddTenants();
   void CollectNames();
 
+  std::shared_ptr<const Config> configured_;
   std::shared_ptr<const Config> config_;
   std::string hash_;
   ServedNames names_;
@@ -147,6 +159,7 @@ class Runtime {
   std::map<const config::Endpoint*, ReplicaRuntime> connections_;  // of configured endpoints
   Launched launched_;                                              // owns what replicas_ point to
   std::vector<TenantRuntime> tenants_;
+  absl::flat_hash_map<std::string, size_t> tenant_places_;  // by path, and by name where it is configured
   bool has_cache_domains_ = false;
   std::shared_ptr<const plugins::auth::JwtAuthenticator::Issuers> issuers_;
 };

@@ -14,10 +14,15 @@ inline constexpr char kSubmission[] = "submission";    // control: a job file th
 inline constexpr char kSession[] = "session";          // people: who is signed in; id: hash of the secret
 inline constexpr char kSignInCode[] = "sign_in_code";  // people: who may sign in once; id: hash of the code
 inline constexpr char kTerminalSignIn[] =
-    "terminal_sign_in";  // people: a command line that waits; id: hash of the code
-inline constexpr char kCordon[] = "cordon";            // control: a node that takes no new work
-inline constexpr char kModelOrder[] = "model_order";   // control: a model that is paused or held
-inline constexpr char kSecret[] = "secret";            // control: what keys are made of
+    "terminal_sign_in";                      // people: a command line that waits; id: hash of the code
+inline constexpr char kCordon[] = "cordon";  // control: a node that takes no new work
+inline constexpr char kModelOrder[] = "model_order";  // control: a model that is paused or held
+inline constexpr char kTenant[] = "tenant";           // people: a tenant made at run time; id: its path
+inline constexpr char kMember[] = "member";           // people: who has a role over a tenant; id: TENANT|WHO
+inline constexpr char kGrant[] = "grant";  // people: what a tenant has beside the configuration, for a time
+inline constexpr char kRequest[] = "request";      // people: what somebody asks for
+inline constexpr char kThreshold[] = "threshold";  // limits: a budget that reached one; told once
+inline constexpr char kSecret[] = "secret";        // control: what keys are made of
 
 // Ids of secrets.
 inline constexpr char kReplicaKeys[] = "replica_keys";

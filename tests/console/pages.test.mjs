@@ -186,10 +186,23 @@ test('the keyboard goes everywhere', async () => {
   await page.locator('.drawer').getByRole('heading', { name: 'chat-large' }).waitFor();
 });
 
+test('what somebody asks for is approved by somebody else, and ends early', async () => {
+  await gateway.call('/admin/v1/requests', { tenant: 'demo', limits: { requests_per_minute: 100_000 }, until: '2h', reason: 'a demo of the console' });
+  await page.show('/requests');
+  await page.getByText('a demo of the console').first().click();
+  await page.locator('.drawer').getByRole('button', { name: 'Approve' }).click();
+  await page.getByRole('dialog').getByLabel('Answer').fill('until the demo');
+  await page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
+  await page.getByRole('button', { name: 'End', exact: true }).click();
+  await page.getByRole('button', { name: 'End it' }).click();
+  await page.getByText('Nothing is granted now').waitFor();
+  assertClean(page, 'requests');
+});
+
 const RAILS = {
-  'viewer': ['Overview', 'Cluster', 'Models', 'Queues and jobs', 'Keys', 'Usage and cost', 'Budgets and limits', 'Get started'],
-  'lead of demo/research': ['Overview', 'Cluster', 'Models', 'Queues and jobs', 'What-if', 'Playground', 'Keys', 'Usage and cost', 'Budgets and limits', 'Get started'],
-  'member of demo/research': ['Models', 'Queues and jobs', 'Playground', 'Keys', 'Usage and cost', 'Budgets and limits', 'Get started'],
+  'viewer': ['Overview', 'Cluster', 'Models', 'Queues and jobs', 'Keys', 'Usage and cost', 'Budgets and limits', 'Requests', 'Get started'],
+  'lead of demo/research': ['Overview', 'Cluster', 'Models', 'Queues and jobs', 'What-if', 'Playground', 'Keys', 'Usage and cost', 'Budgets and limits', 'Requests', 'Tenants', 'Get started'],
+  'member of demo/research': ['Models', 'Queues and jobs', 'Playground', 'Keys', 'Usage and cost', 'Budgets and limits', 'Requests', 'Get started'],
 };
 
 const HIDDEN_FROM = { viewer: ['/audit', '/playground', '/what-if'], lead: ['/audit'], member: ['/audit', '/what-if'] };

@@ -12,11 +12,17 @@ struct Tenant {
   std::string path;
   std::string name;
   std::optional<std::string> parent;
-  std::vector<std::string> models;
-  std::vector<std::string_view> endpoints;
+  std::vector<std::string> models = {};
+  std::vector<std::string_view> endpoints = {};
   std::string priority;
   uint32_t weight = 0;
-  std::string_view store_content;  // none, prompts, full
+  std::string_view store_content;            // none, prompts, full
+  bool at_run_time = false;                  // not configured in the file
+  std::string_view state;                    // in_force, disabled, not_in_force
+  bool self_service = false;                 // tenants can be made below it
+  std::optional<conf::RawJson> limits = {};  // its own, where it was made at run time
+  std::optional<std::string> made_by = {};
+  std::optional<Time> made = {};
 };
 
 template <class O>
@@ -29,6 +35,12 @@ constexpr void Bind(O& o, Tenant& tenant) {
   o.Required("priority", tenant.priority);
   o.Required("weight", tenant.weight);
   o.Required("store_content", tenant.store_content);
+  o.Required("at_run_time", tenant.at_run_time);
+  o.Required("state", tenant.state);
+  o.Required("self_service", tenant.self_service);
+  o.Optional("limits", tenant.limits);
+  o.Required("made_by", tenant.made_by);
+  o.Required("made", tenant.made);
 }
 
 // In USD, as in the configuration; null where there is none.
@@ -176,6 +188,9 @@ struct Limit {
   uint64_t overrun = 0;
   std::optional<Time> period_start;
   std::optional<Time> period_end;
+  std::optional<double> per_hour;         // of a budget: how fast it is used, in its unit
+  std::optional<Time> used_up;            // of a budget, at this rate; null: it lasts
+  std::vector<uint32_t> thresholds = {};  // of a budget: in percent, told when they are reached
 };
 
 template <class O>
@@ -195,6 +210,9 @@ constexpr void Bind(O& o, Limit& limit) {
   o.Required("overrun", limit.overrun);
   o.Required("period_start", limit.period_start);
   o.Required("period_end", limit.period_end);
+  o.Required("per_hour", limit.per_hour);
+  o.Required("used_up", limit.used_up);
+  o.Required("thresholds", limit.thresholds);
 }
 
 }  // namespace gateway::admin::answers

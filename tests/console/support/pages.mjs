@@ -1,5 +1,5 @@
 // Every page, and the views that are worth a look.
-export const PAGES = ['/', '/cluster', '/models', '/queues', '/what-if', '/playground', '/keys', '/usage', '/limits', '/audit', '/start', '/sessions'];
+export const PAGES = ['/', '/cluster', '/models', '/queues', '/what-if', '/playground', '/keys', '/usage', '/limits', '/requests', '/tenants', '/audit', '/start', '/sessions'];
 
 export const VIEWS = [
   ['overview', '/'],
@@ -16,6 +16,9 @@ export const VIEWS = [
   ['new_key', '/keys?new=key'],
   ['usage', '/usage?range=1h'],
   ['limits', '/limits'],
+  ['requests', '/requests'],
+  ['new_request', '/requests?new=request'],
+  ['tenants', '/tenants'],
   ['audit', '/audit'],
   ['record', '/audit?open=record:5'],
   ['start', '/start'],

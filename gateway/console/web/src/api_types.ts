@@ -141,6 +141,88 @@ export type Tenant = {
   priority: string;
   weight: number;
   store_content: string;
+  at_run_time: boolean;
+  state: string;
+  self_service: boolean;
+  limits?: { [member: string]: unknown };
+  made_by: string | null;
+  made: string | null;
+};
+
+export type RemovedTenant = {
+  path: string;
+  revoked_keys: number;
+};
+
+export type TenantMemberList = {
+  object: string;
+  data: TenantMember[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type TenantMember = {
+  id: string;
+  tenant: string;
+  who: string;
+  role: string;
+  added_by: string;
+  added: string;
+};
+
+export type GrantList = {
+  object: string;
+  data: Grant[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Grant = {
+  id: string;
+  tenant: string;
+  state: string;
+  models: string[];
+  limits?: { [member: string]: unknown };
+  weight: number | null;
+  in_words: string;
+  from: string;
+  until: string;
+  reason: string;
+  asked_by: string;
+  approved_by: string;
+  request: string | null;
+  ended: string | null;
+  ended_by: string;
+  may_end: boolean;
+};
+
+export type GrantRequestList = {
+  object: string;
+  data: GrantRequest[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type GrantRequest = {
+  id: string;
+  tenant: string;
+  state: string;
+  models: string[];
+  limits?: { [member: string]: unknown };
+  weight: number | null;
+  in_words: string;
+  from: string | null;
+  until: string;
+  reason: string;
+  asked_by: string;
+  asked: string;
+  expires: string;
+  decided_by: string;
+  decided: string | null;
+  answer: string;
+  grant: string | null;
+  may_decide: boolean;
+  may_withdraw: boolean;
 };
 
 export type ModelList = {
@@ -430,6 +512,9 @@ export type Limit = {
   overrun: number;
   period_start: string | null;
   period_end: string | null;
+  per_hour: number | null;
+  used_up: string | null;
+  thresholds: number[];
 };
 
 export type KeyList = {
@@ -826,6 +911,9 @@ export type Gets = {
   "/admin/v1/terminal-sign-ins/{code}": TerminalSignIn;
   "/admin/v1/sessions": SessionList;
   "/admin/v1/tenants": TenantList;
+  "/admin/v1/members": TenantMemberList;
+  "/admin/v1/grants": GrantList;
+  "/admin/v1/requests": GrantRequestList;
   "/admin/v1/models": ModelList;
   "/admin/v1/endpoints": EndpointList;
   "/admin/v1/queue": QueueList;
@@ -914,6 +1002,100 @@ export type Posts = {
       reason?: string;
     };
     answer: OrdersForModel;
+  "/admin/v1/tenants": {
+    body: {
+      parent: string;
+      name: string;
+      models?: string[];
+      limits?: { [member: string]: unknown };
+      weight?: number;
+    };
+    answer: Tenant;
+  };
+  "/admin/v1/tenants/{path}:change": {
+    body: {
+      models?: string[];
+      limits?: { [member: string]: unknown };
+      weight?: number;
+    };
+    answer: Tenant;
+  };
+  "/admin/v1/tenants/{path}:disable": {
+    body: undefined;
+    answer: Tenant;
+  };
+  "/admin/v1/tenants/{path}:enable": {
+    body: undefined;
+    answer: Tenant;
+  };
+  "/admin/v1/tenants/{path}:remove": {
+    body: {
+      keys?: string;
+    };
+    answer: RemovedTenant;
+  };
+  "/admin/v1/members": {
+    body: {
+      tenant: string;
+      who: string;
+      role: string;
+    };
+    answer: TenantMember;
+  };
+  "/admin/v1/members:remove": {
+    body: {
+      tenant: string;
+      who: string;
+    };
+    answer: TenantMember;
+  };
+  "/admin/v1/grants": {
+    body: {
+      tenant: string;
+      models?: string[];
+      limits?: { [member: string]: unknown };
+      weight?: number;
+      from?: string;
+      until: string;
+      reason?: string;
+    };
+    answer: Grant;
+  };
+  "/admin/v1/grants/{id}:end": {
+    body: undefined;
+    answer: Grant;
+  };
+  "/admin/v1/requests": {
+    body: {
+      tenant: string;
+      models?: string[];
+      limits?: { [member: string]: unknown };
+      weight?: number;
+      from?: string;
+      until: string;
+      reason?: string;
+    };
+    answer: GrantRequest;
+  };
+  "/admin/v1/requests/{id}:approve": {
+    body: {
+      models?: string[];
+      limits?: { [member: string]: unknown };
+      weight?: number;
+      until?: string;
+      answer?: string;
+    };
+    answer: GrantRequest;
+  };
+  "/admin/v1/requests/{id}:decline": {
+    body: {
+      answer: string;
+    };
+    answer: GrantRequest;
+  };
+  "/admin/v1/requests/{id}:withdraw": {
+    body: undefined;
+    answer: GrantRequest;
   };
   "/admin/v1/keys": {
     body: {

@@ -9,8 +9,10 @@ import { Models } from './pages/models';
 import { Overview } from './pages/overview';
 import { Playground } from './pages/playground';
 import { Queues } from './pages/queues';
+import { Requests } from './pages/requests';
 import { Sessions } from './pages/sessions';
 import { Start } from './pages/start';
+import { Tenants } from './pages/tenants';
 import { Terminal } from './pages/terminal';
 import { Usage } from './pages/usage';
 import { WhatIf } from './pages/what_if';
@@ -37,6 +39,8 @@ const ALL: PageOf[] = [
   { path: 'keys', name: 'Keys', icon: 'keys', key: 'k', needs: ['see_keys', 'see_own_keys'], show: Keys, scoped: true },
   { path: 'usage', name: 'Usage and cost', icon: 'usage', key: 'u', needs: ['see_usage'], show: Usage, ranged: true, scoped: true },
   { path: 'limits', name: 'Budgets and limits', icon: 'limits', key: 'l', needs: ['see_limits'], show: Limits, scoped: true },
+  { path: 'requests', name: 'Requests', icon: 'requests', key: 'r', needs: ['ask'], show: Requests, scoped: true },
+  { path: 'tenants', name: 'Tenants', icon: 'tenants', key: 't', needs: ['change_tenants'], show: Tenants, scoped: true },
   { path: 'audit', name: 'Audit', icon: 'audit', key: 'a', needs: ['read_audit'], show: Audit, ranged: true, scoped: true },
   { path: 'start', name: 'Get started', icon: 'start', key: 's', needs: [], show: Start },
   { path: 'terminal', name: 'Command line', icon: 'keys', key: 'x', needs: ['see_self'], show: Terminal, aside: true },

@@ -179,6 +179,44 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
   gateway::admin::Simulations simulations;
   world.operations.simulations = &simulations;
   const std::map<std::string_view, std::string> job_of = {{"suspendJob", "one-2"}, {"resumeJob", "one-3"}};
+  const auto ask = [&](const std::string& by) {
+    return world
+        .Await(world.grants->Ask({.id = {},
+                                  .tenant = "demo",
+                                  .wants = {.limits = R"({"requests_per_minute":700})"},
+                                  .until = gateway::net::Now() + std::chrono::hours(1),
+                                  .asked_by = by,
+                                  .asked = gateway::net::Now(),
+                                  .expires = gateway::net::Now() + std::chrono::hours(1)},
+                                 nullptr))
+        ->id;
+  };
+  const auto given = world.Await(world.grants->Give({.id = {},
+                                                     .tenant = "demo",
+                                                     .gives = {.weight = 2},
+                                                     .from = gateway::net::Now(),
+                                                     .until = gateway::net::Now() + std::chrono::hours(1),
+                                                     .approved_by = "ada"}));
+  ASSERT_TRUE(given.ok()) << given.status();
+  const std::map<std::string_view, std::string> item_of = {{"changeTenant", "demo%2Fone"},
+                                                           {"disableTenant", "demo%2Fone"},
+                                                           {"enableTenant", "demo%2Fone"},
+                                                           {"removeTenant", "demo%2Fone"},
+                                                           {"endGrant", given->id},
+                                                           {"approveRequest", ask("person:eve")},
+                                                           {"declineRequest", ask("person:eve")},
+                                                           {"withdrawRequest", ask("bootstrap")}};
+  const std::map<std::string_view, std::string> body_of = {
+      {"createTenant", R"({"parent":"demo","name":"one"})"},
+      {"changeTenant", R"({"limits":{"requests_per_minute":5}})"},
+      {"setMember", R"({"tenant":"search","who":"ada@example.com","role":"member"})"},
+      {"removeMember", R"({"tenant":"search","who":"ada@example.com"})"},
+      {"giveGrant", R"({"tenant":"search","models":["chat-large"],"until":"1d"})"},
+      {"askForGrant",
+       R"({"tenant":"demo","limits":{"requests_per_minute":800},"until":"1d","reason":"a demo"})"},
+      {"startSimulation",
+       json{{"scaling", "model: chat-small\nreplicas: {max: 2}\nscaling: {policy: demand}\n"}}.dump()},
+      {"declineRequest", R"({"answer":"no"})"}};
   const json document = Document();
   tests::WithAdmin(world, [&](tests::AdminClient& client) -> Task<void> {
     for (const Route& route : Routes()) {
@@ -193,8 +231,10 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
         const bool is_model = path.find("/models/") != std::string::npos;
         const bool is_simulation = path.find("/simulations/") != std::string::npos;
         const auto job = job_of.find(route.name);
+        const auto item = item_of.find(route.name);
         path.replace(open, path.find('}') - open + 1,
-                     is_node               ? "local"
+                     item != item_of.end() ? item->second
+                     : is_node             ? "local"
                      : is_model            ? "chat-small"
                      : is_simulation       ? "sim-1"
                      : !is_job             ? id
@@ -202,12 +242,11 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
                                            : job->second);
       }
       const bool names_tenant = route.name == "createKey" || route.name == "eraseContent";
-      const std::string body =
-          names_tenant                ? R"({"tenant":"search"})"
-          : route.name == "submitJob" ? json{{"job", kJob}}.dump()
-          : route.name == "startSimulation"
-              ? json{{"scaling", "model: chat-small\nreplicas: {max: 2}\nscaling: {policy: demand}\n"}}.dump()
-              : "";
+      const auto known_body = body_of.find(route.name);
+      const std::string body = known_body != body_of.end() ? known_body->second
+                               : names_tenant              ? R"({"tenant":"search"})"
+                               : route.name == "submitJob" ? json{{"job", kJob}}.dump()
+                                                           : "";
       const bool ends = route.name == "endOwnSession" || route.name == "endSession";
       const tests::SignedIn session =
           co_await client.SignIn({.id = "person:ada", .roles = {{Role::kViewer, {}}}});

@@ -17,6 +17,7 @@
 #include "gateway/config/state_files.h"
 #include "gateway/ledger/export.h"
 #include "gateway/net/http/fetch.h"
+#include "gateway/people/overlay.h"
 #include "gateway/process/ledger_options.h"
 #include "gateway/process/open_state.h"
 #include "tests/support/loop_test.h"
@@ -39,7 +40,8 @@ class World {
     const std::string text =
         "server: {listen: 127.0.0.1:0, admin: 127.0.0.1:0, state_dir: " + dir.path() + R"(}
 tenants:
-  - {name: demo, models: ['*'], limits: {requests_per_minute: 600}, budget: {usd: 20, period: day}}
+  - {name: demo, models: ['*'], limits: {requests_per_minute: 600}, budget: {usd: 20, period: day},
+     self_service: true}
   - {name: search, parent: demo, models: [chat-small]}
 models:
   - name: chat-small
@@ -77,9 +79,18 @@ models:
     operations.ledger_check = ledger_check.get();
     terminal_sign_ins = std::make_unique<gateway::TerminalSignIns>(*store, *sessions);
     operations.terminal_sign_ins = terminal_sign_ins.get();
+    projects = std::make_unique<gateway::Projects>(loop, *store);
+    EXPECT_TRUE(Await(projects->Start()).ok());
+    grants = std::make_unique<gateway::Grants>(loop, *store);
+    EXPECT_TRUE(Await(grants->Start()).ok());
+    projects->OnChange([this] { UseTenants(); });
+    grants->OnChange([this] { UseTenants(); });
+
     operations.shared = &shared;
     operations.events = &events;
     operations.sessions = sessions.get();
+    operations.projects = projects.get();
+    operations.grants = grants.get();
     operations.key_events = key_events.get();
     operations.runtime = [this] { return runtime; };
     operations.shards = [this] { return std::vector<const gateway::ShardMetrics*>{&shard}; };
@@ -102,9 +113,20 @@ models:
     shared.keys->Stop();
     if (key_events) key_events->Stop();
     sessions->Stop();
+    projects->Stop();
+    grants->Stop();
     loop.Stop();
     loop.Run();
     shared.keys.reset();
+  }
+
+  // As the process does when the tenants made at run time, or grants, have changed.
+  void UseTenants() {
+    std::vector<gateway::config::Tenant> tenants =
+        gateway::WithProjects(runtime->configured().tenants, projects->List());
+    gateway::AddGrants(tenants, grants->List(), gateway::net::Now());
+    runtime = *runtime->WithTenants(std::move(tenants), {}, shared.learned());
+    EXPECT_TRUE(shared.limits.Update(runtime->LimitNodes()).ok());
   }
 
   // Runs the loop until `task` has ended; not from a coroutine on it.
@@ -185,6 +207,8 @@ models:
   std::unique_ptr<gateway::Sessions> sessions;
   std::unique_ptr<gateway::TerminalSignIns> terminal_sign_ins;
   std::unique_ptr<gateway::LedgerCheck> ledger_check;
+  std::unique_ptr<gateway::Projects> projects;
+  std::unique_ptr<gateway::Grants> grants;
   gateway::ShardMetrics shard;
   gateway::ReloadState reloads;
   absl::Status reload_result;

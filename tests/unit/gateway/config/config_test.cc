@@ -624,6 +624,23 @@ TEST(Config, ATenantsPathFitsARecordOfTheLedger) {
                   "257 bytes: must be at most 256, which is what a record of the ledger holds"));
 }
 
+TEST(Config, RulesOfApprovalAreReadWrittenAndChecked) {
+  const auto people = [](std::string_view text) { return With({{"people", std::string(text)}}); };
+  const LoadResult result = Parse(people(
+      "{requests: {expire: 24h, approve: [{name: small, tenant: search, models: ['*'], budget: {usd: 5}}]}, "
+      "webhook: {url: 'https://hooks.example.com/x'}, budget_thresholds: [90]}"));
+  ASSERT_TRUE(result.config.has_value());
+  const config::ApprovalRule& rule = result.config->people.requests.approve.at(0);
+  EXPECT_EQ(rule.budget->micro_usd, 5'000'000);
+  EXPECT_TRUE(Parse(ToJson(*result.config).dump()).config.has_value());
+  EXPECT_THAT(Problems(people(
+                  "{requests: {approve: [{name: a, tenant: gone, weight: 2}, {name: a, tenant: search}]}}")),
+              UnorderedElementsAre(HasSubstr("unknown tenant \"gone\""), HasSubstr("\"a\" is given twice"),
+                                   HasSubstr("approves nothing")));
+  EXPECT_THAT(Problems(people("{budget_thresholds: [0]}")),
+              ElementsAre(HasSubstr("percentages from 1 to 100")));
+}
+
 TEST(Config, ReportsAFileThatCannotBeRead) {
   const LoadResult result = LoadConfig("gone.yaml", FakeSources());
   EXPECT_FALSE(result.config.has_value());

@@ -1,6 +1,7 @@
 import type { Limit } from '../api_types';
 import { now, useAll } from '../data';
 import { amount, fullTime, percent, plural, short } from '../format';
+import { may } from '../me';
 import { hrefOf, tenant } from '../route';
 import { Bar, Empty, Loaded, Name, Num, Section, Time } from '../ui/basics';
 import { type Column, Table } from '../ui/table';
@@ -8,13 +9,13 @@ import { type Column, Table } from '../ui/table';
 const LOOK = 0.8;
 const ACT = 1;
 
-// The day on which a budget is used up, by what was used since its period began.
+// The day on which a budget is used up, at the rate of the last hour or since its period began.
 function usedUp(of: Limit, at: number): { words: string; title?: string; tone: '' | 'look' | 'act' } {
   if (!of.period_start || !of.period_end) return { words: '', tone: '' };
   const [start, end] = [Date.parse(of.period_start), Date.parse(of.period_end)];
   if (of.remaining <= 0) return { words: `used up; it begins anew in ${plural(Math.ceil((end - at) / 86_400_000), 'day')}`, title: fullTime(end), tone: 'act' };
-  const rate = of.used / Math.max(at - start, 60_000);
-  if (rate <= 0) return { words: 'nothing used yet', tone: '' };
+  const rate = of.per_hour === null ? of.used / Math.max(at - start, 60_000) : of.per_hour / 3_600_000;
+  if (rate <= 0) return { words: of.used > 0 ? 'not used now' : 'nothing used yet', tone: '' };
   const when = at + of.remaining / rate;
   if (when >= end) return { words: `lasts: ${percent(Math.min(1, (of.used + rate * (end - at)) / of.capacity))} at this rate by the end`, title: fullTime(end), tone: '' };
   return { words: `used up about ${new Date(when).toLocaleString(undefined, { weekday: 'short', hour: '2-digit', minute: '2-digit', day: 'numeric', month: 'short', hourCycle: 'h23' })} at this rate`, title: fullTime(when), tone: 'look' };
@@ -32,6 +33,7 @@ export function Limits() {
         }
         return (
           <>
+            {may('ask') && <p><a class="button" href={hrefOf('requests', { new: 'request', what: 'budget' })}>Ask for more</a></p>}
             {budgets.length > 0 && (
               <Section title="Budgets">
                 <ul class="budgets">{budgets.toSorted((one, other) => share(other) - share(one)).map((each) => <Budget key={each.id} of={each} />)}</ul>
@@ -59,6 +61,7 @@ function Budget({ of }: { of: Limit }) {
       <p class="card-head"><span><b><Name of={of.scope} /></b> <span class="faint">{limitName(of)}{of.model && <> of <bdi>{of.model}</bdi></>}{of.device && <> on {of.device}</>}</span></span><span><Num of={used} /> of <Num of={capacity} /></span></p>
       <Bar value={of.used + of.reserved} limit={of.capacity} look={LOOK} act={ACT} label={`${percent(share(of))} used`} />
       <p class="under"><span class={tone} title={title}>{words}</span><span class="faint">anew <Time at={of.period_end} /></span></p>
+      {of.per_hour !== null && of.per_hour > 0 && <p class="faint"><Num of={amount(Math.round(of.per_hour), of.unit, of.limit)} /> an hour{of.thresholds.length > 0 && <>; told at {of.thresholds.map((each) => `${each} %`).join(', ')}</>}</p>}
       {of.reserved > 0 && <p class="faint">{amount(of.reserved, of.unit, of.limit).join(' ')} is reserved by running requests.</p>}
       {of.refused_requests > 0 && <p class="faint">{plural(of.refused_requests, 'request was', 'requests were')} refused since the gateway started.</p>}
       <p><a href={hrefOf('usage', { tenant: of.scope.startsWith('key') ? undefined : of.scope, by: 'key' })}>Who uses most</a></p>

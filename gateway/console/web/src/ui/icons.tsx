@@ -10,6 +10,7 @@ const PATHS: Record<string, string> = {
   usage: 'M4 16V4M4 16h12M7.500 13V9M11 13V6M14.500 13v-2.500',
   limits: 'M3.500 14a7 7 0 1 1 13 0M10 13l3.500-4.500',
   requests: 'M5 3.500h7l3 3V16.500H5zM8 9.500h4M8 12.500h4',
+  tenants: 'M8 3h4v4H8zM3 13h4v4H3zM13 13h4v4h-4zM10 7v3M5 13v-3h10v3',
   audit: 'M10 3l6 2.500V10c0 3.500-2.500 6-6 7-3.500-1-6-3.500-6-7V5.500zM7.500 10l2 2 3.500-4',
   settings: 'M4 6h6M14 6h2M4 14h2M10 14h6M12 4v4M8 12v4',
   start: 'M5 4l10 6-10 6z',

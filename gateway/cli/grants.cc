@@ -1,0 +1,213 @@
+// tidegate grants, tidegate requests: what tenants have for a time, and what people ask for.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "conf/text.h"
+#include "gateway/cli/admin_client.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/output.h"
+
+namespace gateway::cli {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+struct GrantsOptions {
+  AdminOptions admin;
+  std::string id;
+  std::string tenant;
+  std::string state;
+  std::vector<std::string> models;
+  std::string limits;
+  std::optional<uint32_t> weight;
+  std::string from;
+  std::string until;
+  std::string text;  // a reason, or an answer
+};
+using GrantsOptionsRef = std::shared_ptr<GrantsOptions>;
+
+std::string TextOf(const ordered_json& value) {
+  return value.is_string() ? value.get<std::string>() : value.is_null() ? "-" : value.dump();
+}
+
+std::string Second(const ordered_json& time) {
+  return TextOf(time).substr(0, 19) + "Z";
+}
+
+absl::StatusOr<json> BodyOf(const GrantsOptions& options) {
+  json body = json::object();
+  if (!options.tenant.empty()) body["tenant"] = options.tenant;
+  if (!options.models.empty()) body["models"] = options.models;
+  if (options.weight) body["weight"] = *options.weight;
+  if (!options.from.empty()) body["from"] = options.from;
+  if (!options.until.empty()) body["until"] = options.until;
+  if (options.limits.empty()) return body;
+  body["limits"] = json::parse(options.limits, nullptr, false);
+  if (!body["limits"].is_object())
+    return absl::InvalidArgumentError("--limits: give a JSON object such as {\"requests_per_minute\":600}");
+  return body;
+}
+
+int List(const GrantsOptions& options, std::string target, bool requests) {
+  target += "?state=" + Escaped(options.state);
+  if (!options.tenant.empty()) target += "&tenant=" + Escaped(options.tenant);
+  const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, target);
+  if (!all.ok()) return Fail(all.status());
+  if (options.admin.json) {
+    fmt::print("{}\n", ordered_json(*all).dump());
+    return kOk;
+  }
+  Table table(
+      {{"ID"}, {"TENANT"}, {"STATE"}, {"WHAT"}, {"UNTIL"}, {requests ? "ASKED BY" : "GIVEN BY"}, {"REASON"}});
+  for (const ordered_json& one : *all) {
+    table.Add({TextOf(one["id"]), TextOf(one["tenant"]), TextOf(one["state"]), TextOf(one["in_words"]),
+               Second(one["until"]), TextOf(one[requests ? "asked_by" : "approved_by"]),
+               TextOf(one["reason"])});
+  }
+  fmt::print("{}", table.Render());
+  return kOk;
+}
+
+int Send(const GrantsOptions& options, const std::string& target, const json& body) {
+  const absl::StatusOr<ordered_json> answer = AskAdmin(options.admin, "POST", target, body);
+  if (!answer.ok()) return Fail(answer.status());
+  if (options.admin.json) {
+    fmt::print("{}\n", answer->dump());
+  } else {
+    fmt::print("{} {}\n", TextOf((*answer)["id"]), TextOf((*answer)["state"]));
+  }
+  return kOk;
+}
+
+int ListGrants(const GrantsOptions& options) {
+  return List(options, "/admin/v1/grants", false);
+}
+
+int ListRequests(const GrantsOptions& options) {
+  return List(options, "/admin/v1/requests", true);
+}
+
+int New(const GrantsOptions& options, const std::string& target) {
+  absl::StatusOr<json> body = BodyOf(options);
+  if (!body.ok()) return Fail(body.status());
+  if (!options.text.empty()) (*body)["reason"] = options.text;
+  return Send(options, target, *body);
+}
+
+int Give(const GrantsOptions& options) {
+  return New(options, "/admin/v1/grants");
+}
+
+int Ask(const GrantsOptions& options) {
+  return New(options, "/admin/v1/requests");
+}
+
+int End(const GrantsOptions& options) {
+  return Send(options, fmt::format("/admin/v1/grants/{}:end", Escaped(options.id)), json::object());
+}
+
+int Approve(const GrantsOptions& options) {
+  absl::StatusOr<json> body = BodyOf(options);
+  if (!body.ok()) return Fail(body.status());
+  if (!options.text.empty()) (*body)["answer"] = options.text;
+  return Send(options, fmt::format("/admin/v1/requests/{}:approve", Escaped(options.id)), *body);
+}
+
+int Decline(const GrantsOptions& options) {
+  return Send(options, fmt::format("/admin/v1/requests/{}:decline", Escaped(options.id)),
+              {{"answer", options.text}});
+}
+
+int Withdraw(const GrantsOptions& options) {
+  return Send(options, fmt::format("/admin/v1/requests/{}:withdraw", Escaped(options.id)), json::object());
+}
+
+CLI::App* AddAction(CLI::App& app, Run& run, const char* name, const char* what,
+                    const GrantsOptionsRef& options, int (*action)(const GrantsOptions&)) {
+  CLI::App* command = app.add_subcommand(name, what);
+  AddAdminOptions(*command, options->admin);
+  command->callback([options, action, &run] { run = [options, action] { return action(*options); }; });
+  return command;
+}
+
+void AddFilters(CLI::App& command, GrantsOptions& options, const char* states) {
+  command.add_option("--tenant", options.tenant, "Only of this tenant and those below it");
+  command.add_option("--state", options.state, states);
+}
+
+void AddAllowance(CLI::App& command, GrantsOptions& options) {
+  command.add_option("--models", options.models, "Models by name")->delimiter(',');
+  command.add_option("--limits", options.limits, "The new amounts of limits, as JSON");
+  command.add_option("--weight", options.weight, "The new share of a queue");
+}
+
+void AddNew(CLI::App& command, GrantsOptions& options) {
+  command.add_option("--tenant", options.tenant, "The tenant: a name or a path")->required();
+  AddAllowance(command, options);
+  command.add_option("--from", options.from, "The beginning: 2h, or 2027-01-31T00:00:00Z; default: at once");
+  command.add_option("--until", options.until, "The end: 30d, or 2027-01-31T00:00:00Z")->required();
+}
+
+}  // namespace
+
+void AddGrants(CLI::App& app, Run& run) {
+  CLI::App* grants =
+      app.add_subcommand("grants", "Give tenants more for a time, list and end what was given");
+  grants->require_subcommand(1);
+  auto options = std::make_shared<GrantsOptions>();
+  CLI::App* list = AddAction(*grants, run, "list", "List grants", options, ListGrants);
+  AddFilters(*list, *options, "planned, in_force or ended");
+
+  options = std::make_shared<GrantsOptions>();
+  CLI::App* give =
+      AddAction(*grants, run, "give", "Give models, limits or a share of a queue", options, Give);
+  AddNew(*give, *options);
+  give->add_option("--reason", options->text, "For people and the ledger");
+  give->footer(
+      "Examples:\n  tidegate grants give --tenant acme/demo --models chat-large --until 7d\n"
+      "  tidegate grants give --tenant acme/demo --limits '{\"budget\":{\"usd\":500}}' --until 2027-01-31");
+
+  options = std::make_shared<GrantsOptions>();
+  CLI::App* end = AddAction(*grants, run, "end", "End a grant before its date", options, End);
+  end->add_option("id", options->id, "The id of the grant")->required();
+}
+
+void AddRequests(CLI::App& app, Run& run) {
+  CLI::App* requests =
+      app.add_subcommand("requests", "Ask for more for a time, and decide what was asked for");
+  requests->require_subcommand(1);
+  auto options = std::make_shared<GrantsOptions>();
+  CLI::App* list = AddAction(*requests, run, "list", "List requests", options, ListRequests);
+  AddFilters(*list, *options, "pending, approved, declined, withdrawn or expired");
+
+  options = std::make_shared<GrantsOptions>();
+  CLI::App* ask =
+      AddAction(*requests, run, "ask", "Ask for models, limits or a share of a queue", options, Ask);
+  AddNew(*ask, *options);
+  ask->add_option("--reason", options->text, "What it is for")->required();
+  ask->footer(
+      "Examples:\n  tidegate requests ask --tenant search --models chat-large --until 7d --reason 'a demo'");
+
+  options = std::make_shared<GrantsOptions>();
+  CLI::App* approve =
+      AddAction(*requests, run, "approve", "Give what was asked for, or less", options, Approve);
+  approve->add_option("id", options->id, "The id of the request")->required();
+  AddAllowance(*approve, *options);
+  approve->add_option("--until", options->until, "An earlier end than was asked for");
+  approve->add_option("--answer", options->text, "For the one who asked");
+
+  options = std::make_shared<GrantsOptions>();
+  CLI::App* decline = AddAction(*requests, run, "decline", "Decline a request", options, Decline);
+  decline->add_option("id", options->id, "The id of the request")->required();
+  decline->add_option("--answer", options->text, "The reason, for the one who asked")->required();
+
+  options = std::make_shared<GrantsOptions>();
+  CLI::App* withdraw =
+      AddAction(*requests, run, "withdraw", "Withdraw a request of your own", options, Withdraw);
+  withdraw->add_option("id", options->id, "The id of the request")->required();
+}
+
+}  // namespace gateway::cli

@@ -1,0 +1,75 @@
+// BudgetWatch: sees how fast budgets are used, and tells once per period when a budget reaches a threshold
+// (`people.budget_thresholds`): one event in the ledger and one notice, whichever process sees it first. What was
+// told is an object of the store, written with the event.
+//
+// Owner: the process. Thread: the loop's.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/net/loop.h"
+#include "gateway/net/watchdog.h"
+#include "gateway/store/store.h"
+#include "router/limits/tree.h"
+
+namespace gateway {
+
+// How a budget is used.
+struct BurnRate {
+  double per_hour = 0;  // in the limit's unit, over the last hour or since the period began
+  std::optional<conf::TimePoint> used_up{};  // at this rate, before the period ends; nothing: it lasts
+};
+
+class BudgetWatch final : private net::Alarm {
+ public:
+  // A budget that reached `percent` of what it has.
+  using Told = std::function<void(const router::limits::LimitState& budget, uint32_t percent)>;
+
+  // All must outlive it. `thresholds` is asked each time, in percent.
+  BudgetWatch(net::Loop& loop, store::Store& store, const router::limits::LimitTree& limits,
+              std::function<std::vector<uint32_t>()> thresholds, Told told);
+
+  void Start();
+  void Stop();
+
+  // Nothing for what is no budget.
+  std::optional<BurnRate> RateOf(const router::limits::LimitState& budget, conf::TimePoint now) const;
+
+ private:
+  struct Sample {
+    conf::TimePoint at;
+    int64_t used = 0;
+  };
+  struct Seen {
+    conf::TimePoint period{};    // its beginning
+    std::deque<Sample> samples;  // the oldest first, over at most an hour
+    uint32_t told = 0;           // the highest threshold that was handled in this period
+  };
+
+  void OnAlarm() override;
+  void CheckBudget(const router::limits::LimitState& budget, const std::vector<uint32_t>& thresholds,
+                   conf::TimePoint now);
+  net::Task<void> Tell(router::limits::LimitState budget, uint32_t percent);
+  net::Task<void> RemoveOld();
+
+  net::Loop& loop_;
+  store::Store& store_;
+  const router::limits::LimitTree& limits_;
+  const std::function<std::vector<uint32_t>()> thresholds_;
+  const Told told_;
+  absl::flat_hash_map<std::string, Seen> seen_;  // by the limit
+  conf::TimePoint removed_at_{};
+  bool stopped_ = false;
+};
+
+}  // namespace gateway
