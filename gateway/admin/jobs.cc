@@ -22,7 +22,6 @@ namespace {
 
 using answers::TextOrNull;
 using control::Jobs;
-using control::Member;
 using control::Workload;
 
 constexpr size_t kDefaultLog = 64 * 1024;
@@ -84,11 +83,11 @@ int64_t FreeMilliOf(const scheduler::DeviceState& device, const scheduler::TypeV
   return device.free_milli + (device.used_slots == 0 ? 0 : FreeComputeMilli(device, view));
 }
 
-std::vector<answers::JobMember> ShowMembers(const std::vector<Member>& members,
+std::vector<answers::JobMember> ShowMembers(const std::vector<control::Member>& members,
                                             const scheduler::Cluster& cluster) {
   std::vector<answers::JobMember> out;
   for (size_t rank = 0; rank < members.size(); ++rank) {
-    const Member& member = members[rank];
+    const control::Member& member = members[rank];
     plugins::launchers::DeviceGrant grant;
     if (member.at.holding.node < cluster.nodes.size()) grant = control::GrantOf(cluster, member.at.holding);
     out.push_back({.rank = rank,

@@ -33,9 +33,9 @@ Answer ShowOrders(const Operations& operations, const std::string& model) {
                                       .held = ShownHold(operations, model, net::Now())});
 }
 
-using Change = net::Task<absl::Status> (ModelOrders::*)(std::string, ModelOrder);
+using GiveOrder = net::Task<absl::Status> (ModelOrders::*)(std::string, ModelOrder);
 
-net::Task<Answer> Give(const Operations& operations, const Call& call, Change change, ModelOrder order) {
+net::Task<Answer> Give(const Operations& operations, const Call& call, GiveOrder change, ModelOrder order) {
   const std::optional<std::string> model = NameOf(call);
   if (!model || operations.model_orders == nullptr) co_return NoSuchModel(call);
   const absl::Status given = co_await (operations.model_orders->*change)(*model, std::move(order));

@@ -35,7 +35,7 @@ namespace {
 constexpr auto kTailInterval = std::chrono::milliseconds(100);
 constexpr size_t kTailRecords = 1024;
 constexpr size_t kTailBytes = 1 << 20;
-constexpr size_t kMostProof = 32 << 20;
+constexpr size_t kMostMadeProof = 32 << 20;
 
 struct AuditOptions {
   AdminOptions admin;
@@ -209,7 +209,7 @@ int Prove(const AuditOptions& options) {
     std::optional<Config> config;
     std::string dir;
     if (const int code = FindLedger(options, config, dir); code != kOk) return code;
-    const absl::StatusOr<ledger::Proof> proof = ledger::MakeProof(dir, options.from_seq, kMostProof);
+    const absl::StatusOr<ledger::Proof> proof = ledger::MakeProof(dir, options.from_seq, kMostMadeProof);
     if (proof.ok()) {
       text = ledger::ProofText(*proof);
     } else {

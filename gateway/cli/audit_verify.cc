@@ -128,8 +128,8 @@ nlohmann::ordered_json ToJson(const ledger::VerifyReport& report, const std::vec
   return out;
 }
 
-void Print(const std::string& dir, const ledger::VerifyReport& report,
-           const std::vector<std::string>& missing) {
+void PrintReport(const std::string& dir, const ledger::VerifyReport& report,
+                 const std::vector<std::string>& missing) {
   if (const auto& bad = report.first_bad) {
     fmt::print("{}: BAD at {}{}{}: {}\n", dir, bad->segment,
                bad->line ? fmt::format(" line {}", bad->line) : "",
@@ -219,7 +219,7 @@ int VerifyLedger(const VerifyCommand& command) {
   if (command.json) {
     fmt::print("{}\n", ToJson(*report, elsewhere.missing).dump());
   } else {
-    Print(command.dir, *report, elsewhere.missing);
+    PrintReport(command.dir, *report, elsewhere.missing);
   }
   return report->ok() ? kOk : kFailed;
 }

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr size_t kMostFile = 1 << 20;
+constexpr size_t kMostGateways = 1 << 20;
 
 std::string Text(const ordered_json& object, const char* name) {
   const auto found = object.find(name);
@@ -64,7 +64,7 @@ absl::StatusOr<KnownGateways> LoadGateways(const std::string& path) {
     return NotRead(path, fmt::format("other users may read or write it (mode {:04o}); run chmod 600 on it",
                                      info.st_mode & 07777));
   }
-  const absl::StatusOr<std::string> text = net::ReadFile(path, kMostFile);
+  const absl::StatusOr<std::string> text = net::ReadFile(path, kMostGateways);
   if (!text.ok()) return text.status();
   const ordered_json json = ordered_json::parse(*text, nullptr, false);
   const auto list = json.is_object() ? json.find("gateways") : json.end();

@@ -8,6 +8,7 @@
 #include "gateway/cli/admin_client.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
+#include "gateway/net/url.h"
 
 namespace gateway::cli {
 namespace {
@@ -29,10 +30,6 @@ struct GrantsOptions {
 };
 using GrantsOptionsRef = std::shared_ptr<GrantsOptions>;
 
-std::string TextOf(const ordered_json& value) {
-  return value.is_string() ? value.get<std::string>() : value.is_null() ? "-" : value.dump();
-}
-
 std::string Second(const ordered_json& time) {
   return TextOf(time).substr(0, 19) + "Z";
 }
@@ -52,8 +49,8 @@ absl::StatusOr<json> BodyOf(const GrantsOptions& options) {
 }
 
 int List(const GrantsOptions& options, std::string target, bool requests) {
-  target += "?state=" + Escaped(options.state);
-  if (!options.tenant.empty()) target += "&tenant=" + Escaped(options.tenant);
+  target += "?state=" + net::PercentEncode(options.state);
+  if (!options.tenant.empty()) target += "&tenant=" + net::PercentEncode(options.tenant);
   const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, target);
   if (!all.ok()) return Fail(all.status());
   if (options.admin.json) {
@@ -106,23 +103,25 @@ int Ask(const GrantsOptions& options) {
 }
 
 int End(const GrantsOptions& options) {
-  return Send(options, fmt::format("/admin/v1/grants/{}:end", Escaped(options.id)), json::object());
+  return Send(options, fmt::format("/admin/v1/grants/{}:end", net::PercentEncode(options.id)),
+              json::object());
 }
 
 int Approve(const GrantsOptions& options) {
   absl::StatusOr<json> body = BodyOf(options);
   if (!body.ok()) return Fail(body.status());
   if (!options.text.empty()) (*body)["answer"] = options.text;
-  return Send(options, fmt::format("/admin/v1/requests/{}:approve", Escaped(options.id)), *body);
+  return Send(options, fmt::format("/admin/v1/requests/{}:approve", net::PercentEncode(options.id)), *body);
 }
 
 int Decline(const GrantsOptions& options) {
-  return Send(options, fmt::format("/admin/v1/requests/{}:decline", Escaped(options.id)),
+  return Send(options, fmt::format("/admin/v1/requests/{}:decline", net::PercentEncode(options.id)),
               {{"answer", options.text}});
 }
 
 int Withdraw(const GrantsOptions& options) {
-  return Send(options, fmt::format("/admin/v1/requests/{}:withdraw", Escaped(options.id)), json::object());
+  return Send(options, fmt::format("/admin/v1/requests/{}:withdraw", net::PercentEncode(options.id)),
+              json::object());
 }
 
 CLI::App* AddAction(CLI::App& app, Run& run, const char* name, const char* what,

@@ -22,7 +22,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr size_t kMostFile = 192 * 1024;
+constexpr size_t kMostJobFile = 192 * 1024;
 constexpr std::chrono::milliseconds kLogInterval{500};
 
 struct JobsOptions {
@@ -43,14 +43,8 @@ struct JobsOptions {
 };
 using JobsOptionsRef = std::shared_ptr<JobsOptions>;
 
-std::string TextOf(const ordered_json& value) {
-  if (value.is_null()) return "-";
-  if (value.is_number_float()) return fmt::format("{:g}", value.get<double>());
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 int Submit(const JobsOptions& options) {
-  const absl::StatusOr<std::string> text = ReadWhole(options.file, kMostFile);
+  const absl::StatusOr<std::string> text = ReadWhole(options.file, kMostJobFile);
   if (!text.ok()) {
     return Fail(absl::InvalidArgumentError(text.status().message()));
   }
@@ -167,9 +161,10 @@ int Uncordon(const JobsOptions& options) {
 int ChangeDrain(const JobsOptions& options, bool begins) {
   json body = json::object();
   if (!options.reason.empty()) body["reason"] = options.reason;
-  const absl::StatusOr<ordered_json> answer =
-      AskAdmin(options.admin, "POST",
-               fmt::format("/admin/v1/nodes/{}:{}", net::PercentEncode(options.id), begins ? "drain" : "undrain"), body);
+  const absl::StatusOr<ordered_json> answer = AskAdmin(
+      options.admin, "POST",
+      fmt::format("/admin/v1/nodes/{}:{}", net::PercentEncode(options.id), begins ? "drain" : "undrain"),
+      body);
   if (!answer.ok()) return Fail(answer.status());
   if (options.admin.json) {
     fmt::print("{}\n", answer->dump());

@@ -54,6 +54,12 @@ std::string Table::Render() const {
   return out;
 }
 
+std::string TextOf(const nlohmann::ordered_json& value) {
+  if (value.is_null()) return "-";
+  if (value.is_number_float()) return fmt::format("{:g}", value.get<double>());
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 std::string AsText(const nlohmann::ordered_json& json) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

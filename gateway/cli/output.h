@@ -37,6 +37,9 @@ using conf::Counted;
 // Indented; bytes that are no UTF-8, as names of files and queues may have, are replaced.
 std::string AsText(const nlohmann::ordered_json& json);
 
+// A value as a cell of a table: "-" for null.
+std::string TextOf(const nlohmann::ordered_json& value);
+
 // "cli:" and the name of the user that runs the command: the actor in the ledger.
 std::string Actor();
 

@@ -47,7 +47,7 @@ ordered_json AsJson(const RebuiltState& state) {
           {"sinks_from_the_beginning", state.sinks_anew}};
 }
 
-void Print(const RebuiltState& state) {
+void PrintState(const RebuiltState& state) {
   const control::WorkloadHistory::Rebuilt& workloads = state.workloads;
   fmt::print("What was wrong: {}\n", state.damage);
   if (!state.kept_as.empty()) fmt::print("The damaged file is kept as {}\n", state.kept_as);
@@ -98,7 +98,7 @@ int Rebuild(const RebuildOptions& options) {
   if (options.json) {
     fmt::print("{}\n", AsText(AsJson(*state)));
   } else {
-    Print(*state);
+    PrintState(*state);
   }
   return kOk;
 }

@@ -18,7 +18,7 @@
 namespace gateway::cli {
 namespace {
 
-constexpr size_t kMostFile = 64 << 20;
+constexpr size_t kMostStatement = 64 << 20;
 
 struct StatementOptions {
   AdminOptions admin;
@@ -30,7 +30,7 @@ struct StatementOptions {
 };
 
 int Verify(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadWhole(path, kMostFile);
+  const absl::StatusOr<std::string> text = ReadWhole(path, kMostStatement);
   if (!text.ok()) return Fail(text.status());
   const std::optional<bool> good = HasItsDigest(*text);
   if (!good)

@@ -9,6 +9,7 @@
 #include "gateway/cli/admin_client.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
+#include "gateway/net/url.h"
 
 namespace gateway::cli {
 namespace {
@@ -28,11 +29,8 @@ struct TenantsOptions {
 };
 using TenantsOptionsRef = std::shared_ptr<TenantsOptions>;
 
-std::string TextOf(const ordered_json& value) {
-  return value.is_string() ? value.get<std::string>() : value.is_null() ? "-" : value.dump();
-}
-
-int Print(const TenantsOptions& options, const absl::StatusOr<ordered_json>& answer, std::string_view done) {
+int PrintAnswer(const TenantsOptions& options, const absl::StatusOr<ordered_json>& answer,
+                std::string_view done) {
   if (!answer.ok()) return Fail(answer.status());
   fmt::print("{}\n", options.admin.json ? answer->dump() : std::string(done));
   return kOk;
@@ -70,7 +68,7 @@ absl::StatusOr<json> BodyOf(const TenantsOptions& options) {
 }
 
 std::string TargetOf(const TenantsOptions& options, std::string_view action) {
-  return fmt::format("/admin/v1/tenants/{}:{}", Escaped(options.path), action);
+  return fmt::format("/admin/v1/tenants/{}:{}", net::PercentEncode(options.path), action);
 }
 
 int Create(const TenantsOptions& options) {
@@ -83,8 +81,8 @@ int Create(const TenantsOptions& options) {
   if (!body.ok()) return Fail(body.status());
   (*body)["parent"] = options.path.substr(0, slash);
   (*body)["name"] = options.path.substr(slash + 1);
-  return Print(options, AskAdmin(options.admin, "POST", "/admin/v1/tenants", *body),
-               options.path + " is made");
+  return PrintAnswer(options, AskAdmin(options.admin, "POST", "/admin/v1/tenants", *body),
+                     options.path + " is made");
 }
 
 int Change(const TenantsOptions& options) {
@@ -92,30 +90,30 @@ int Change(const TenantsOptions& options) {
   if (!body.ok()) return Fail(body.status());
   if (body->empty())
     return Fail(absl::InvalidArgumentError("say what to change: --models, --limits or --weight"));
-  return Print(options, AskAdmin(options.admin, "POST", TargetOf(options, "change"), *body),
-               options.path + " is changed");
+  return PrintAnswer(options, AskAdmin(options.admin, "POST", TargetOf(options, "change"), *body),
+                     options.path + " is changed");
 }
 
 int Disable(const TenantsOptions& options) {
-  return Print(options, AskAdmin(options.admin, "POST", TargetOf(options, "disable"), json::object()),
-               options.path + " is disabled");
+  return PrintAnswer(options, AskAdmin(options.admin, "POST", TargetOf(options, "disable"), json::object()),
+                     options.path + " is disabled");
 }
 
 int Enable(const TenantsOptions& options) {
-  return Print(options, AskAdmin(options.admin, "POST", TargetOf(options, "enable"), json::object()),
-               options.path + " is served again");
+  return PrintAnswer(options, AskAdmin(options.admin, "POST", TargetOf(options, "enable"), json::object()),
+                     options.path + " is served again");
 }
 
 int Remove(const TenantsOptions& options) {
   json body = json::object();
   if (options.revoke_keys) body["keys"] = "revoke";
-  return Print(options, AskAdmin(options.admin, "POST", TargetOf(options, "remove"), body),
-               options.path + " is removed");
+  return PrintAnswer(options, AskAdmin(options.admin, "POST", TargetOf(options, "remove"), body),
+                     options.path + " is removed");
 }
 
 int Members(const TenantsOptions& options) {
   std::string target = "/admin/v1/members";
-  if (!options.path.empty()) target += "?tenant=" + Escaped(options.path);
+  if (!options.path.empty()) target += "?tenant=" + net::PercentEncode(options.path);
   const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, target);
   if (!all.ok()) return Fail(all.status());
   if (options.admin.json) {
@@ -133,14 +131,14 @@ int Members(const TenantsOptions& options) {
 
 int AddMember(const TenantsOptions& options) {
   const json body = {{"tenant", options.path}, {"who", options.who}, {"role", options.role}};
-  return Print(options, AskAdmin(options.admin, "POST", "/admin/v1/members", body),
-               fmt::format("{} is {} of {}", options.who, options.role, options.path));
+  return PrintAnswer(options, AskAdmin(options.admin, "POST", "/admin/v1/members", body),
+                     fmt::format("{} is {} of {}", options.who, options.role, options.path));
 }
 
 int RemoveMember(const TenantsOptions& options) {
   const json body = {{"tenant", options.path}, {"who", options.who}};
-  return Print(options, AskAdmin(options.admin, "POST", "/admin/v1/members:remove", body),
-               fmt::format("{} is no member of {} any more", options.who, options.path));
+  return PrintAnswer(options, AskAdmin(options.admin, "POST", "/admin/v1/members:remove", body),
+                     fmt::format("{} is no member of {} any more", options.who, options.path));
 }
 
 CLI::App* AddAction(CLI::App& tenants, Run& run, const char* name, const char* what,

@@ -221,8 +221,16 @@ absl::Status Process::OpenKeys() {
   if (absl::Status started = net::Await(control_, projects_->Start()); !started.ok()) return started;
   grants_ = std::make_unique<Grants>(control_, *store_);
   if (absl::Status started = net::Await(control_, grants_->Start()); !started.ok()) return started;
-  projects_->OnChange([this] { PublishTenants(); });
-  grants_->OnChange([this] { PublishTenants(); });
+  using enum admin::FeedEvent::Audience;
+  projects_->OnChange([this] {
+    PublishTenants();
+    events_.Changed("tenants", kAll, Permission::kSeeTenants);
+  });
+  grants_->OnChange([this] {
+    PublishTenants();
+    events_.Changed("grants", kAll, Permission::kSeeLimits);
+    events_.Changed("requests", kAll, Permission::kAsk);
+  });
   grants_->OnNotice([this](const Grants::Notice& notice) { notices_.Add(notice); });
   sign_in_.LetIn([this](const Person& person) { return !projects_->RolesOf(person).empty(); });
   return absl::OkStatus();

@@ -16,11 +16,11 @@ constexpr conf::Duration kLeast = std::chrono::seconds(1);  // an event lies ahe
 
 enum class Kind : uint8_t { kEnds, kStopped, kMoved };
 
-struct Event {
+struct Step {
   conf::TimePoint at{};
   Kind kind = Kind::kEnds;
   std::string job{};
-  friend auto operator<=>(const Event& a, const Event& b) {
+  friend auto operator<=>(const Step& a, const Step& b) {
     return std::tie(a.at, a.kind, a.job) <=> std::tie(b.at, b.kind, b.job);
   }
 };
@@ -64,7 +64,7 @@ class Forecaster {
       }
       now_ = *next;
       while (!events_.empty() && events_.begin()->at <= now_) {
-        const Event event = *events_.begin();
+        const Step event = *events_.begin();
         events_.erase(events_.begin());
         Happen(event);
       }
@@ -79,7 +79,7 @@ class Forecaster {
   }
 
   void DropEnd(const std::string& job) {
-    std::erase_if(events_, [&](const Event& event) { return event.kind == Kind::kEnds && event.job == job; });
+    std::erase_if(events_, [&](const Step& event) { return event.kind == Kind::kEnds && event.job == job; });
     end_of_.erase(job);
   }
 
@@ -130,7 +130,7 @@ class Forecaster {
     ++started_;
   }
 
-  void Happen(const Event& event) {
+  void Happen(const Step& event) {
     const JobIndex index = planner_.jobs().Find(event.job);
     if (index == kNone) return;
     const JobEntry& entry = planner_.jobs()[index];
@@ -154,7 +154,7 @@ class Forecaster {
   conf::TimePoint now_;
   Forecast out_;
   size_t started_ = 0;
-  std::set<Event> events_;
+  std::set<Step> events_;
   absl::flat_hash_map<std::string, conf::TimePoint> end_of_;  // of jobs that run
   absl::flat_hash_map<std::string, size_t> by_id_;            // of jobs that waited
 };
