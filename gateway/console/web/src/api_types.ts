@@ -40,6 +40,67 @@ export type Condition = {
 
 export type ApiDocument = { [member: string]: unknown };
 
+export type Overview = {
+  at: string;
+  models: ModelNow[];
+  devices: DevicesNow;
+  jobs: JobsNow;
+  conditions: Condition[];
+};
+
+export type ModelNow = {
+  model: string;
+  scaled: boolean;
+  min: number;
+  max: number;
+  wanted: number;
+  ready: number;
+  starting: number;
+  draining: number;
+  asleep: boolean;
+  capacity: number;
+  demand: number;
+  waiting: number;
+  running: number;
+  requests_per_second: number;
+  tokens_per_second: number;
+  ttft_p50_ms: number | null;
+  ttft_p90_ms: number | null;
+  slo_ttft_ms: number | null;
+  slo_attainment: number | null;
+  reason: string;
+  trouble: string | null;
+  paused: ModelOrder | null;
+  held: ModelOrder | null;
+};
+
+export type ModelOrder = {
+  by: string;
+  reason: string;
+  since: string;
+  until: string | null;
+  replicas: number | null;
+};
+
+export type DevicesNow = {
+  total: number;
+  free: number;
+  faulty: number;
+  cordoned: number;
+  by_holder: HeldDevices[];
+};
+
+export type HeldDevices = {
+  holder: string | null;
+  kind: string;
+  devices: number;
+};
+
+export type JobsNow = {
+  running: number;
+  waiting: number;
+};
+
 export type Me = {
   actor: string;
   name: string;
@@ -74,29 +135,6 @@ export type SignInLink = {
   ends: string;
 };
 
-export type SessionList = {
-  object: string;
-  data: Session[];
-  has_more: boolean;
-  next?: string;
-};
-
-export type Session = {
-  id: string;
-  actor: string;
-  name: string;
-  email: string;
-  provider: string;
-  roles: RoleOf[];
-  created: string;
-  seen: string;
-  ends: string;
-  address: string;
-  client: string;
-  command_line: boolean;
-  current: boolean;
-};
-
 export type TerminalSession = {
   state: string;
   token: string | null;
@@ -118,6 +156,29 @@ export type TerminalSignIn = {
   address: string;
   client: string;
   ends: string;
+};
+
+export type SessionList = {
+  object: string;
+  data: Session[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Session = {
+  id: string;
+  actor: string;
+  name: string;
+  email: string;
+  provider: string;
+  roles: RoleOf[];
+  created: string;
+  seen: string;
+  ends: string;
+  address: string;
+  client: string;
+  command_line: boolean;
+  current: boolean;
 };
 
 export type EndedSession = {
@@ -232,14 +293,6 @@ export type ModelList = {
   next?: string;
 };
 
-export type ModelOrder = {
-  by: string;
-  reason: string;
-  since: string;
-  until: string | null;
-  replicas: number | null;
-};
-
 export type Model = {
   name: string;
   aliases: string[];
@@ -267,6 +320,12 @@ export type Price = {
 export type Lora = {
   base: string;
   adapter: string;
+};
+
+export type OrdersForModel = {
+  model: string;
+  paused: ModelOrder | null;
+  held: ModelOrder | null;
 };
 
 export type EndpointList = {
@@ -596,11 +655,32 @@ export type UsageRow = {
   device_seconds: { [member: string]: number };
 };
 
-export type BadRecord = {
-  segment: string;
-  line: number;
+export type Statement = {
+  tenant: string;
+  month: string;
+  state: string;
+  lines: { [member: string]: unknown }[];
+  total: { [member: string]: unknown };
+  digest: string;
+};
+
+export type RecordList = {
+  object: string;
+  data: ApiRecord[];
+  has_more: boolean;
+  next_from_seq: number;
+};
+
+export type ApiRecord = {
   seq: number;
-  why: string;
+  time_us: number;
+  kind: string;
+};
+
+export type Proof = {
+  record: number;
+  previous: string;
+  lines: string[];
 };
 
 export type Verification = {
@@ -622,32 +702,11 @@ export type Verification = {
   why: string;
 };
 
-export type Proof = {
-  record: number;
-  previous: string;
-  lines: string[];
-};
-
-export type Statement = {
-  tenant: string;
-  month: string;
-  state: string;
-  lines: { [member: string]: unknown }[];
-  total: { [member: string]: unknown };
-  digest: string;
-};
-
-export type RecordList = {
-  object: string;
-  data: ApiRecord[];
-  has_more: boolean;
-  next_from_seq: number;
-};
-
-export type ApiRecord = {
+export type BadRecord = {
+  segment: string;
+  line: number;
   seq: number;
-  time_us: number;
-  kind: string;
+  why: string;
 };
 
 export type ErasedContent = {
@@ -786,6 +845,41 @@ export type JobQueue = {
   usage_device_hours: number;
 };
 
+export type Simulation = {
+  id: string;
+  state: string;
+  question: string;
+  actor: string;
+  created: string;
+  progress: number;
+  problem: string | null;
+  sentences: string[];
+  facts: SimulationFact[];
+  jobs: SimulatedJob[];
+  more_jobs: boolean;
+};
+
+export type SimulationFact = {
+  name: string;
+  today: string | null;
+  what_if: string | null;
+};
+
+export type SimulatedJob = {
+  id: string;
+  queue: string;
+  asked: boolean;
+  today: string | null;
+  what_if: string | null;
+};
+
+export type SimulationList = {
+  object: string;
+  data: Simulation[];
+  has_more: boolean;
+  next?: string;
+};
+
 export type Config = {
   sha256: string;
   loaded_at: string;
@@ -804,100 +898,6 @@ export type Reloads = {
 export type AppliedConfig = {
   sha256: string;
   loaded_at: string;
-};
-
-export type ModelNow = {
-  model: string;
-  scaled: boolean;
-  min: number;
-  max: number;
-  wanted: number;
-  ready: number;
-  starting: number;
-  draining: number;
-  asleep: boolean;
-  capacity: number;
-  demand: number;
-  waiting: number;
-  running: number;
-  requests_per_second: number;
-  tokens_per_second: number;
-  ttft_p50_ms: number | null;
-  ttft_p90_ms: number | null;
-  slo_ttft_ms: number | null;
-  slo_attainment: number | null;
-  reason: string;
-  trouble: string | null;
-  paused: ModelOrder | null;
-  held: ModelOrder | null;
-};
-
-export type HeldDevices = {
-  holder: string | null;
-  kind: string;
-  devices: number;
-};
-
-export type DevicesNow = {
-  total: number;
-  free: number;
-  faulty: number;
-  cordoned: number;
-  by_holder: HeldDevices[];
-};
-
-export type JobsNow = {
-  running: number;
-  waiting: number;
-};
-
-export type Overview = {
-  at: string;
-  models: ModelNow[];
-  devices: DevicesNow;
-  jobs: JobsNow;
-  conditions: Condition[];
-};
-
-export type OrdersForModel = {
-  model: string;
-  paused: ModelOrder | null;
-  held: ModelOrder | null;
-};
-
-export type SimulationFact = {
-  name: string;
-  today: string | null;
-  what_if: string | null;
-};
-
-export type SimulatedJob = {
-  id: string;
-  queue: string;
-  asked: boolean;
-  today: string | null;
-  what_if: string | null;
-};
-
-export type Simulation = {
-  id: string;
-  state: string;
-  question: string;
-  actor: string;
-  created: string;
-  progress: number;
-  problem: string | null;
-  sentences: string[];
-  facts: SimulationFact[];
-  jobs: SimulatedJob[];
-  more_jobs: boolean;
-};
-
-export type SimulationList = {
-  object: string;
-  data: Simulation[];
-  has_more: boolean;
-  next?: string;
 };
 
 // The answers of GET, by path.
@@ -978,30 +978,6 @@ export type Posts = {
     body: undefined;
     answer: EndedSession;
   };
-  "/admin/v1/models/{name}:pause": {
-    body: {
-      reason?: string;
-    };
-    answer: OrdersForModel;
-  };
-  "/admin/v1/models/{name}:resume": {
-    body: {
-      reason?: string;
-    };
-    answer: OrdersForModel;
-  };
-  "/admin/v1/models/{name}:hold": {
-    body: {
-      reason?: string;
-      for?: string;
-    };
-    answer: OrdersForModel;
-  };
-  "/admin/v1/models/{name}:release": {
-    body: {
-      reason?: string;
-    };
-    answer: OrdersForModel;
   "/admin/v1/tenants": {
     body: {
       parent: string;
@@ -1096,6 +1072,31 @@ export type Posts = {
   "/admin/v1/requests/{id}:withdraw": {
     body: undefined;
     answer: GrantRequest;
+  };
+  "/admin/v1/models/{name}:pause": {
+    body: {
+      reason?: string;
+    };
+    answer: OrdersForModel;
+  };
+  "/admin/v1/models/{name}:resume": {
+    body: {
+      reason?: string;
+    };
+    answer: OrdersForModel;
+  };
+  "/admin/v1/models/{name}:hold": {
+    body: {
+      reason?: string;
+      for?: string;
+    };
+    answer: OrdersForModel;
+  };
+  "/admin/v1/models/{name}:release": {
+    body: {
+      reason?: string;
+    };
+    answer: OrdersForModel;
   };
   "/admin/v1/keys": {
     body: {

@@ -46,7 +46,9 @@ struct Logging : testing::Test {
   TokenEstimates estimates;
   ModelQueues queues;
   ScalingHintsByModel scaling_hints;
-  std::shared_ptr<const Runtime> runtime = Build({limits, replicas, estimates, queues, scaling_hints});
+  ModelSwitches switches;
+  std::shared_ptr<const Runtime> runtime =
+      Build({limits, replicas, estimates, queues, scaling_hints, switches});
 };
 
 TEST_F(Logging, QueuedRecordsAreWrittenBeforeItEnds) {
