@@ -62,8 +62,10 @@ void LedgerCheck::Run() {
   NameThread("ledger check");
   YieldToShards(10);
   const absl::StatusOr<ledger::PublicKey> key = ledger::PublicKey::Load(dir_ + "/signing.pub");
-  absl::StatusOr<ledger::VerifyReport> report = key.status();
-  if (key.ok()) {
+  absl::StatusOr<ledger::VerifyReport> report = ledger::VerifyReport();
+  if (!key.ok()) {
+    report = key.status();
+  } else {
     report = ledger::Verify(dir_, *key,
                             {.kept = {},
                              .progress = [this](uint64_t done, uint64_t total) { Note(done, total); },

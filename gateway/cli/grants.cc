@@ -125,8 +125,10 @@ int Withdraw(const GrantsOptions& options) {
 }
 
 CLI::App* AddAction(CLI::App& app, Run& run, const char* name, const char* what,
-                    const GrantsOptionsRef& options, int (*action)(const GrantsOptions&)) {
+                    const GrantsOptionsRef& options, int (*action)(const GrantsOptions&),
+                    const char* example) {
   CLI::App* command = app.add_subcommand(name, what);
+  command->footer(fmt::format("Example:\n  tidegate {} {} {}", app.get_name(), name, example));
   AddAdminOptions(*command, options->admin);
   command->callback([options, action, &run] { run = [options, action] { return action(*options); }; });
   return command;
@@ -157,12 +159,13 @@ void AddGrants(CLI::App& app, Run& run) {
       app.add_subcommand("grants", "Give tenants more for a time, list and end what was given");
   grants->require_subcommand(1);
   auto options = std::make_shared<GrantsOptions>();
-  CLI::App* list = AddAction(*grants, run, "list", "List grants", options, ListGrants);
+  CLI::App* list =
+      AddAction(*grants, run, "list", "List grants", options, ListGrants, "--tenant acme --state in_force");
   AddFilters(*list, *options, "planned, in_force or ended");
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* give =
-      AddAction(*grants, run, "give", "Give models, limits or a share of a queue", options, Give);
+      AddAction(*grants, run, "give", "Give models, limits or a share of a queue", options, Give, "");
   AddNew(*give, *options);
   give->add_option("--reason", options->text, "For people and the ledger");
   give->footer(
@@ -170,7 +173,7 @@ void AddGrants(CLI::App& app, Run& run) {
       "  tidegate grants give --tenant acme/demo --limits '{\"budget\":{\"usd\":500}}' --until 2027-01-31");
 
   options = std::make_shared<GrantsOptions>();
-  CLI::App* end = AddAction(*grants, run, "end", "End a grant before its date", options, End);
+  CLI::App* end = AddAction(*grants, run, "end", "End a grant before its date", options, End, "grant-1");
   end->add_option("id", options->id, "The id of the grant")->required();
 }
 
@@ -179,33 +182,35 @@ void AddRequests(CLI::App& app, Run& run) {
       app.add_subcommand("requests", "Ask for more for a time, and decide what was asked for");
   requests->require_subcommand(1);
   auto options = std::make_shared<GrantsOptions>();
-  CLI::App* list = AddAction(*requests, run, "list", "List requests", options, ListRequests);
+  CLI::App* list =
+      AddAction(*requests, run, "list", "List requests", options, ListRequests, "--state pending");
   AddFilters(*list, *options, "pending, approved, declined, withdrawn or expired");
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* ask =
-      AddAction(*requests, run, "ask", "Ask for models, limits or a share of a queue", options, Ask);
+      AddAction(*requests, run, "ask", "Ask for models, limits or a share of a queue", options, Ask, "");
   AddNew(*ask, *options);
   ask->add_option("--reason", options->text, "What it is for")->required();
   ask->footer(
       "Examples:\n  tidegate requests ask --tenant search --models chat-large --until 7d --reason 'a demo'");
 
   options = std::make_shared<GrantsOptions>();
-  CLI::App* approve =
-      AddAction(*requests, run, "approve", "Give what was asked for, or less", options, Approve);
+  CLI::App* approve = AddAction(*requests, run, "approve", "Give what was asked for, or less", options,
+                                Approve, "request-1 --until 7d --answer 'until the demo'");
   approve->add_option("id", options->id, "The id of the request")->required();
   AddAllowance(*approve, *options);
   approve->add_option("--until", options->until, "An earlier end than was asked for");
   approve->add_option("--answer", options->text, "For the one who asked");
 
   options = std::make_shared<GrantsOptions>();
-  CLI::App* decline = AddAction(*requests, run, "decline", "Decline a request", options, Decline);
+  CLI::App* decline = AddAction(*requests, run, "decline", "Decline a request", options, Decline,
+                                "request-1 --answer 'the quarter is full'");
   decline->add_option("id", options->id, "The id of the request")->required();
   decline->add_option("--answer", options->text, "The reason, for the one who asked")->required();
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* withdraw =
-      AddAction(*requests, run, "withdraw", "Withdraw a request of your own", options, Withdraw);
+      AddAction(*requests, run, "withdraw", "Withdraw a request of your own", options, Withdraw, "request-1");
   withdraw->add_option("id", options->id, "The id of the request")->required();
 }
 

@@ -142,8 +142,10 @@ int RemoveMember(const TenantsOptions& options) {
 }
 
 CLI::App* AddAction(CLI::App& tenants, Run& run, const char* name, const char* what,
-                    const TenantsOptionsRef& options, int (*action)(const TenantsOptions&)) {
+                    const TenantsOptionsRef& options, int (*action)(const TenantsOptions&),
+                    const char* example) {
   CLI::App* command = tenants.add_subcommand(name, what);
+  command->footer(fmt::format("Example:\n  tidegate tenants {} {}", name, example));
   AddAdminOptions(*command, options->admin);
   command->callback([options, action, &run] { run = [options, action] { return action(*options); }; });
   return command;
@@ -166,11 +168,10 @@ void AddTenants(CLI::App& app, Run& run) {
       "configuration file is changed there.");
 
   auto options = std::make_shared<TenantsOptions>();
-  AddAction(*tenants, run, "list", "List the tenants and what they may use", options, List)
-      ->footer("Examples:\n  tidegate tenants list --json");
+  AddAction(*tenants, run, "list", "List the tenants and what they may use", options, List, "--json");
 
   options = std::make_shared<TenantsOptions>();
-  CLI::App* create = AddAction(*tenants, run, "create", "Make a tenant", options, Create);
+  CLI::App* create = AddAction(*tenants, run, "create", "Make a tenant", options, Create, "");
   create->add_option("path", options->path, "Its parent's path and its own name")->required();
   AddOwn(*create, *options);
   create->footer(
@@ -178,29 +179,35 @@ void AddTenants(CLI::App& app, Run& run) {
       "  tidegate tenants create acme/demo --limits '{\"requests_per_minute\":60,\"budget\":{\"usd\":50}}'");
 
   options = std::make_shared<TenantsOptions>();
-  CLI::App* change = AddAction(*tenants, run, "change", "Change what a tenant may use", options, Change);
+  CLI::App* change = AddAction(*tenants, run, "change", "Change what a tenant may use", options, Change,
+                               "acme/demo --limits '{\"requests_per_minute\":120}'");
   change->add_option("path", options->path, "The path of the tenant")->required();
   AddOwn(*change, *options);
 
-  const auto add = [&](const char* name, const char* what, int (*action)(const TenantsOptions&)) {
+  const auto add = [&](const char* name, const char* what, int (*action)(const TenantsOptions&),
+                       const char* example) {
     options = std::make_shared<TenantsOptions>();
-    CLI::App* command = AddAction(*tenants, run, name, what, options, action);
+    CLI::App* command = AddAction(*tenants, run, name, what, options, action, example);
     command->add_option("path", options->path, "The path of the tenant")->required();
     return command;
   };
-  add("disable", "Refuse the requests of a tenant and of those below it", Disable);
-  add("enable", "Serve a disabled tenant again", Enable);
-  CLI::App* remove = add("remove", "Remove a tenant with its members and grants", Remove);
+  add("disable", "Refuse the requests of a tenant and of those below it", Disable, "acme/demo");
+  add("enable", "Serve a disabled tenant again", Enable, "acme/demo");
+  CLI::App* remove =
+      add("remove", "Remove a tenant with its members and grants", Remove, "acme/demo --revoke-keys");
   remove->add_flag("--revoke-keys", options->revoke_keys, "Revoke the keys that still work");
 
   options = std::make_shared<TenantsOptions>();
-  CLI::App* members = AddAction(*tenants, run, "members", "List members added at run time", options, Members);
+  CLI::App* members =
+      AddAction(*tenants, run, "members", "List members added at run time", options, Members, "acme");
   members->add_option("path", options->path, "Only of this tenant and those below it");
-  CLI::App* adding = add("add-member", "Give a person a role over a tenant", AddMember);
+  CLI::App* adding = add("add-member", "Give a person a role over a tenant", AddMember,
+                         "acme/demo ada@example.com --role lead");
   adding->add_option("who", options->who, "The id of a person, such as person:corp:ada, or an e-mail address")
       ->required();
   adding->add_option("--role", options->role, "member or lead")->capture_default_str();
-  CLI::App* removing = add("remove-member", "Take a person's role away", RemoveMember);
+  CLI::App* removing =
+      add("remove-member", "Take a person's role away", RemoveMember, "acme/demo ada@example.com");
   removing->add_option("who", options->who, "As in the list of members")->required();
 }
 

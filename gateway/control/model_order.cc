@@ -18,7 +18,8 @@ std::string Dump(const json& value) {
 
 std::string WhoAndWhy(const ModelOrder& order) {
   return fmt::format("by {}{}{}{}{}", order.by.empty() ? "an operator" : order.by,
-                     order.until ? " until " : "", order.until ? conf::FormatTime(*order.until) : "",
+                     order.until ? " until " : "",
+                     order.until ? conf::FormatTime(*order.until).substr(0, 19) + "Z" : "",
                      order.reason.empty() ? "" : ": ", order.reason);
 }
 

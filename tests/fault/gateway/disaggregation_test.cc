@@ -15,7 +15,7 @@
 namespace tests {
 namespace {
 
-enum class Kind : uint8_t { kVllm, kSglang };
+enum class EngineKind : uint8_t { kVllm, kSglang };
 
 using Flags = std::vector<std::string>;
 
@@ -46,7 +46,8 @@ std::string Request(const Json& body) {
 // Two engines that prefill, p0 and p1, and two that decode, d0 and d1, behind the model `split`.
 class Pool {
  public:
-  explicit Pool(Kind kind, const Flags& prefill = {}, const Flags& decode = {}, std::string_view more = "") {
+  explicit Pool(EngineKind kind, const Flags& prefill = {}, const Flags& decode = {},
+                std::string_view more = "") {
     for (int i = 0; i < 2; ++i) {
       prefills.push_back(Engine(kind, "prefill", prefill));
       decodes.push_back(Engine(kind, "decode", decode));
@@ -55,7 +56,7 @@ class Pool {
     for (int i = 0; i < 2; ++i) {
       const uint16_t prefill_port = prefills[static_cast<size_t>(i)]->port();
       const std::string bootstrap =
-          kind == Kind::kSglang ? fmt::format(", bootstrap_port: {}", prefill_port) : "";
+          kind == EngineKind::kSglang ? fmt::format(", bootstrap_port: {}", prefill_port) : "";
       endpoints += Endpoint(kind, fmt::format("p{}", i), "prefill" + bootstrap, prefill_port) + ", ";
       endpoints += Endpoint(kind, fmt::format("d{}", i), "decode", decodes[static_cast<size_t>(i)]->port()) +
                    (i == 0 ? ", " : "");
@@ -101,21 +102,22 @@ class Pool {
   std::unique_ptr<GatewayProcess> gateway;
 
  private:
-  static std::unique_ptr<EngineProcess> Engine(Kind kind, const char* role, Flags flags) {
-    flags.insert(flags.end(), {"--role", role, "--handover", kind == Kind::kVllm ? "nixl" : "bootstrap",
+  static std::unique_ptr<EngineProcess> Engine(EngineKind kind, const char* role, Flags flags) {
+    flags.insert(flags.end(), {"--role", role, "--handover", kind == EngineKind::kVllm ? "nixl" : "bootstrap",
                                "--handover-wait", "5s"});
     return std::make_unique<EngineProcess>(std::move(flags));
   }
-  static std::string Endpoint(Kind kind, const std::string& name, const std::string& role, uint16_t port) {
+  static std::string Endpoint(EngineKind kind, const std::string& name, const std::string& role,
+                              uint16_t port) {
     return fmt::format("{{name: {}, url: http://127.0.0.1:{}, engine: {}, model: chat-small, role: {}}}",
-                       name, port, kind == Kind::kVllm ? "vllm" : "sglang", role);
+                       name, port, kind == EngineKind::kVllm ? "vllm" : "sglang", role);
   }
 };
 
-struct Disaggregation : testing::TestWithParam<Kind> {};
+struct Disaggregation : testing::TestWithParam<EngineKind> {};
 
-INSTANTIATE_TEST_SUITE_P(Engines, Disaggregation, testing::Values(Kind::kVllm, Kind::kSglang),
-                         [](const auto& of) { return of.param == Kind::kVllm ? "vllm" : "sglang"; });
+INSTANTIATE_TEST_SUITE_P(Engines, Disaggregation, testing::Values(EngineKind::kVllm, EngineKind::kSglang),
+                         [](const auto& of) { return of.param == EngineKind::kVllm ? "vllm" : "sglang"; });
 
 TEST_P(Disaggregation, ALongPromptIsComputedByAPrefillReplicaAndAnsweredByADecodeReplica) {
   const Pool pool(GetParam());
@@ -176,7 +178,7 @@ TEST_P(Disaggregation, PromptsSpreadOverReplicasAndKeepToTheirOwn) {
     const Answer again = pool.AskLong(static_cast<int>(i));
     ASSERT_EQ(again.status, 200) << again.body;
     // vLLM's decode replica has kept the prompt, SGLang's is handed it once more by whoever computed it.
-    const bool transferred = GetParam() == Kind::kSglang;
+    const bool transferred = GetParam() == EngineKind::kSglang;
     const char* holder = transferred ? "x-tidegate-prefill" : "x-tidegate-replica";
     EXPECT_EQ(again.header(holder), firsts[i].header(holder)) << i;
     EXPECT_EQ(again.header("x-tidegate-prefill").empty(), !transferred) << i;
@@ -242,7 +244,7 @@ TEST_P(Disaggregation, AClientThatLeavesDuringThePrefillEndsIt) {
   ASSERT_TRUE(Within(RawClient::kPatience, [&] { return pool.OfPrefills("/running") == 1; }));
   client.Close();
   EXPECT_TRUE(Within(RawClient::kPatience, [&] { return pool.OfPrefills("/requests/cancelled") == 1; }));
-  if (GetParam() == Kind::kSglang) {
+  if (GetParam() == EngineKind::kSglang) {
     EXPECT_TRUE(Within(RawClient::kPatience, [&] { return pool.OfDecodes("/requests/cancelled") == 1; }));
   } else {
     EXPECT_EQ(pool.OfDecodes("/requests/received"), 0);
@@ -270,7 +272,7 @@ TEST_P(Disaggregation, ErrorsOfARequestReachTheClient) {
 // --- vLLM's: a decode replica can do all of it. ---
 
 TEST(Vllm, BothRequestsMatchItsConnector) {
-  const Pool pool(Kind::kVllm);
+  const Pool pool(EngineKind::kVllm);
   const Answer answer = pool.AskLong(1, {{"stream", true},
                                          {"stream_options", {{"include_usage", true}}},
                                          {"min_tokens", 2},
@@ -303,7 +305,7 @@ TEST(Vllm, BothRequestsMatchItsConnector) {
 }
 
 TEST(Vllm, AShortPromptMakesNoHop) {
-  const Pool pool(Kind::kVllm);
+  const Pool pool(EngineKind::kVllm);
   for (int i = 0; i < 8; ++i) {
     const Answer answer = pool.Ask(Body(fmt::format("{}: hello.", i)));
     EXPECT_EQ(answer.status, 200);
@@ -314,7 +316,7 @@ TEST(Vllm, AShortPromptMakesNoHop) {
 }
 
 TEST(Vllm, TheNextTurnMakesNoHopWhereItsBeginningIsHeld) {
-  const Pool pool(Kind::kVllm);
+  const Pool pool(EngineKind::kVllm);
   for (int conversation = 0; conversation < 3; ++conversation) {
     Json body = Body(Long(conversation));
     const Answer first = pool.Ask(body);
@@ -332,7 +334,7 @@ TEST(Vllm, TheNextTurnMakesNoHopWhereItsBeginningIsHeld) {
 
 TEST(Vllm, WithoutAnyPrefillReplicaTheDecodeReplicaComputes) {
   for (const char* kind : {"500", "429", "drop", "bad-json"}) {
-    const Pool pool(Kind::kVllm);
+    const Pool pool(EngineKind::kVllm);
     for (const auto& prefill : pool.prefills) prefill->Fault({{"kind", kind}, {"api", "chat"}});
     const Answer answer = pool.AskLong(1);
     EXPECT_EQ(answer.status, 200) << kind << answer.body;
@@ -345,7 +347,7 @@ TEST(Vllm, WithoutAnyPrefillReplicaTheDecodeReplicaComputes) {
 }
 
 TEST(Vllm, APrefillReplicaThatNeverAnswersCostsItsTime) {
-  const Pool pool(Kind::kVllm, {}, {}, ", timeouts: {first_byte: 400ms}");
+  const Pool pool(EngineKind::kVllm, {}, {}, ", timeouts: {first_byte: 400ms}");
   for (const auto& prefill : pool.prefills) prefill->Fault({{"kind", "hang"}, {"api", "chat"}});
   const Answer answer = pool.AskLong(1);
   EXPECT_EQ(answer.status, 200) << answer.body;
@@ -355,7 +357,7 @@ TEST(Vllm, APrefillReplicaThatNeverAnswersCostsItsTime) {
 }
 
 TEST(Vllm, PrefillReplicasServeWholeRequestsIfNoOtherCan) {
-  const Pool pool(Kind::kVllm);
+  const Pool pool(EngineKind::kVllm);
   for (const auto& decode : pool.decodes) decode->Kill();
   for (int i = 0; i < 3; ++i) {
     const Answer answer = pool.Ask(Body(fmt::format("{}: hello.", i)));
@@ -367,7 +369,7 @@ TEST(Vllm, PrefillReplicasServeWholeRequestsIfNoOtherCan) {
 }
 
 TEST(Vllm, AReleasedPromptIsComputedAgain) {
-  const Pool pool(Kind::kVllm, {"--handover-hold", "0s"});
+  const Pool pool(EngineKind::kVllm, {"--handover-hold", "0s"});
   const Answer answer = pool.AskLong(1);
   EXPECT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(pool.OfDecodes("/handover/recomputed"), 1);
@@ -375,7 +377,7 @@ TEST(Vllm, AReleasedPromptIsComputedAgain) {
 }
 
 TEST(Vllm, ATranslatedApiUsesThePrefillReplicaToo) {
-  const Pool pool(Kind::kSglang);  // which does not know it
+  const Pool pool(EngineKind::kSglang);  // which does not know it
   const Answer answer = pool.gateway->Ask(
       Post("/v1/messages",
            Json{{"model", "split"}, {"max_tokens", 4}, {"messages", Json::array({Turn("user", Long(1))})}}
@@ -388,7 +390,7 @@ TEST(Vllm, ATranslatedApiUsesThePrefillReplicaToo) {
 // --- SGLang's: every request takes two. ---
 
 TEST(Sglang, AShortPromptTakesBothToo) {
-  const Pool pool(Kind::kSglang);
+  const Pool pool(EngineKind::kSglang);
   const Answer answer = pool.Ask(Body("Hello."));
   EXPECT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(answer.header("x-tidegate-prefill").front(), 'p');
@@ -396,7 +398,7 @@ TEST(Sglang, AShortPromptTakesBothToo) {
 }
 
 TEST(Sglang, BothRequestsNameTheRoom) {
-  const Pool pool(Kind::kSglang);
+  const Pool pool(EngineKind::kSglang);
   const Answer answer = pool.Ask(Body("Hello.", {{"stream", true}}));
   ASSERT_EQ(answer.status, 200) << answer.body;
   const auto sent_to = [&](const std::string& name) {
@@ -411,7 +413,7 @@ TEST(Sglang, BothRequestsNameTheRoom) {
 }
 
 TEST(Sglang, WithoutAnyPrefillReplicaThereIsNoAnswer) {
-  const Pool pool(Kind::kSglang);
+  const Pool pool(EngineKind::kSglang);
   for (const auto& prefill : pool.prefills) prefill->Fault({{"kind", "500"}, {"api", "chat"}});
   const Answer answer = pool.AskLong(1);
   EXPECT_EQ(answer.status, 502) << answer.body;

@@ -17,7 +17,7 @@ using tests::SignedIn;
 using tests::WithAdmin;
 using tests::World;
 
-const Person kLead{.id = "person:lead", .roles = {{Role::kLead, "demo"}}};
+const Person kDemoLead{.id = "person:lead", .roles = {{Role::kLead, "demo"}}};
 const Person kSearchLead{.id = "person:search", .roles = {{Role::kLead, "demo/search"}}};
 const Person kMember{.id = "person:ada", .roles = {{Role::kMember, "demo/search"}}};
 const Person kStranger{.id = "person:eve", .roles = {{Role::kLead, "elsewhere"}}};
@@ -25,7 +25,7 @@ const Person kStranger{.id = "person:eve", .roles = {{Role::kLead, "elsewhere"}}
 TEST(Tenants, ALeadMakesOneWithinTheLimitsOfItsParent) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
-    const SignedIn lead = co_await client.SignIn(kLead);
+    const SignedIn lead = co_await client.SignIn(kDemoLead);
     const auto make = [&](std::string body) {
       return client.CallAs(lead, "POST", "/admin/v1/tenants", body);
     };
@@ -57,7 +57,7 @@ TEST(Tenants, ALeadMakesOneWithinTheLimitsOfItsParent) {
 TEST(Tenants, WhatTheFileHasIsChangedThere) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
-    const SignedIn lead = co_await client.SignIn(kLead);
+    const SignedIn lead = co_await client.SignIn(kDemoLead);
     for (const char* action : {"change", "disable", "remove"}) {
       const Reply reply = co_await client.CallAs(
           lead, "POST", std::string("/admin/v1/tenants/demo%2Fsearch:") + action, "{}");
@@ -72,7 +72,7 @@ TEST(Tenants, WhatTheFileHasIsChangedThere) {
 TEST(Tenants, TheirOwnLeadDoesNotRaiseTheirLimits) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
-    const SignedIn lead = co_await client.SignIn(kLead);
+    const SignedIn lead = co_await client.SignIn(kDemoLead);
     EXPECT_EQ((co_await client.CallAs(lead, "POST", "/admin/v1/tenants",
                                       R"({"parent":"demo","name":"one","limits":{"concurrency":1}})"))
                   .status,
@@ -87,7 +87,7 @@ TEST(Tenants, TheirOwnLeadDoesNotRaiseTheirLimits) {
 TEST(Tenants, ADisabledOneIsRefusedAndComesBack) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
-    const SignedIn lead = co_await client.SignIn(kLead);
+    const SignedIn lead = co_await client.SignIn(kDemoLead);
     (void)co_await client.CallAs(lead, "POST", "/admin/v1/tenants", R"({"parent":"demo","name":"one"})");
     (void)co_await client.CallAs(lead, "POST", "/admin/v1/tenants/demo%2Fone:disable", "{}");
     EXPECT_TRUE(world.runtime->FindTenant("demo/one")->disabled);
@@ -99,7 +99,7 @@ TEST(Tenants, ADisabledOneIsRefusedAndComesBack) {
 TEST(Tenants, AMembersRoleCountsFromTheNextCallAndEndsWithIt) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
-    const SignedIn lead = co_await client.SignIn(kLead);
+    const SignedIn lead = co_await client.SignIn(kDemoLead);
     const SignedIn bob = co_await client.SignIn({.id = "person:corp:bob"});
     EXPECT_EQ((co_await client.CallAs(bob, "GET", "/admin/v1/limits")).status, 403);
     const std::string who = R"({"tenant":"search","who":"person:corp:bob","role":"member"})";
@@ -119,7 +119,7 @@ TEST(Requests, AreDecidedByWhoeverIsAboveAndNeverByTheOneWhoAsked) {
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     const SignedIn ada = co_await client.SignIn(kMember);
     const SignedIn search = co_await client.SignIn(kSearchLead);
-    const SignedIn lead = co_await client.SignIn(kLead);
+    const SignedIn lead = co_await client.SignIn(kDemoLead);
     const SignedIn eve = co_await client.SignIn(kStranger);
     const std::string wanted =
         R"({"tenant":"demo/search","models":["chat-large"],"until":"2h","reason":"a demo"})";

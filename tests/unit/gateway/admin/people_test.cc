@@ -55,6 +55,7 @@ TEST(Invariant15, EveryRouteAsksTheTableForEveryRoleAndScope) {
       {"admin", {.id = "person:a", .roles = {{Role::kAdmin, {}}}}},
       {"nobody", {.id = "person:n"}},
   };
+  world.operations.events = nullptr;  // an answer of the feed has no end
   std::set<std::string_view> open;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     for (const Who& who : people) {
