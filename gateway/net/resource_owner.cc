@@ -74,6 +74,20 @@ std::set<std::string> HeldBy(const std::filesystem::path& process, const std::se
   return held;
 }
 
+// Whether the kernel gives the port to a socket of ours, on all addresses. Cheap, however many connections the
+// machine has; without IPv6 it cannot be asked so.
+bool NobodyListens(uint16_t port) {
+  const Fd socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  const int off = 0;
+  sockaddr_in6 all{};
+  all.sin6_family = AF_INET6;
+  all.sin6_port = htons(port);
+  return socket && setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+         setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0 &&
+         bind(socket.get(), reinterpret_cast<const sockaddr*>(&all), sizeof all) == 0;
+}
+
 std::string NameOf(const std::string& pid) {
   std::string name = ReadFile("/proc/" + pid + "/comm", 256).value_or("");
   while (name.ends_with('\n')) name.pop_back();
@@ -83,6 +97,7 @@ std::string NameOf(const std::string& pid) {
 }  // namespace
 
 std::string PortOwner(uint16_t port) {
+  if (NobodyListens(port)) return {};
   const std::set<std::string> sockets = SocketsOn(port);
   if (sockets.empty()) return {};
   std::error_code error;

@@ -26,7 +26,9 @@ describe('the playground', { timeout: 120_000 }, () => {
 
   async function signedIn(...flags) {
     const browser = new Browser();
-    await browser.go((await stack.run('console', 'login', '--config', stack.configPath, ...flags)).trim(), { before: /^http:\/\/[^/]+\/$/ });
+    const link = new URL((await stack.run('console', 'login', '--config', stack.configPath, ...flags)).trim());
+    link.host = new URL(stack.admin).host; // the configured port is 0: any
+    await browser.go(link.href, { before: /^http:\/\/[^/]+\/$/ });
     const me = await (await browser.call(`${stack.admin}/admin/v1/me`)).json();
     return { browser, me };
   }
