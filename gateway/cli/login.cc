@@ -83,9 +83,9 @@ absl::StatusOr<ordered_json> ByCode(const AdminOptions& admin) {
          waited += kTick)
       std::this_thread::sleep_for(kTick);
     if (interruption.seen()) break;
-    absl::StatusOr<ordered_json> answer =
-        AskUnsigned(admin, "POST", fmt::format("/admin/v1/terminal-sign-ins/{}:redeem", net::PercentEncode(code)),
-                    {{"secret", begun->value("secret", "")}});
+    absl::StatusOr<ordered_json> answer = AskUnsigned(
+        admin, "POST", fmt::format("/admin/v1/terminal-sign-ins/{}:redeem", net::PercentEncode(code)),
+        {{"secret", begun->value("secret", "")}});
     // A gateway that restarts comes back.
     if (absl::IsUnavailable(answer.status())) continue;
     if (!answer.ok() || answer->value("state", "") != "waiting") return answer;

@@ -66,8 +66,9 @@ int Give(const ModelsOptions& options, std::string_view verb, std::string_view d
   json body = json::object();
   if (!options.reason.empty()) body["reason"] = options.reason;
   if (!options.time.empty()) body["for"] = options.time;
-  const absl::StatusOr<ordered_json> answer = AskAdmin(
-      options.admin, "POST", fmt::format("/admin/v1/models/{}:{}", net::PercentEncode(options.model), verb), body);
+  const absl::StatusOr<ordered_json> answer =
+      AskAdmin(options.admin, "POST",
+               fmt::format("/admin/v1/models/{}:{}", net::PercentEncode(options.model), verb), body);
   if (!answer.ok()) return Fail(answer.status());
   if (options.admin.json) {
     fmt::print("{}\n", answer->dump());

@@ -109,8 +109,9 @@ int CheckWords(const UsageOptions& options, ledger::UsageQuery& query) {
 
 std::string QueryOf(const UsageRequest& request) {
   return fmt::format("by={}&since={}&until={}&tenant={}&model={}",
-                     net::PercentEncode(fmt::format("{}", fmt::join(request.by, ","))), net::PercentEncode(request.since),
-                     net::PercentEncode(request.until), net::PercentEncode(request.tenant), net::PercentEncode(request.model));
+                     net::PercentEncode(fmt::format("{}", fmt::join(request.by, ","))),
+                     net::PercentEncode(request.since), net::PercentEncode(request.until),
+                     net::PercentEncode(request.tenant), net::PercentEncode(request.model));
 }
 
 absl::StatusOr<std::vector<ledger::UsageRow>> AskRows(const UsageOptions& options,

@@ -170,8 +170,9 @@ void CheckPeople(conf::Document& document, const Config& config) {
   for (size_t i = 0; i < rules.size(); ++i) {
     const std::string pointer = fmt::format("/people/requests/approve/{}", i);
     if (!rules[i].name.empty() && !names.insert(rules[i].name).second) {
-      document.AddAt(pointer + "/name", rules[i].name,
-                     fmt::format("\"{}\" is given twice; the ledger names a rule by its name", rules[i].name));
+      document.AddAt(
+          pointer + "/name", rules[i].name,
+          fmt::format("\"{}\" is given twice; the ledger names a rule by its name", rules[i].name));
     }
     const std::string& tenant = rules[i].tenant;
     if (tenant.empty() || !tenants.complete() || TenantPath(config, tenant)) continue;

@@ -409,7 +409,8 @@ TEST_P(StoreTest, AFollowersCopyIsTheStoreWhateverIsWrittenMeanwhile) {
 
 TEST_P(StoreTest, AFollowerSeesATransactionWholeThoughItTakesSeveralPages) {
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
-    store::Store* const store = &loop.Keep(Open(loop, {.page = 2}));  // a read may still run when the body ends
+    store::Store* const store =
+        &loop.Keep(Open(loop, {.page = 2}));  // a read may still run when the body ends
     int applied = 0;
     size_t changes = 0;
     store::Follower::Copy copy;
