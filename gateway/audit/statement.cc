@@ -38,17 +38,6 @@ std::optional<ledger::LineParts> FirstLeft(const std::string& dir, std::string& 
   return ledger::SplitLine(line);
 }
 
-void Add(const UsageRow& row, UsageRow& total) {
-  total.requests += row.requests;
-  total.errors += row.errors;
-  total.failed += row.failed;
-  total.input += row.input;
-  total.cached += row.cached;
-  total.output += row.output;
-  total.cost_micro_usd += row.cost_micro_usd;
-  for (const auto& [kind, us] : row.device_us) total.device_us[kind] += us;
-}
-
 ordered_json Figures(const UsageRow& row) {
   ordered_json devices = ordered_json::object();
   for (const auto& [kind, us] : row.device_us) devices[kind] = us;
@@ -106,7 +95,7 @@ absl::StatusOr<Statement> MakeStatement(const std::string& dir, const std::strin
   out.lines = *std::move(rows);
   // By bytes, whatever the order of the index.
   std::ranges::sort(out.lines, {}, &UsageRow::group);
-  for (const UsageRow& line : out.lines) Add(line, out.total);
+  for (const UsageRow& line : out.lines) out.total += line;
   std::string line;
   if (const std::optional<ledger::LineParts> first = FirstLeft(dir, line);
       first && first->time_us > query.since_us) {

@@ -65,14 +65,7 @@ std::string AsTable(const ledger::UsageQuery& query, const std::vector<ledger::U
       if (group.empty()) group = "-";
     }
     add(std::move(groups), row);
-    total.requests += row.requests;
-    total.errors += row.errors;
-    total.failed += row.failed;
-    total.input += row.input;
-    total.cached += row.cached;
-    total.output += row.output;
-    total.cost_micro_usd += row.cost_micro_usd;
-    for (const auto& [kind, us] : row.device_us) total.device_us[kind] += us;
+    total += row;
   }
   if (!query.by.empty()) {
     std::vector<std::string> groups(query.by.size());

@@ -69,6 +69,18 @@ uint64_t ParseNumber(std::string_view text) {
 
 }  // namespace
 
+UsageRow& UsageRow::operator+=(const UsageRow& other) {
+  requests += other.requests;
+  errors += other.errors;
+  failed += other.failed;
+  input += other.input;
+  cached += other.cached;
+  output += other.output;
+  cost_micro_usd += other.cost_micro_usd;
+  for (const auto& [kind, us] : other.device_us) device_us[kind] += us;
+  return *this;
+}
+
 absl::Status Index::Remove(const std::string& ledger_dir) {
   for (const char* suffix : {"", "-wal", "-shm"}) {
     if (absl::Status removed = net::RemoveFile(IndexPath(ledger_dir) + suffix); !removed.ok()) return removed;

@@ -55,6 +55,9 @@ struct UsageRow {
   int64_t output = 0;
   int64_t cost_micro_usd = 0;
   std::map<std::string, int64_t> device_us = {};  // device time, by kind of device
+
+  // All but the group.
+  UsageRow& operator+=(const UsageRow& other);
 };
 
 // The last interval with device records of a model's replicas, or of a job.
