@@ -145,8 +145,10 @@ TEST_F(SlurmTest, ARunWhoseNodeFailsHasEndedAndIsNotStartedAgainBySlurm) {
   RunOnLoop([this](TestLoop& loop) -> Task<void> {
     SlurmLauncher launcher(loop, Options());
     launcher.Open();
-    EXPECT_TRUE((co_await launcher.Start(Spec("r1", "node1", 2, kWait))).ok());
+    EXPECT_TRUE((co_await launcher.Start(Spec("r1", "node1", 2, std::string("echo begun; ") + kWait))).ok());
     co_await Until(loop, launcher, "r1", IsRunning);
+    // A job is RUNNING from its allocation on. Slurm puts one back into the queue whose script has not begun.
+    EXPECT_TRUE(LogHas("r1", "begun"));
     cluster_->Kill("node1");
     const auto ended = co_await Until(loop, launcher, "r1", HasEnded, 60s);
     EXPECT_THAT(ended->why, HasSubstr("node1 failed"));
