@@ -186,8 +186,17 @@ size_t Planner::pending() const {
   return state_->pending.size() + state_->held.size();
 }
 
+std::optional<conf::TimePoint> Planner::NextReservedStart() const {
+  std::optional<conf::TimePoint> next;
+  for (const Reservation& reservation : state_->reservations) {
+    if (!reservation.is_nomination() && reservation.start > state_->planned)
+      next = next ? std::min(*next, reservation.start) : reservation.start;
+  }
+  return next;
+}
+
 std::optional<conf::TimePoint> Planner::NextDue() const {
-  std::optional<conf::TimePoint> due;
+  std::optional<conf::TimePoint> due = NextReservedStart();
   const auto at = [&](conf::TimePoint time) { due = due ? std::min(*due, time) : time; };
   for (const auto& [sequence, job] : state_->running) {
     const JobEntry& entry = state_->jobs[job];
