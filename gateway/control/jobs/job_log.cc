@@ -39,7 +39,9 @@ absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which
   const absl::StatusOr<size_t> n = net::ReadAt(file->get(), path, from, log.text);
   if (!n.ok()) return n.status();
   log.text.resize(*n);
-  if (const size_t whole = WholeCharacters(log.text); whole > 0) log.text.resize(whole);
+  // Part of a character alone waits for its rest at the end of the log; elsewhere, `bytes` has no room for it.
+  const bool at_end = from + log.text.size() == *size;
+  if (const size_t whole = WholeCharacters(log.text); whole > 0 || at_end) log.text.resize(whole);
   log.next = from + log.text.size();
   if (const size_t line = log.text.find('\n'); log.cut && line != std::string::npos)
     log.text.erase(0, line + 1);

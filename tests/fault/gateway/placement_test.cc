@@ -139,20 +139,23 @@ TEST(Placement, SharesOfADeviceAreGivenUntilItIsFullAndPaidForAsShares) {
                       .command = written.command()});
   scaled.gateway.Reload();
   ASSERT_TRUE(scaled.Becomes(0, "ready")) << scaled.Replicas();
-  std::map<std::string, int64_t> launched;
+  std::set<std::string> launched;
+  std::map<std::string, int64_t> ready;
   int64_t replicas_us = 0;
   int64_t held_us = 0;
   std::map<int64_t, int64_t> intervals;
   for (const Record& record : scaled.gateway.Records()) {
-    if (record.action == "replica.launch") launched[record.subject] = record.time_us;
-    if (record.action == "replica.stop" && launched.contains(record.subject))
-      replicas_us += record.time_us - launched[record.subject];
+    if (record.action == "replica.launch") launched.insert(record.subject);
+    if (record.action == "replica.ready") ready[record.subject] = record.time_us;
+    if (record.action == "replica.stop" && ready.contains(record.subject))
+      replicas_us += record.time_us - ready[record.subject];
     if (record.kind == Kind::kDevices) intervals[record.time_us] = record.held_us;
   }
   int64_t until_us = 0;
   for (const auto& [from, held] : intervals) held_us += held;
   for (const Record& record : scaled.gateway.Records()) until_us = std::max(until_us, record.until_us);
-  // From their launch until they had ended, which is after they were told to.
+  // From their processes' start, which is before they were ready, until they had ended, which is after they were
+  // told to.
   ASSERT_EQ(launched.size(), 2u) << "the third one never found a place";
   EXPECT_GE(held_us, replicas_us * 4 / 10 - 10'000);
   EXPECT_LE(held_us, (until_us - intervals.begin()->first) * 8 / 10 + 10'000);
