@@ -57,13 +57,15 @@ TEST(FailedAttempts, AFloodIsOneRecordAndSlowsDownNobodyWithAKey) {
   const std::vector<Record> refusals = Refusals(gateway);
   ASSERT_FALSE(refusals.empty());
   uint64_t failures = 0;
+  uint64_t unknown = 0;
   for (const Record& record : refusals) {
     const Json detail = Json::parse(record.detail);
     failures += detail["failures"].get<uint64_t>();
     EXPECT_EQ(detail["addresses"][0]["address"], "127.0.0.1");
-    EXPECT_GT(detail["addresses"][0]["codes"]["invalid_api_key"], 0);
+    unknown += detail["addresses"][0]["codes"].value("invalid_api_key", uint64_t{0});
   }
   EXPECT_EQ(failures, 201u);
+  EXPECT_GT(unknown, 0u);
   EXPECT_LE(refusals.size(), 2u);
   EXPECT_TRUE(gateway.Verify().ok());
 }
