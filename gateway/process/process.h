@@ -30,6 +30,7 @@
 #include "gateway/control/model_orders.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/scaling_loop.h"
+#include "gateway/discovery/discovery.h"
 #include "gateway/ledger/indexer.h"
 #include "gateway/limits/budget_watch.h"
 #include "gateway/net/loop.h"
@@ -121,6 +122,9 @@ class Process {
   void StartWatching();
   absl::Status OpenControl();
   void Serve(const Launched& launched);
+  // What takes requests beside the configured endpoints: launched replicas, and discovered ones.
+  Launched Added(const Config& configured) const;
+  void ServeAdded();
   // A request of the gateway's own, to the shard whose turn it is.
   void ServeOwn(net::Fd connection, OnBehalf caller);
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
@@ -151,7 +155,8 @@ class Process {
   std::unique_ptr<ledger::Indexer> indexer_;
   ConnectionCounts connections_;
   std::shared_ptr<const Runtime> runtime_;
-  Launched launched_;  // replicas that take requests beside the configured ones
+  Launched launched_;  // replicas that were started here and take requests
+  discovery::Discovery discovery_;
   std::shared_ptr<const PrincipalIndex> principals_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<std::unique_ptr<Server>> servers_;

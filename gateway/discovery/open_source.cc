@@ -1,0 +1,15 @@
+#include "gateway/discovery/open_source.h"
+
+#include <utility>
+
+#include "gateway/discovery/dns_source.h"
+#include "gateway/discovery/file_source.h"
+
+namespace gateway::discovery {
+
+std::shared_ptr<Source> OpenSource(net::Loop& loop, const config::Discovery& of, Source::Listener listener) {
+  if (of.dns) return std::make_shared<DnsSource>(loop, of, std::move(listener));
+  return std::make_shared<FileSource>(loop, of, std::move(listener));
+}
+
+}  // namespace gateway::discovery
