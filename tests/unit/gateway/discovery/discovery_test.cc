@@ -167,7 +167,7 @@ TEST(Discovery, ANameIsFollowedThroughChangesAndOutages) {
     Discovery discovery(
         loop,
         [&loop](const config::Discovery& of, Source::Listener listener) {
-          return OpenSource(loop, of, std::move(listener));
+          return OpenSource(loop, of, {}, std::move(listener));
         },
         [] {});
     const Config config =
@@ -202,7 +202,7 @@ TEST(Discovery, ServiceRecordsAreFollowedWithTheirPorts) {
     Discovery discovery(
         loop,
         [&loop](const config::Discovery& of, Source::Listener listener) {
-          return OpenSource(loop, of, std::move(listener));
+          return OpenSource(loop, of, {}, std::move(listener));
         },
         [] {});
     const Config config =
@@ -223,7 +223,7 @@ TEST(Discovery, AFileIsFollowedAndAWrongOneKeepsTheLastList) {
     Discovery discovery(
         loop,
         [&loop](const config::Discovery& of, Source::Listener listener) {
-          return OpenSource(loop, of, std::move(listener));
+          return OpenSource(loop, of, {}, std::move(listener));
         },
         [] {});
     const Config config = Configured("{file: \"" + path + "\", engine: vllm}");
