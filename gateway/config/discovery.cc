@@ -9,6 +9,7 @@
 #include "conf/reader.h"
 #include "conf/text.h"
 #include "conf/words.h"
+#include "gateway/config/kubernetes.h"
 #include "gateway/net/url.h"
 
 namespace gateway::config {
@@ -46,17 +47,6 @@ struct NameServer {
     if (url.ok() && IsIpLiteral(url->host) && url->path.empty()) return {};
     return "must be the IP address of a name server, with a port where it is not 53: 10.0.0.10 or "
            "127.0.0.1:5353";
-  }
-};
-
-struct DnsLabel {
-  std::string operator()(const std::string& name) const {
-    constexpr size_t kLongest = 63;
-    const bool valid = !name.empty() && name.size() <= kLongest && name.front() != '-' &&
-                       name.back() != '-' && std::ranges::all_of(name, [](char c) {
-                         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-                       });
-    return valid ? "" : "must be lower-case letters, digits and '-', as Kubernetes has names";
   }
 };
 

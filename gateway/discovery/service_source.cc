@@ -67,12 +67,12 @@ net::Task<void> ServiceSource::Run(std::shared_ptr<ServiceSource> self) {
   if (self->stopped_) co_return;
   const std::string selector =
       net::PercentEncode("kubernetes.io/service-name=" + self->discovery_.kubernetes->service);
-  self->watch_.emplace(self->loop_, self->client_,
-                       kubernetes::Watch::Options{
-                           .path = std::move(path),
-                           .query = "labelSelector=" + selector,
-                           .seed = static_cast<uint64_t>(net::Now().time_since_epoch().count())},
-                       self->Handlers());
+  self->watch_.emplace(
+      self->loop_, self->client_,
+      kubernetes::Watch::Options{.path = std::move(path),
+                                 .query = "labelSelector=" + selector,
+                                 .seed = static_cast<uint64_t>(net::Now().time_since_epoch().count())},
+      self->Handlers());
   self->watch_->Open();
   co_await self->ends_.Wait();
   co_await self->watch_->Close();
@@ -100,9 +100,7 @@ kubernetes::Watch::Handlers ServiceSource::Handlers() {
   handlers.on_begin = [this] { listing_.emplace(); };
   handlers.on_object = [this](const json& object) { Keep(object); };
   handlers.on_deleted = [this](const json& object) { slices_.erase(NameOf(object)); };
-  handlers.on_listed = [this] {
-    slices_ = std::exchange(listing_, std::nullopt).value_or(Slices());
-  };
+  handlers.on_listed = [this] { slices_ = std::exchange(listing_, std::nullopt).value_or(Slices()); };
   handlers.on_news = [this] { Report(); };
   return handlers;
 }

@@ -67,7 +67,11 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
       discovery_(
           control_,
           [this](const config::Discovery& of, discovery::Source::Listener listener) {
-            return discovery::OpenSource(control_, of, std::move(listener));
+            const std::optional<config::Kubernetes>& at = runtime_->config().kubernetes;
+            const plugins::kubernetes::Place place =
+                at ? plugins::kubernetes::Place{at->kubeconfig, at->context, at->name_space}
+                   : plugins::kubernetes::Place();
+            return discovery::OpenSource(control_, of, place, std::move(listener));
           },
           [this] { ServeAdded(); }),
       notices_(
