@@ -81,8 +81,8 @@ struct ModelPolicy {
   scheduler::autoscale::ScalingPolicy scaling;
   Placement placement;
   std::optional<ReplicaTemplate>
-      replica;                       // absent: for a simulation, in which nothing is started, and with scale
-  std::optional<ScaleTarget> scale;  // the cluster starts and places the replicas; absent: Tidegate does
+      replica;  // absent: for a simulation, in which nothing is started, and with scale
+  std::optional<ScaleTarget> scale{};  // the cluster starts and places the replicas; absent: Tidegate does
 
   const std::string& model() const { return scaling.model; }
   const std::string& preset() const { return scale ? scale->preset : replica->preset; }
