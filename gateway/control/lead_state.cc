@@ -7,14 +7,14 @@ namespace gateway::control {
 
 uint64_t LeadState::Asked(conf::TimePoint now) {
   asked_ = now;
-  next_ = now + terms_.patience;
+  next_ = now + times_.patience;
   return ++asks_;
 }
 
 void LeadState::Answered(uint64_t ask, std::optional<Answer> answer, conf::TimePoint now) {
   if (ask != asks_ || ask == answered_ || resigned_) return;
   answered_ = ask;
-  next_ = now + terms_.ask;
+  next_ = now + times_.ask;
   if (!answer) return;
   if (!answer->mine) {
     holder_ = std::move(answer->holder);
@@ -27,8 +27,8 @@ void LeadState::Answered(uint64_t ask, std::optional<Answer> answer, conf::TimeP
   if (answer->epoch <= lost_) return;
   epoch_ = answer->epoch;
   confirmed_ = asked_;
-  until_ = asked_ + terms_.trusted();
-  next_ = std::max(asked_ + terms_.renewal(), now);
+  until_ = asked_ + times_.trusted();
+  next_ = std::max(asked_ + times_.renewal(), now);
 }
 
 void LeadState::Deposed(uint64_t epoch, conf::TimePoint now) {
@@ -36,7 +36,7 @@ void LeadState::Deposed(uint64_t epoch, conf::TimePoint now) {
   if (epoch_ == 0 || epoch_ > epoch) return;
   epoch_ = 0;
   until_ = {};
-  next_ = std::min(next_, now + terms_.ask);
+  next_ = std::min(next_, now + times_.ask);
 }
 
 void LeadState::Resign() {

@@ -20,7 +20,7 @@
 
 namespace gateway::control {
 
-struct LeadTerms {
+struct LeadTimes {
   conf::Duration ttl = std::chrono::seconds(9);
   conf::Duration ask = std::chrono::seconds(1);  // between two asks of a gateway that does not lead
   // An ask without an answer is given up after this, and the next one follows.
@@ -39,7 +39,7 @@ class LeadState {
     std::string holder{};  // who leads, if it is not this gateway
   };
 
-  explicit LeadState(LeadTerms terms) : terms_(terms) {}
+  explicit LeadState(LeadTimes times) : times_(times) {}
 
   // Whether an ask is due; the caller then calls Asked and sends it.
   bool Due(conf::TimePoint now) const { return now >= next_; }
@@ -64,7 +64,7 @@ class LeadState {
   const std::string& holder() const { return holder_; }
 
  private:
-  const LeadTerms terms_;
+  const LeadTimes times_;
   uint64_t asks_ = 0;
   uint64_t answered_ = 0;  // the latest ask that was answered
   conf::TimePoint asked_{};

@@ -41,6 +41,9 @@ class Follower final : private Store::Listener {
   // Stops following; a pending read ends without a change to the copy.
   void Stop();
 
+  // No task of it is under way.
+  bool idle() const { return !following_; }
+
   // The copy shows every change up to this one.
   uint64_t number() const { return number_; }
 

@@ -148,7 +148,7 @@ class Cluster {
 
  private:
   struct Gateway {
-    std::optional<LeadState> state{LeadTerms{}};
+    std::optional<LeadState> state{LeadTimes{}};
     uint64_t incarnation = 1;
     conf::Duration ahead{};
     double rate = 1;
@@ -234,7 +234,7 @@ class Cluster {
     Ask(
         i,
         [this, holder, answer] {
-          const conf::Duration ttl = LeadTerms().ttl;
+          const conf::Duration ttl = LeadTimes().ttl;
           if (holder_ == holder && now_ < expires_) {
             expires_ = now_ + ttl;
           } else if (now_ >= expires_) {
@@ -318,7 +318,7 @@ class Cluster {
           Gateway& again = gateways_[static_cast<size_t>(i)];
           if (again.state) return;
           ++again.incarnation;
-          again.state.emplace(LeadTerms{});
+          again.state.emplace(LeadTimes{});
           again.adopted = 0;
           again.stepping = false;
           Turn(i);
