@@ -24,14 +24,14 @@
 
 namespace gateway::control {
 
+// By which term writes are fenced.
+struct Fence {
+  uint64_t epoch = 0;                     // 0: they are not
+  std::function<void()> deposed = [] {};  // another gateway leads: no write of the term counts
+};
+
 class WorkloadStore {
  public:
-  // By which term the writes are fenced.
-  struct Fence {
-    uint64_t epoch = 0;                     // 0: they are not
-    std::function<void()> deposed = [] {};  // another gateway leads: no write of the term counts
-  };
-
   // Both must outlive this.
   WorkloadStore(store::Store& store, const scheduler::Cluster& cluster, Fence fence = {});
 
