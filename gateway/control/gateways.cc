@@ -58,10 +58,15 @@ net::Task<void> Gateways::Leave() {
   (co_await store_.Commit(std::move(writes))).status().IgnoreError();
 }
 
-void Gateways::TellSoon() {
+void Gateways::TellSoon(conf::Duration after) {
   if (stopped_) return;
-  again_ = true;
-  if (!telling_) Set(std::max(net::Now(), told_ + kShortest));
+  again_ = std::min(again_, std::max(net::Now() + after, told_ + kShortest));
+  if (!telling_ && (!armed() || again_ < next_)) SetNext(again_);
+}
+
+void Gateways::SetNext(conf::TimePoint at) {
+  next_ = at;
+  Set(at);
 }
 
 void Gateways::OnAlarm() {
@@ -70,8 +75,8 @@ void Gateways::OnAlarm() {
 
 net::Task<void> Gateways::Tell() {
   telling_ = true;
-  again_ = false;
   told_ = net::Now();
+  if (again_ <= told_) again_ = conf::TimePoint::max();
   const GatewayRecord self = env_.self();
   std::vector<store::Write> writes;
   writes.push_back({.kind = store::kGateway, .id = self.name, .replaces = version_, .body = BodyOf(self)});
@@ -85,19 +90,19 @@ net::Task<void> Gateways::Tell() {
         co_await store_.Get(store::kGateway, self.name);
     if (there.ok()) {
       version_ = *there ? (*there)->version : 0;
-      again_ = true;
+      again_ = std::min(again_, told_ + kShortest);
     }
   }
   if (committed.ok() == failing_) {
     failing_ = !committed.ok();
-    if (failing_ && !again_)
+    if (failing_ && !absl::IsAborted(committed.status()))
       log::Warn("other gateways do not hear of this one", {{"why", conf::Std(committed.status().message())}});
   }
   telling_ = false;
   if (stopped_) co_return;
   const bool busy = Waits(self) || !self.leaving.empty() ||
                     std::ranges::any_of(self.demand, [](const auto& of) { return of.second.active > 0; });
-  Set(told_ + (again_ ? kShortest : busy ? kBusyInterval : kInterval));
+  SetNext(std::min(again_, told_ + (busy ? kBusyInterval : kInterval)));
 }
 
 void Gateways::Replace(const std::vector<store::Object>& all) {
@@ -122,6 +127,7 @@ void Gateways::Apply(const std::vector<store::Change>& changes) {
     } else {
       demand_.Gone(change.id);
       others_.erase(change.id);
+      env_.changed();
     }
   }
 }
@@ -137,8 +143,12 @@ void Gateways::Take(const std::string& name, uint64_t version, const std::string
   const conf::TimePoint now = net::Now();
   demand_.Update(*record, now);
   const bool waits = Waits(*record);
+  const auto known = others_.find(name);
+  const bool news = known == others_.end() || known->second.record.epoch != record->epoch ||
+                    known->second.record.start != record->start;
   others_[name] = {.record = *std::move(record), .version = version, .seen = now};
   if (waits) env_.on_waiting();
+  if (news) env_.changed();
 }
 
 std::vector<GatewayStatus> Gateways::List(conf::TimePoint now) const {

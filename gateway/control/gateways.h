@@ -42,6 +42,8 @@ class Gateways final : private net::Alarm {
     std::function<GatewayRecord()> self;
     // Somebody waits at another gateway for a model.
     std::function<void()> on_waiting = [] {};
+    // Another gateway has come, gone, or begun or ended to lead.
+    std::function<void()> changed = [] {};
   };
 
   // Both must outlive it.
@@ -53,8 +55,8 @@ class Gateways final : private net::Alarm {
   // Removes the record: it is going.
   net::Task<void> Leave();
 
-  // Tells soon.
-  void TellSoon();
+  // Tells soon after that time.
+  void TellSoon(conf::Duration after = {});
 
   // This gateway first, then the others by name.
   std::vector<GatewayStatus> List(conf::TimePoint now) const;
@@ -77,6 +79,7 @@ class Gateways final : private net::Alarm {
 
   void OnAlarm() override;
   net::Task<void> Tell();
+  void SetNext(conf::TimePoint at);
   void Replace(const std::vector<store::Object>& all);
   void Apply(const std::vector<store::Change>& changes);
   void Take(const std::string& name, uint64_t version, const std::string& body);
@@ -91,8 +94,9 @@ class Gateways final : private net::Alarm {
   uint64_t version_ = 0;  // of our own record; 0: it is not there
   uint64_t lag_ = 0;      // of our own, when it was written
   conf::TimePoint told_{};
+  conf::TimePoint next_{};  // when the alarm is set to
   bool telling_ = false;
-  bool again_ = false;
+  conf::TimePoint again_ = conf::TimePoint::max();  // tell again then
   bool failing_ = false;
   bool stopped_ = false;
 };

@@ -204,7 +204,9 @@ void Replicas::Publish() {
     serving[replica.model].push_back(replica.id);
     launched[replica.model].push_back(replica.serving.endpoint);
   }
-  if (serving != published_) {
+  // Where other gateways led before, those that they told of are not known to serve.
+  const bool first = context_.shared && !std::exchange(published_once_, true);
+  if (serving != published_ || first) {
     published_ = std::move(serving);
     env_.publish(launched);
   }
