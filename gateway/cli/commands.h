@@ -35,6 +35,7 @@ void AddJobs(CLI::App& app, Run& run);
 void AddModels(CLI::App& app, Run& run);
 void AddNodes(CLI::App& app, Run& run);
 void AddDevices(CLI::App& app, Run& run);
+void AddGateways(CLI::App& app, Run& run);
 void AddQueues(CLI::App& app, Run& run);
 void AddState(CLI::App& app, Run& run);
 void AddRoute(CLI::App& app, Run& run);

@@ -1,6 +1,5 @@
 #include "gateway/control/control_plane.h"
 
-#include <fmt/format.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
@@ -39,11 +38,9 @@ ControlPlane::ControlPlane(net::Loop& loop, Options options, Environment env)
       began_(net::Now()),
       start_(NewStart()),
       tidy_(loop.watchdog) {
-  leadership_ =
-      std::make_unique<Leadership>(loop, *env_.loop.store,
-                                   Leadership::Options{.holder = fmt::format("{}#{}", options_.name, start_),
-                                                       .about = options_.name,
-                                                       .alone = !options_.shared});
+  leadership_ = std::make_unique<Leadership>(
+      loop, *env_.loop.store,
+      Leadership::Options{.holder = process_name(), .about = options_.name, .alone = !options_.shared});
   if (options_.scales) {
     driving_ =
         std::make_unique<Driving>(loop, *leadership_, [this](uint64_t epoch) { return MakeLoop(epoch); });

@@ -73,6 +73,8 @@ class ControlPlane {
   // The name of the gateway that leads; empty: not known.
   const std::string& leader() const { return leadership_->leader(); }
   const std::string& name() const { return options_.name; }
+  // That no other process has, not even a later one of this gateway.
+  std::string process_name() const { return options_.name + "#" + start_; }
   bool shared() const { return options_.shared; }
   uint64_t epoch() const { return leadership_->epoch(); }
 

@@ -131,6 +131,7 @@ void Process::Abandon() {
   if (checkpoint_copy_) checkpoint_copy_->Stop();
   if (model_orders_) model_orders_->Stop();
   if (control_plane_) control_plane_->Abandon();
+  if (leader_calls_) leader_calls_->Stop();
   events_.Close();
   if (admin_) admin_->Close();
   for (size_t i = 0; i < servers_.size(); ++i) {
@@ -307,7 +308,15 @@ absl::Status Process::OpenControl() {
               [this] {
                 events_.Changed("gateways", admin::FeedEvent::Audience::kAll, Permission::kSeeCluster);
               }});
-  return control_plane_->Open();
+  if (absl::Status opened = control_plane_->Open(); !opened.ok()) return opened;
+  if (!control_plane_->shared()) return absl::OkStatus();
+  leader_calls_ = std::make_unique<admin::LeaderCalls>(
+      control_, *store_,
+      admin::LeaderCalls::Options{
+          .name = control_plane_->process_name(),
+          .leads = [this] { return scaling() != nullptr; },
+          .serve = [this](admin::PassedCall call) { return admin_->Serve(std::move(call)); }});
+  return net::Await(control_, leader_calls_->Start());
 }
 
 // Of what the control loop does; those who follow hear of it once it is on disk.
@@ -421,6 +430,9 @@ absl::Status Process::OpenAdmin() {
     return scaling() ? scaling()->history(model) : std::nullopt;
   };
   operations_.control_plane = [this] { return control_plane_.get(); };
+  operations_.leader_calls = [this] {
+    return control_plane_ && control_plane_->follows() ? leader_calls_.get() : nullptr;
+  };
   operations_.traffic = [this] { return recent_traffic_.Rows(net::Now()); };
   operations_.page = console::Find;
   operations_.reload = [this](std::string actor) { return reloads_.Reload(std::move(actor)); };
@@ -713,6 +725,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   notices_.Stop();
   sign_in_.Stop();
   model_orders_->Stop();
+  if (leader_calls_) leader_calls_->Stop();
   events_.Close();
   admin_->Close();
   control_.Stop();

@@ -18,6 +18,7 @@
 
 #include "gateway/admin/admin_server.h"
 #include "gateway/admin/event_feed.h"
+#include "gateway/admin/leader_calls.h"
 #include "gateway/admin/metrics.h"
 #include "gateway/admin/operations.h"
 #include "gateway/admin/playground.h"
@@ -174,6 +175,7 @@ class Process {
   DeviceCharges device_charges_{shared_.limits};
   std::unique_ptr<control::ModelOrders> model_orders_;
   std::unique_ptr<control::ControlPlane> control_plane_;
+  std::unique_ptr<admin::LeaderCalls> leader_calls_;  // null: no other gateway uses the store
   Reloads reloads_;
   Operations operations_;
   admin::Playground playground_{control_, [this](net::Fd connection, OnBehalf caller) {

@@ -25,6 +25,8 @@ inline constexpr char kThreshold[] = "threshold";  // limits: a budget that reac
 inline constexpr char kSecret[] = "secret";        // control: what keys are made of
 inline constexpr char kGateway[] = "gateway";      // control: a gateway of this store, as it tells of itself
 inline constexpr char kMetered[] = "metered";  // control: until when device time is recorded; id: its holder
+inline constexpr char kLeaderCall[] =
+    "leader_call";  // admin: a call that the leader is to answer, and its answer
 
 // Ids of secrets.
 inline constexpr char kReplicaKeys[] = "replica_keys";
