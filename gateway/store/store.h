@@ -107,6 +107,8 @@ class Store {
    public:
     virtual void OnChange(uint64_t number) = 0;
     virtual void OnHealth(const absl::Status&) {}
+    // The store was put back to an older state: a copy must be loaded again.
+    virtual void OnRestored() {}
 
    protected:
     ~Listener() = default;
