@@ -310,25 +310,102 @@ absl::StatusOr<uint64_t> SqliteFile::VersionOf(const std::string& kind, const st
   return version;
 }
 
-absl::StatusOr<Committed> SqliteFile::Commit(const std::vector<Write>& writes) {
-  if (absl::Status checked = CheckWrites(writes); !checked.ok()) return checked;
+template <class Result>
+absl::StatusOr<Result> SqliteFile::InTransaction(const std::function<absl::StatusOr<Result>()>& work) {
   if (absl::Status begun = db_->Execute("BEGIN IMMEDIATE"); !begun.ok()) return begun;
-  absl::StatusOr<Committed> written = WriteAll(writes);
-  if (!written.ok()) {
+  absl::StatusOr<Result> done = work();
+  if (!done.ok()) {
     Rollback();
-    return written;
+    return done;
   }
   const absl::Status committed = db_->Execute("COMMIT");
-  if (committed.ok()) {
-    if (++commits_ >= kCommitsALook) KeepRoom();
-    return written;
-  }
+  if (committed.ok()) return done;
   Rollback();
   // A full disk stops a commit before its last record. After any other failure, a restart may find it whole.
   if (absl::IsResourceExhausted(committed)) return committed;
   return absl::UnknownError(
       fmt::format("{}; whether the change was kept is not known: read it before trying again",
                   conf::Std(committed.message())));
+}
+
+absl::StatusOr<Committed> SqliteFile::Commit(const std::vector<Write>& writes, uint64_t epoch) {
+  if (absl::Status checked = CheckWrites(writes); !checked.ok()) return checked;
+  absl::StatusOr<Committed> written = InTransaction<Committed>([&]() -> absl::StatusOr<Committed> {
+    if (absl::Status leads = CheckEpoch(epoch); !leads.ok()) return leads;
+    return WriteAll(writes);
+  });
+  if (written.ok() && ++commits_ >= kCommitsALook) KeepRoom();
+  return written;
+}
+
+// The file is one process', so a holder that asks is the one that runs: whoever led before has ended.
+absl::StatusOr<Lead> SqliteFile::Campaign(const std::string& holder, const std::string& about) {
+  if (absl::Status checked = CheckHolder(holder, about); !checked.ok()) return checked;
+  return InTransaction<Lead>([&]() -> absl::StatusOr<Lead> {
+    absl::StatusOr<Lead> lead = ReadLead();
+    if (!lead.ok()) return lead;
+    if (lead->holder != holder) ++lead->epoch;
+    const bool changed = lead->holder != holder || lead->about != about;
+    lead->holder = holder;
+    lead->about = about;
+    lead->mine = true;
+    if (changed) {
+      if (absl::Status written = WriteLead(*lead); !written.ok()) return written;
+    }
+    return lead;
+  });
+}
+
+absl::Status SqliteFile::Resign(const std::string& holder, uint64_t epoch) {
+  return InTransaction<Lead>([&]() -> absl::StatusOr<Lead> {
+           absl::StatusOr<Lead> lead = ReadLead();
+           if (!lead.ok() || lead->holder != holder || lead->epoch != epoch) return lead;
+           if (absl::Status written = WriteLead({.epoch = epoch}); !written.ok()) return written;
+           return lead;
+         })
+      .status();
+}
+
+absl::StatusOr<Lead> SqliteFile::ReadLead() {
+  // A file of an earlier version has no such table; that version still works with one that does.
+  const absl::Status made = db_->Execute(
+      "CREATE TABLE IF NOT EXISTS leader (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), "
+      "epoch INTEGER NOT NULL, holder TEXT NOT NULL, about TEXT NOT NULL)");
+  if (!made.ok()) return made;
+  if (!lead_) {
+    absl::StatusOr<sqlite::Statement> read = db_->Prepare("SELECT epoch, holder, about FROM leader");
+    if (!read.ok()) return read.status();
+    absl::StatusOr<sqlite::Statement> write =
+        db_->Prepare("INSERT OR REPLACE INTO leader (only_one, epoch, holder, about) VALUES (1, ?, ?, ?)");
+    if (!write.ok()) return write.status();
+    lead_.emplace(*std::move(read));
+    set_lead_.emplace(*std::move(write));
+  }
+  const absl::StatusOr<bool> row = lead_->Step();
+  Lead lead;
+  if (row.ok() && *row) {
+    lead.epoch = Unsigned(lead_->Int(0));
+    lead.holder = lead_->Text(1);
+    lead.about = lead_->Text(2);
+  }
+  lead_->Reset();
+  if (!row.ok()) return row.status();
+  return lead;
+}
+
+absl::Status SqliteFile::WriteLead(const Lead& lead) {
+  return set_lead_->Bind(1, Signed(lead.epoch))
+      .Bind(2, std::string_view(lead.holder))
+      .Bind(3, std::string_view(lead.about))
+      .Run();
+}
+
+absl::Status SqliteFile::CheckEpoch(uint64_t epoch) {
+  if (epoch == 0) return absl::OkStatus();
+  const absl::StatusOr<Lead> lead = ReadLead();
+  if (!lead.ok()) return lead.status();
+  const uint64_t leading = lead->holder.empty() ? 0 : lead->epoch;
+  return leading == epoch ? absl::OkStatus() : DeposedError(epoch, leading);
 }
 
 absl::StatusOr<Committed> SqliteFile::WriteAll(const std::vector<Write>& writes) {
@@ -339,15 +416,7 @@ absl::StatusOr<Committed> SqliteFile::WriteAll(const std::vector<Write>& writes)
   for (const Write& write : writes) {
     const absl::StatusOr<uint64_t> version = VersionOf(write.kind, write.id);
     if (!version.ok()) return version.status();
-    if (*version != write.replaces) {
-      const auto words = [](uint64_t v) {
-        return v == 0 ? std::string("none") : fmt::format("version {}", v);
-      };
-      return absl::AbortedError(
-          fmt::format("{} \"{}\": {} is stored, and the change expects {}: another change came "
-                      "first; read it again",
-                      write.kind, write.id, words(*version), words(write.replaces)));
-    }
+    if (*version != write.replaces) return OtherVersionError(write, *version);
     put_->Bind(1, Signed(++sequence->last))
         .Bind(2, std::string_view(write.kind))
         .Bind(3, std::string_view(write.id));

@@ -1,5 +1,5 @@
 // A store in memory that answers at once, for tests of its users. If a test sets `refuses`, every write ends
-// with it.
+// with it. The lead ends by `now`, which a test moves.
 #pragma once
 
 #include <map>
@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "conf/time.h"
 #include "gateway/store/store.h"
 
 namespace tests {
@@ -41,8 +42,10 @@ class MemoryStore final : public gateway::store::Store {
   }
 
   gateway::net::Task<absl::StatusOr<gateway::store::Committed>> Commit(
-      std::vector<gateway::store::Write> writes) override {
+      std::vector<gateway::store::Write> writes, uint64_t epoch = 0) override {
     if (!refuses.ok()) co_return refuses;
+    if (const uint64_t leads = now < lead_ends_ ? lead_.epoch : 0; epoch != 0 && epoch != leads)
+      co_return gateway::store::DeposedError(epoch, leads);
     if (absl::Status checked = CheckWrites(writes); !checked.ok()) co_return checked;
     for (const gateway::store::Write& write : writes) {
       const auto at = objects.find({write.kind, write.id});
@@ -65,6 +68,26 @@ class MemoryStore final : public gateway::store::Store {
     co_return gateway::store::Committed{.first = first, .last = number};
   }
 
+  gateway::net::Task<absl::StatusOr<gateway::store::Lead>> Campaign(std::string holder, std::string about,
+                                                                    conf::Duration ttl) override {
+    if (!campaigns.ok()) co_return campaigns;
+    if (absl::Status checked = gateway::store::CheckHolder(holder, about); !checked.ok()) co_return checked;
+    const bool over = now >= lead_ends_;
+    if (over || lead_.holder == holder) {
+      lead_ = {.epoch = lead_.epoch + (over ? 1 : 0), .holder = holder, .about = about};
+      lead_ends_ = now + ttl;
+    }
+    gateway::store::Lead lead = lead_;
+    lead.mine = lead.holder == holder;
+    lead.left = lead_ends_ - now;
+    co_return lead;
+  }
+  gateway::net::Task<absl::Status> Resign(std::string holder, uint64_t epoch) override {
+    if (!campaigns.ok()) co_return campaigns;
+    if (now < lead_ends_ && lead_.holder == holder && lead_.epoch == epoch) lead_ends_ = now;
+    co_return absl::OkStatus();
+  }
+
   void Add(Listener& listener) override { listeners_.push_back(&listener); }
   void Remove(Listener& listener) override { std::erase(listeners_, &listener); }
 
@@ -80,10 +103,14 @@ class MemoryStore final : public gateway::store::Store {
   uint64_t commits = 0;
   absl::Status refuses;
   absl::Status lists;
+  absl::Status campaigns;
+  conf::TimePoint now = conf::TimePoint() + std::chrono::hours(1);  // by which a lead ends
   bool loses_answer = false;  // writes succeed, but their answers are lost
 
  private:
   std::vector<Listener*> listeners_;
+  gateway::store::Lead lead_;
+  conf::TimePoint lead_ends_{};
 };
 
 }  // namespace tests
