@@ -1,6 +1,8 @@
 // The gateways that share the store.
-#include "gateway/admin/answers/gateways.h"
+#include <algorithm>
+
 #include "conf/time.h"
+#include "gateway/admin/answers/gateways.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/control/control_plane.h"
@@ -12,8 +14,13 @@ Answer ListGateways(const Operations& operations, const Call& call) {
   control::ControlPlane* const plane = operations.control_plane();
   const std::vector<control::GatewayStatus> gateways =
       plane == nullptr ? std::vector<control::GatewayStatus>() : plane->gateways(call.now);
+  // A leader that was killed may not be known to be gone yet.
+  uint64_t latest = 0;
+  for (const control::GatewayStatus& gateway : gateways) latest = std::max(latest, gateway.record.epoch);
   for (const control::GatewayStatus& gateway : gateways) {
-    const bool leads = gateway.live && (gateway.self ? plane->loop() != nullptr : gateway.record.epoch != 0);
+    const bool leads = gateway.self
+                           ? plane->loop() != nullptr
+                           : gateway.live && gateway.record.epoch != 0 && gateway.record.epoch == latest;
     all.push_back({.name = gateway.record.name,
                    .role = !gateway.live ? "gone"
                            : leads       ? "leads"
