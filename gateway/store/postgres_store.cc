@@ -263,7 +263,7 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
     if (!made.ok() && !to.broken()) {
       std::vector<PostgresStatement> rollback;
       rollback.push_back({"ROLLBACK"});
-      co_await to.Run(std::move(rollback), options_.connect_patience);
+      (co_await to.Run(std::move(rollback), options_.connect_patience)).IgnoreError();
     }
     if (absl::IsFailedPrecondition(made) && !is_there) {
       co_return absl::FailedPreconditionError(
