@@ -28,6 +28,9 @@ inline constexpr char kMetered[] = "metered";  // control: until when device tim
 inline constexpr char kLeaderCall[] =
     "leader_call";  // admin: a call that the leader is to answer, and its answer
 
+// What belongs to one gateway's ledger and machine, where several share a store: gateway_view.h.
+inline constexpr const char* kKindsOfGateway[] = {kKeyEvent, kLedgerEvent, kCheckpoint, kPosition, kImport};
+
 // Ids of secrets.
 inline constexpr char kReplicaKeys[] = "replica_keys";
 

@@ -233,6 +233,8 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
     }
     facts_.address = address_;
     facts_.server_version = about.Text(0, 5);
+    if (!options_.makes_schema && !about.Bool(0, 7))
+      co_return absl::NotFoundError(fmt::format("{}: has no tables of Tidegate", address_));
     absl::Status schema = co_await CheckOrMakeSchema(to, about.Bool(0, 7));
     if (!schema.ok()) co_return schema;
     co_return co_await CheckPast(to);
@@ -263,7 +265,7 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
     if (!made.ok() && !to.broken()) {
       std::vector<PostgresStatement> rollback;
       rollback.push_back({"ROLLBACK"});
-      co_await to.Run(std::move(rollback), options_.connect_patience);
+      (co_await to.Run(std::move(rollback), options_.connect_patience)).IgnoreError();
     }
     if (absl::IsFailedPrecondition(made) && !is_there) {
       co_return absl::FailedPreconditionError(

@@ -35,6 +35,7 @@ struct PostgresStoreOptions {
   uint64_t kept_removals = 100'000;  // changes
   size_t page = 1'000;               // changes that Changes() tells at once
   size_t max_waiting = 256;          // operations
+  bool makes_schema = true;          // if not, a database without the tables is NotFound
   uint64_t seed = 1;                 // of the pauses before it connects again
   // Called when the database was put back to an older state, or another server took over; in words.
   std::function<void(const std::string&)> on_restored = [](const std::string&) {};

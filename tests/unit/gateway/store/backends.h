@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "gateway/net/loop.h"
+#include "gateway/store/postgres_store.h"
 #include "gateway/store/sqlite_store.h"
 #include "gateway/store/store.h"
 #include "tests/support/memory_store.h"
+#include "tests/support/postgres_server.h"
 #include "tests/support/temp_dir.h"
 
 namespace tests {
@@ -50,6 +52,30 @@ class SqliteBackend final : public StoreBackend {
 
  private:
   TempDir dir_;
+};
+
+// A database of its own in a server that all tests of the process share.
+class PostgresBackend final : public StoreBackend {
+ public:
+  std::string missing() const override { return PostgresServer::Missing(); }
+  absl::StatusOr<std::unique_ptr<gateway::store::Store>> Open(gateway::net::Loop& loop,
+                                                              StoreTuning tuning) override {
+    PostgresServer& server = PostgresServer::Shared();
+    if (database_.empty()) {
+      static int made = 0;
+      database_ = "test" + std::to_string(++made);
+      if (!server.MakeDatabase(database_)) return absl::UnavailableError("no database could be made");
+    }
+    gateway::store::PostgresStoreOptions options;
+    options.server.url = server.Url(database_);
+    options.server.password = PostgresServer::kPassword;
+    options.kept_removals = tuning.kept_removals;
+    options.page = tuning.page;
+    return std::make_unique<gateway::store::PostgresStore>(loop, std::move(options));
+  }
+
+ private:
+  std::string database_;
 };
 
 // The store of tests/support. It leads as a backend does, and has neither pages nor forgotten removals.

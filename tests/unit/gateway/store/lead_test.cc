@@ -57,6 +57,7 @@ class LeadTest : public testing::TestWithParam<LeadBackend> {
 
 INSTANTIATE_TEST_SUITE_P(Backends, LeadTest,
                          testing::Values(LeadBackend{"Sqlite", MakeBackend<tests::SqliteBackend>},
+                                         LeadBackend{"Postgres", MakeBackend<tests::PostgresBackend>},
                                          LeadBackend{"Memory", MakeBackend<tests::MemoryBackend>}),
                          [](const testing::TestParamInfo<LeadBackend>& backend) {
                            return backend.param.name;
