@@ -103,6 +103,19 @@ void CheckServer(conf::Document& document, const Config& config) {
                                  ToString(config.server.admin), ToString(listen[i])));
     }
   }
+  if (!config.state || !config.scaling) return;
+  // Several gateways share the store, and any of them may lead: it must be able to take over what runs.
+  if (config.scaling->launcher == LauncherKind::kProcess) {
+    document.AddAt(
+        "/scaling/launcher", "process",
+        "another gateway of the database of `state` could not take over what runs on this machine; use "
+        "slurm or kubernetes, or leave `state` out, which keeps the store in server.state_dir");
+  } else if (config.scaling->slurm && config.scaling->slurm->name.empty()) {
+    document.AddAt(
+        "/scaling/slurm/name", "",
+        "is required with `state`: all gateways of the database need the same name, by which they know "
+        "their jobs");
+  }
 }
 
 void CheckAuth(conf::Document& document, const Config& config) {

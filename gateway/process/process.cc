@@ -51,11 +51,6 @@ std::string HostName() {
   return host.data();
 }
 
-// Whether other gateways may use the store, too.
-bool SharesStore(const Config&) {
-  return false;
-}
-
 }  // namespace
 
 Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Broker> broker)
@@ -269,7 +264,7 @@ absl::Status Process::OpenControl() {
       control::ControlPlane::Options{.name = fmt::format("{}:{}", HostName(), address.port),
                                      .version = TIDEGATE_VERSION,
                                      .address = ToString(address),
-                                     .shared = SharesStore(config),
+                                     .shared = config.state.has_value(),
                                      .scales = config.scaling.has_value()},
       control::ControlPlane::Environment{
           .open_launcher =
