@@ -42,10 +42,10 @@ struct DemandAt {
 using DemandByModel = std::map<std::string, DemandAt, std::less<>>;
 
 struct GatewayRecord {
-  std::string name;
-  std::string start;    // another for each process
-  std::string version;  // of the program
-  std::string address;  // of its admin listener, as it listens
+  std::string name{};
+  std::string start{};    // another for each process
+  std::string version{};  // of the program
+  std::string address{};  // of its admin listener, as it listens
   conf::TimePoint since{};
   uint64_t epoch = 0;     // that it leads in; 0: it follows
   uint64_t followed = 0;  // the last change of the store that it has applied to its routes
