@@ -22,9 +22,9 @@ std::string Quoted(const std::string& text) {
 }
 
 // One of the ledgers, and its next records.
-class Source {
+class LedgerSource {
  public:
-  static absl::StatusOr<Source> Open(const std::string& dir, const ledger::ExportOptions& wanted) {
+  static absl::StatusOr<LedgerSource> Open(const std::string& dir, const ledger::ExportOptions& wanted) {
     // Before its records: what comes later stands behind the checkpoint.
     absl::StatusOr<std::string> head = net::ReadFile(dir + "/head.json", ledger::LineReader::kMaxLine);
     if (!head.ok() && !absl::IsNotFound(head.status())) return head.status();
@@ -32,7 +32,7 @@ class Source {
     if (!steps.ok()) return steps.status();
     std::string checkpoint = head.ok() ? *std::move(head) : std::string();
     while (checkpoint.ends_with('\n')) checkpoint.pop_back();
-    return Source(dir, *std::move(steps), std::move(checkpoint));
+    return LedgerSource(dir, *std::move(steps), std::move(checkpoint));
   }
 
   // Has a next record, unless there is none.
@@ -71,7 +71,7 @@ class Source {
   uint64_t records() const { return records_; }
 
  private:
-  Source(const std::string& dir, ledger::ExportSteps steps, std::string checkpoint)
+  LedgerSource(const std::string& dir, ledger::ExportSteps steps, std::string checkpoint)
       : name_(Quoted(dir)), checkpoint_(std::move(checkpoint)), steps_(std::move(steps)) {}
 
   std::string name_;
@@ -88,9 +88,9 @@ class Source {
 absl::StatusOr<uint64_t> ExportMerged(const std::vector<std::string>& ledgers,
                                       const ledger::ExportOptions& wanted,
                                       const std::function<bool(std::string_view)>& out) {
-  std::vector<Source> sources;
+  std::vector<LedgerSource> sources;
   for (const std::string& dir : ledgers) {
-    absl::StatusOr<Source> source = Source::Open(dir, wanted);
+    absl::StatusOr<LedgerSource> source = LedgerSource::Open(dir, wanted);
     if (!source.ok()) {
       return absl::Status(source.status().code(),
                           conf::Abseil(fmt::format("{}: {}", dir, conf::Std(source.status().message()))));
@@ -99,8 +99,8 @@ absl::StatusOr<uint64_t> ExportMerged(const std::vector<std::string>& ledgers,
   }
   uint64_t records = 0;
   while (true) {
-    Source* next = nullptr;
-    for (Source& source : sources) {
+    LedgerSource* next = nullptr;
+    for (LedgerSource& source : sources) {
       if (absl::Status filled = source.Fill(); !filled.ok()) return filled;
       if (source.time() && (next == nullptr || *source.time() < *next->time())) next = &source;
     }
@@ -108,7 +108,7 @@ absl::StatusOr<uint64_t> ExportMerged(const std::vector<std::string>& ledgers,
     if (!out(next->Take())) return records;
     ++records;
   }
-  for (const Source& source : sources) {
+  for (const LedgerSource& source : sources) {
     if (!out(source.Proof())) break;
   }
   return records;

@@ -183,11 +183,13 @@ void ControlPlane::Configure(const Runtime& runtime) {
 
 void ControlPlane::OnWaiting() {
   if (loop() != nullptr) return loop()->OnWaiting();
-  if (!gateways_ || !followed_) return;
-  const std::vector<const ShardMetrics*> shards = env_.loop.shards();
-  const DemandByModel demand = DemandHere(shards, *env_.loop.runtime(), net::Now());
-  if (std::ranges::any_of(demand, [](const auto& of) { return of.second.waiting > 0; }))
-    gateways_->TellSoon();
+  const std::shared_ptr<const Runtime> runtime = env_.loop.runtime();
+  if (!gateways_ || !runtime->config().scaling) return;
+  const auto waits = [&](const config::ModelPolicy& policy) {
+    const std::optional<ModelId> id = runtime->routes().Find(policy.model());
+    return id && runtime->model(*id).waits->waiting() > 0;
+  };
+  if (std::ranges::any_of(runtime->config().scaling->models, waits)) gateways_->TellSoon();
 }
 
 // Once a second: what a follower estimates by itself, and what the leader clears away.

@@ -7,10 +7,10 @@
 namespace gateway::control {
 namespace {
 
-constexpr conf::Duration kRetry = std::chrono::seconds(1);
-constexpr conf::Duration kTick = std::chrono::milliseconds(20);
+constexpr conf::Duration kMakeRetry = std::chrono::seconds(1);
+constexpr conf::Duration kEndTick = std::chrono::milliseconds(20);
 // Calls of operators that began in a term end long before: ledger and store answer within seconds, or refuse.
-constexpr conf::Duration kKept = std::chrono::minutes(5);
+constexpr conf::Duration kEndedKept = std::chrono::minutes(5);
 
 }  // namespace
 
@@ -58,7 +58,7 @@ void Driving::Begin() {
   if (std::exchange(retrying_, true)) return;
   loop_.tasks.Spawn([](Driving& self) -> net::Task<void> {
     while (!self.closed_ && self.loop_of_term_ == nullptr && self.leadership_.leads()) {
-      co_await self.pause_.For(kRetry);
+      co_await self.pause_.For(kMakeRetry);
       self.Begin();
     }
     self.retrying_ = false;
@@ -74,7 +74,7 @@ net::Task<void> Driving::End(std::unique_ptr<ScalingLoop> ended) {
 }
 
 void Driving::DropEnded() {
-  while (!ended_.empty() && net::Now() - ended_.front().first > kKept) ended_.pop_front();
+  while (!ended_.empty() && net::Now() - ended_.front().first > kEndedKept) ended_.pop_front();
 }
 
 net::Task<void> Driving::Close(bool keep) {
@@ -82,7 +82,7 @@ net::Task<void> Driving::Close(bool keep) {
   pause_.Cancel();
   if (loop_of_term_ != nullptr) co_await loop_of_term_->Close(keep);
   net::Sleep tick(loop_.watchdog);
-  while (ending_ > 0) co_await tick.For(kTick);
+  while (ending_ > 0) co_await tick.For(kEndTick);
   co_await leadership_.Resign();
 }
 

@@ -11,7 +11,7 @@
 namespace gateway::control {
 namespace {
 
-constexpr conf::Duration kInterval = std::chrono::seconds(2);
+constexpr conf::Duration kTellInterval = std::chrono::seconds(2);
 constexpr conf::Duration kBusyInterval = std::chrono::seconds(1);  // with demand, or requests that leave
 constexpr conf::Duration kShortest = std::chrono::milliseconds(250);
 constexpr conf::Duration kForget = std::chrono::minutes(10);  // a gateway that is gone
@@ -102,7 +102,7 @@ net::Task<void> Gateways::Tell() {
   if (stopped_) co_return;
   const bool busy = Waits(self) || !self.leaving.empty() ||
                     std::ranges::any_of(self.demand, [](const auto& of) { return of.second.active > 0; });
-  SetNext(std::min(again_, told_ + (busy ? kBusyInterval : kInterval)));
+  SetNext(std::min(again_, told_ + (busy ? kBusyInterval : kTellInterval)));
 }
 
 void Gateways::Replace(const std::vector<store::Object>& all) {

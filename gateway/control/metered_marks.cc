@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string IdOf(const std::string& model, const std::string& job, const std::string& device) {
+std::string MarkIdOf(const std::string& model, const std::string& job, const std::string& device) {
   return job.empty() ? fmt::format("replicas/{}/{}", model, device) : fmt::format("job/{}/{}", job, device);
 }
 
@@ -50,7 +50,7 @@ net::Task<absl::Status> MeteredMarks::Announce(std::span<const ledger::DeviceRec
   }
   std::map<std::string, const ledger::DeviceRecord*> latest;
   for (const ledger::DeviceRecord& record : records) {
-    const ledger::DeviceRecord*& of = latest[IdOf(record.model, record.job, record.device)];
+    const ledger::DeviceRecord*& of = latest[MarkIdOf(record.model, record.job, record.device)];
     if (of == nullptr || of->until_us < record.until_us) of = &record;
   }
   std::vector<store::Write> writes;
@@ -82,7 +82,7 @@ net::Task<absl::Status> MeteredMarks::Announce(std::span<const ledger::DeviceRec
 
 net::Task<absl::Status> MeteredMarks::KeepOnly(std::span<const HeldDevices> held) {
   std::set<std::string> kept;
-  for (const HeldDevices& one : held) kept.insert(IdOf(one.model, one.job, one.kind));
+  for (const HeldDevices& one : held) kept.insert(MarkIdOf(one.model, one.job, one.kind));
   std::vector<store::Write> writes;
   for (const auto& [id, mark] : marks_) {
     if (!kept.contains(id))

@@ -45,7 +45,7 @@ uint64_t RandomSeed() {
   return seed;
 }
 
-std::string HostName() {
+std::string MachineName() {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
   return host.data();
@@ -261,7 +261,7 @@ absl::Status Process::OpenControl() {
   address.port = admin_->port();
   control_plane_ = std::make_unique<control::ControlPlane>(
       control_,
-      control::ControlPlane::Options{.name = fmt::format("{}:{}", HostName(), address.port),
+      control::ControlPlane::Options{.name = fmt::format("{}:{}", MachineName(), address.port),
                                      .version = TIDEGATE_VERSION,
                                      .address = ToString(address),
                                      .shared = config.state.has_value(),
@@ -331,6 +331,7 @@ void Process::Serve(const Launched& launched) {
   launched_ = launched;
   runtime_ = *std::move(runtime);
   Publish();
+  if (threads_.empty()) return;  // Run() begins to watch
   StartWatching();
   for (const ModelRuntime& model : runtime_->models())
     model.waits->WakeNext(runtime_->SupplyOf(model.waits->model()), net::Now());
