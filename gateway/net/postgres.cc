@@ -124,23 +124,29 @@ absl::Status PostgresConnection::Late() {
 
 // False: late, interrupted, or the socket failed, which libpq finds out by itself.
 Task<bool> PostgresConnection::Wait(Until until) {
+  // The first that happens ends the others.
   struct Awaiter {
     PostgresSocket& socket;
-    PostgresSocket::wait_type type;
-    ErrorCode error{};
-    bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> waiter) {
+    Until until;
+    int waits = 0;
+    bool ready = false;
+    void Start(PostgresSocket::wait_type type, std::coroutine_handle<> waiter) {
+      ++waits;
       socket.async_wait(type, [this, waiter](ErrorCode failed) {
-        error = failed;
-        waiter.resume();
+        if (!failed && !std::exchange(ready, true) && waits > 1) socket.cancel();
+        if (--waits == 0) waiter.resume();
       });
     }
-    bool await_resume() const noexcept { return !error; }
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) {
+      if (until != Until::kWritable) Start(PostgresSocket::wait_read, waiter);
+      if (until != Until::kReadable) Start(PostgresSocket::wait_write, waiter);
+    }
+    bool await_resume() const noexcept { return ready; }
   };
   if (late_) co_return false;
   wire_->waits = true;
-  Awaiter wait{wire_->socket,
-               until == Until::kReadable ? PostgresSocket::wait_read : PostgresSocket::wait_write};
+  Awaiter wait{wire_->socket, until};
   const bool ready = co_await wait;
   wire_->waits = false;
   co_return ready && !late_;
@@ -279,13 +285,14 @@ Task<absl::Status> PostgresConnection::Shake() {
   co_return absl::OkStatus();
 }
 
-// The answers to what is sent are small, so the server never waits for this side to read before it goes on.
+// Reads as well: a server whose answers are not taken stops taking statements.
 Task<absl::Status> PostgresConnection::Flush() {
   while (true) {
     const int left = PQflush(wire_->db);
     if (left == 0) co_return absl::OkStatus();
     if (left < 0) co_return Lost(PQerrorMessage(wire_->db));
-    if (!co_await Wait(Until::kWritable) && late_) co_return Late();
+    co_await Wait(Until::kEither);
+    if (late_) co_return Late();
     if (PQconsumeInput(wire_->db) == 0) co_return Lost(PQerrorMessage(wire_->db));
   }
 }

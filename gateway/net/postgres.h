@@ -108,7 +108,7 @@ class PostgresConnection {
 
  private:
   struct Wire;
-  enum class Until { kReadable, kWritable };
+  enum class Until { kReadable, kWritable, kEither };
 
   Task<bool> Wait(Until until);
   Task<absl::StatusOr<std::vector<std::string>>> Lookup(const std::string& host);

@@ -142,14 +142,18 @@ store::PostgresStoreOptions PostgresOptions(const config::State& state) {
   return options;
 }
 
-absl::StatusOr<std::unique_ptr<store::Store>> OpenBareState(net::Loop& loop, const Config& config) {
+absl::StatusOr<std::unique_ptr<store::Store>> OpenBareState(net::Loop& loop, const Config& config,
+                                                            std::optional<conf::Duration> patience) {
   if (!config.state) {
     store::SqliteStoreOptions options;
     options.file.path = StorePath(config.server.state_dir);
     options.file.may_be_new = TraceOfStore(config.server.state_dir).empty();
+    if (patience) options.patience = *patience;
     return store::OpenSqliteStore(loop, std::move(options));
   }
-  auto store = std::make_unique<store::PostgresStore>(loop, PostgresOptions(*config.state));
+  store::PostgresStoreOptions options = PostgresOptions(*config.state);
+  if (patience) options.patience = *patience;
+  auto store = std::make_unique<store::PostgresStore>(loop, std::move(options));
   const auto checked = net::Await(loop, store->Check());
   if (!checked.ok()) return checked.status();
   return store;

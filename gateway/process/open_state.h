@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "gateway/config/config.h"
@@ -30,8 +31,9 @@ absl::StatusOr<std::unique_ptr<store::Store>> OpenState(net::Loop& loop, const s
 absl::StatusOr<std::unique_ptr<store::Store>> OpenState(net::Loop& loop, const Config& config,
                                                         bool keeps_room = false);
 
-// As it is: with what belongs to each gateway, and nothing is taken over.
-absl::StatusOr<std::unique_ptr<store::Store>> OpenBareState(net::Loop& loop, const Config& config);
+// As it is: with what belongs to each gateway, and nothing is taken over. `patience`: for one operation.
+absl::StatusOr<std::unique_ptr<store::Store>> OpenBareState(net::Loop& loop, const Config& config,
+                                                            std::optional<conf::Duration> patience = {});
 
 // The gateway of a state folder, by which a shared store knows it; made once.
 absl::StatusOr<std::string> GatewayId(const std::string& state_dir);

@@ -36,6 +36,8 @@ class GatewayView final : public Store {
                                            conf::Duration ttl) override {
     return store_->Campaign(std::move(holder), std::move(about), ttl);
   }
+  net::Task<absl::StatusOr<Lead>> Leader() override { return store_->Leader(); }
+  net::Task<absl::Status> SkipTo(uint64_t number) override { return store_->SkipTo(number); }
   net::Task<absl::Status> Resign(std::string holder, uint64_t epoch) override {
     return store_->Resign(std::move(holder), epoch);
   }

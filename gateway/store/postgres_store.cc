@@ -44,6 +44,21 @@ constexpr const char* kIdentity =
     "FROM tidegate.meta m, tidegate.sequence s";
 constexpr const char* kLast = "SELECT last FROM tidegate.sequence";
 
+constexpr const char* kLeader =
+    "SELECT epoch, holder, about, (extract(epoch FROM expires - clock_timestamp()) * 1000000)::bigint "
+    "FROM tidegate.leader WHERE expires > clock_timestamp()";
+
+Lead LeadOf(const PostgresRows& rows) {
+  Lead lead;
+  if (rows.size() == 0) return lead;
+  lead.epoch = rows.Number(0, 0);
+  lead.holder = rows.Text(0, 1);
+  lead.about = rows.Text(0, 2);
+  const auto left = static_cast<int64_t>(rows.Number(0, 3));  // it may have ended since it was chosen
+  lead.left = std::chrono::microseconds(std::max<int64_t>(left, 0));
+  return lead;
+}
+
 int64_t Micros(conf::Duration time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
 }
@@ -472,10 +487,14 @@ net::Task<absl::StatusOr<std::optional<Object>>> PostgresStore::Get(std::string 
 net::Task<absl::StatusOr<Listing>> PostgresStore::List(std::string kind) {
   auto work = [&]() -> net::Task<absl::StatusOr<Listing>> {
     std::vector<PostgresStatement> ask;
-    ask.push_back(
-        {"SELECT s.last, o.id, o.version, o.body FROM tidegate.sequence s LEFT JOIN "
-         "tidegate.objects o ON o.kind = $1 AND o.body IS NOT NULL ORDER BY o.id",
-         {kind}});
+    const char* const of = kind.empty() ? "" : "o.kind = $1 AND ";
+    PostgresStatement list{
+        fmt::format("SELECT s.last, o.id, o.version, o.body, o.kind FROM tidegate.sequence s "
+                    "LEFT JOIN tidegate.objects o ON {}o.body IS NOT NULL "
+                    "ORDER BY o.kind, o.id",
+                    of)};
+    if (!kind.empty()) list.parameters.emplace_back(kind);
+    ask.push_back(std::move(list));
     const Answers found = co_await core_->Begin(std::move(ask));
     if (!found.ok()) co_return found.status();
     const PostgresRows& rows = found->at(0);
@@ -484,7 +503,7 @@ net::Task<absl::StatusOr<Listing>> PostgresStore::List(std::string kind) {
     Listing listing;
     listing.number = rows.Number(0, 0);
     for (size_t i = 0; i < rows.size() && !rows.IsNull(i, 1); ++i)
-      listing.objects.push_back({kind, rows.Text(i, 1), rows.Number(i, 2), rows.Text(i, 3)});
+      listing.objects.push_back({rows.Text(i, 4), rows.Text(i, 1), rows.Number(i, 2), rows.Text(i, 3)});
     core_->See(listing.number);
     co_return listing;
   };
@@ -553,24 +572,36 @@ net::Task<absl::StatusOr<Lead>> PostgresStore::Campaign(std::string holder, std:
          "expires = clock_timestamp() + $3::bigint * interval '1 microsecond' "
          "WHERE holder = $1 OR expires <= clock_timestamp()",
          {holder, about, std::to_string(Micros(ttl)), core_->seen_epoch()}});
-    ask.push_back(
-        {"SELECT epoch, holder, about, (greatest(0, extract(epoch FROM least(expires, "
-         "clock_timestamp() + interval '1 day') - clock_timestamp())) * 1000000)::bigint "
-         "FROM tidegate.leader WHERE expires > '-infinity'"});
+    ask.push_back({kLeader});
     const Answers found = co_await core_->Begin(std::move(ask));
     if (!found.ok()) co_return found.status();
     const PostgresRows& rows = found->at(1);
-    Lead lead;
-    if (rows.size() == 0) co_return lead;
-    lead.epoch = rows.Number(0, 0);
-    lead.holder = rows.Text(0, 1);
-    lead.mine = lead.holder == holder;
-    lead.left = std::chrono::microseconds(rows.Number(0, 3));
-    lead.about = rows.Text(0, 2);
+    Lead lead = LeadOf(rows);
+    lead.mine = lead.epoch != 0 && lead.holder == holder;
     core_->SeeEpoch(lead.epoch);
     co_return lead;
   };
   co_return co_await core_->InTurn<absl::StatusOr<Lead>>(work);
+}
+
+net::Task<absl::StatusOr<Lead>> PostgresStore::Leader() {
+  auto work = [&]() -> net::Task<absl::StatusOr<Lead>> {
+    std::vector<PostgresStatement> ask;
+    ask.push_back({kLeader});
+    const Answers found = co_await core_->Begin(std::move(ask));
+    if (!found.ok()) co_return found.status();
+    co_return LeadOf(found->at(0));
+  };
+  co_return co_await core_->InTurn<absl::StatusOr<Lead>>(work);
+}
+
+net::Task<absl::Status> PostgresStore::SkipTo(uint64_t number) {
+  auto work = [&]() -> net::Task<absl::Status> {
+    std::vector<PostgresStatement> ask;
+    ask.push_back({"UPDATE tidegate.sequence SET last = $1, forgotten = $1 WHERE last < $1", {number}});
+    co_return (co_await core_->Begin(std::move(ask))).status();
+  };
+  co_return co_await core_->InTurn<absl::Status>(work);
 }
 
 net::Task<absl::Status> PostgresStore::Resign(std::string holder, uint64_t epoch) {

@@ -64,6 +64,8 @@ class PostgresStore final : public Store {
   net::Task<absl::StatusOr<Committed>> Commit(std::vector<Write> writes, uint64_t epoch) override;
   net::Task<absl::StatusOr<Lead>> Campaign(std::string holder, std::string about,
                                            conf::Duration ttl) override;
+  net::Task<absl::StatusOr<Lead>> Leader() override;
+  net::Task<absl::Status> SkipTo(uint64_t number) override;
   net::Task<absl::Status> Resign(std::string holder, uint64_t epoch) override;
   void Add(Listener& listener) override;
   void Remove(Listener& listener) override;

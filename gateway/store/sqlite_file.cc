@@ -14,7 +14,7 @@ namespace gateway::store {
 namespace {
 
 constexpr int64_t kApplicationId = 0x54474154;  // "TGAT", in the file's header
-constexpr int64_t kSchema = 1;
+constexpr int64_t kSchema = kSqliteSchema;
 
 // Of the log. It is copied into the file well before it is full, and then written from its beginning again.
 constexpr int64_t kLogRoom = int64_t{4} << 20;
@@ -162,7 +162,8 @@ absl::Status SqliteFile::FreePages() {
 absl::Status SqliteFile::Prepare() {
   const std::pair<std::optional<sqlite::Statement>*, const char*> statements[] = {
       {&get_, "SELECT version, body FROM objects WHERE kind = ? AND id = ? AND body IS NOT NULL"},
-      {&list_, "SELECT id, version, body FROM objects WHERE kind = ? AND body IS NOT NULL ORDER BY id"},
+      {&list_, "SELECT kind, id, version, body FROM objects WHERE kind = ? AND body IS NOT NULL ORDER BY id"},
+      {&list_all_, "SELECT kind, id, version, body FROM objects WHERE body IS NOT NULL ORDER BY kind, id"},
       {&changes_, "SELECT version, kind, id, body FROM objects WHERE version > ? ORDER BY version LIMIT ?"},
       {&put_, "INSERT OR REPLACE INTO objects (version, kind, id, body) VALUES (?, ?, ?, ?)"},
       {&version_, "SELECT version FROM objects WHERE kind = ? AND id = ? AND body IS NOT NULL"},
@@ -241,20 +242,21 @@ absl::StatusOr<std::optional<Object>> SqliteFile::Get(const std::string& kind, c
 
 absl::StatusOr<Listing> SqliteFile::List(const std::string& kind) {
   if (absl::Status begun = db_->Execute("BEGIN"); !begun.ok()) return begun;
+  sqlite::Statement& list = kind.empty() ? *list_all_ : *list_;
   Listing listing;
   const absl::Status read = [&]() -> absl::Status {
     const absl::StatusOr<Sequence> sequence = ReadSequence();
     if (!sequence.ok()) return sequence.status();
     listing.number = sequence->last;
-    list_->Bind(1, std::string_view(kind));
+    if (!kind.empty()) list.Bind(1, std::string_view(kind));
     while (true) {
-      const absl::StatusOr<bool> row = list_->Step();
+      const absl::StatusOr<bool> row = list.Step();
       if (!row.ok()) return row.status();
       if (!*row) return absl::OkStatus();
-      listing.objects.push_back({kind, list_->Text(0), Unsigned(list_->Int(1)), list_->Text(2)});
+      listing.objects.push_back({list.Text(0), list.Text(1), Unsigned(list.Int(2)), list.Text(3)});
     }
   }();
-  list_->Reset();
+  list.Reset();
   Rollback();
   if (!read.ok()) return read;
   return listing;
@@ -354,6 +356,11 @@ absl::StatusOr<Lead> SqliteFile::Campaign(const std::string& holder, const std::
     }
     return lead;
   });
+}
+
+absl::StatusOr<Lead> SqliteFile::Leader() {
+  absl::StatusOr<Lead> lead = ReadLead();
+  return lead.ok() && lead->holder.empty() ? Lead() : lead;
 }
 
 absl::Status SqliteFile::Resign(const std::string& holder, uint64_t epoch) {

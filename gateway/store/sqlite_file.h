@@ -26,6 +26,8 @@
 
 namespace gateway::store {
 
+inline constexpr int64_t kSqliteSchema = 1;
+
 class SqliteFile {
  public:
   struct Options {
@@ -49,6 +51,7 @@ class SqliteFile {
   absl::StatusOr<ChangeList> Changes(const std::string& kind, uint64_t after);
   absl::StatusOr<Committed> Commit(const std::vector<Write>& writes, uint64_t epoch = 0);
   absl::StatusOr<Lead> Campaign(const std::string& holder, const std::string& about);
+  absl::StatusOr<Lead> Leader();
   absl::Status Resign(const std::string& holder, uint64_t epoch);
 
   // Numbers up to this one count as used: for a store that continues another one.
@@ -93,8 +96,8 @@ class SqliteFile {
   std::unique_ptr<sqlite::Database> db_;
   uint32_t commits_ = 0;             // since the room was checked
   uint64_t device_ = 0, inode_ = 0;  // of the file that was opened
-  std::optional<sqlite::Statement> get_, list_, changes_, put_, version_, sequence_, set_sequence_, forget_,
-      data_version_, lead_, set_lead_;
+  std::optional<sqlite::Statement> get_, list_, list_all_, changes_, put_, version_, sequence_, set_sequence_,
+      forget_, data_version_, lead_, set_lead_;
 };
 
 }  // namespace gateway::store

@@ -78,6 +78,14 @@ class SqliteStore final : public Store {
     if (lead.ok()) lead->left = ttl;
     co_return lead;
   }
+  net::Task<absl::StatusOr<Lead>> Leader() override {
+    auto work = [](SqliteFile& file) { return file.Leader(); };
+    co_return co_await Do(work, 0);
+  }
+  net::Task<absl::Status> SkipTo(uint64_t number) override {
+    auto work = [number](SqliteFile& file) { return file.SkipTo(number); };
+    co_return co_await Do(work, 0);
+  }
   net::Task<absl::Status> Resign(std::string holder, uint64_t epoch) override {
     auto work = [&](SqliteFile& file) { return file.Resign(holder, epoch); };
     co_return co_await Do(work, 0);

@@ -73,7 +73,7 @@ struct Committed {
 
 struct Listing {
   uint64_t number = 0;          // the last change that the objects show
-  std::vector<Object> objects;  // by id
+  std::vector<Object> objects;  // by kind and id
 };
 
 struct Change {
@@ -119,7 +119,7 @@ class Store {
   // Nothing when there is none.
   virtual net::Task<absl::StatusOr<std::optional<Object>>> Get(std::string kind, std::string id) = 0;
 
-  // All objects of a kind at one moment.
+  // All objects of a kind at one moment; without a kind, of all kinds.
   virtual net::Task<absl::StatusOr<Listing>> List(std::string kind) = 0;
 
   // What changed of a kind after the change `after`: up to a page, and then `more`. A copy shows all of a
@@ -135,8 +135,14 @@ class Store {
   virtual net::Task<absl::StatusOr<Lead>> Campaign(std::string holder, std::string about,
                                                    conf::Duration ttl) = 0;
 
+  // Who leads, for whoever does not ask for the lead; epoch 0: nobody does.
+  virtual net::Task<absl::StatusOr<Lead>> Leader() = 0;
+
   // Gives the lead back before it ends. Nothing happens if that holder does not lead in that epoch.
   virtual net::Task<absl::Status> Resign(std::string holder, uint64_t epoch) = 0;
+
+  // Numbers up to this one count as used: for a store that continues another one.
+  virtual net::Task<absl::Status> SkipTo(uint64_t number) = 0;
 
   // A listener is notified of every change from now on, within 100 ms. It must be removed before it goes.
   virtual void Add(Listener& listener) = 0;

@@ -2,6 +2,7 @@
 // with it. The lead ends by `now`, which a test moves.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -26,7 +27,7 @@ class MemoryStore final : public gateway::store::Store {
     gateway::store::Listing listing;
     listing.number = number;
     for (const auto& [key, object] : objects) {
-      if (key.first == kind) listing.objects.push_back(object);
+      if (kind.empty() || key.first == kind) listing.objects.push_back(object);
     }
     co_return listing;
   }
@@ -81,6 +82,17 @@ class MemoryStore final : public gateway::store::Store {
     lead.mine = lead.holder == holder;
     lead.left = lead_ends_ - now;
     co_return lead;
+  }
+  gateway::net::Task<absl::StatusOr<gateway::store::Lead>> Leader() override {
+    if (!campaigns.ok()) co_return campaigns;
+    gateway::store::Lead lead;
+    if (now < lead_ends_) lead = lead_;
+    lead.left = now < lead_ends_ ? lead_ends_ - now : conf::Duration();
+    co_return lead;
+  }
+  gateway::net::Task<absl::Status> SkipTo(uint64_t to) override {
+    number = std::max(number, to);
+    co_return absl::OkStatus();
   }
   gateway::net::Task<absl::Status> Resign(std::string holder, uint64_t epoch) override {
     if (!campaigns.ok()) co_return campaigns;

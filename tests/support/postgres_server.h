@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/free_port.h"
@@ -27,6 +28,8 @@ class PostgresServer {
   PostgresServer(const PostgresServer&) = delete;
   PostgresServer& operator=(const PostgresServer&) = delete;
 
+  // Before Start().
+  void Set(std::string setting) { settings_.push_back(std::move(setting)); }
   // Makes the data when there is none; returns when it answers.
   bool Start();
   void Kill();  // as a loss of power of the server would
@@ -51,7 +54,7 @@ class PostgresServer {
   void Give(const std::string& path) const;
   std::string Binary(const std::string& name) const;
 
-  const std::vector<std::string> settings_;
+  std::vector<std::string> settings_;
   std::string folder_;
   FreePort port_;
   pid_t pid_ = -1;

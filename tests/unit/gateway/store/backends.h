@@ -109,6 +109,8 @@ class MemoryBackend final : public StoreBackend {
                                                                       conf::Duration ttl) override {
       return memory_.Campaign(std::move(holder), std::move(about), ttl);
     }
+    gateway::net::Task<absl::StatusOr<gateway::store::Lead>> Leader() override { return memory_.Leader(); }
+    gateway::net::Task<absl::Status> SkipTo(uint64_t number) override { return memory_.SkipTo(number); }
     gateway::net::Task<absl::Status> Resign(std::string holder, uint64_t epoch) override {
       return memory_.Resign(std::move(holder), epoch);
     }
