@@ -150,6 +150,10 @@ void ControlPlane::PublishFollowed() {
 
 uint64_t ControlPlane::Routed(conf::TimePoint now) const {
   const uint64_t number = followed_->number();
+  if (number < routed_) {  // the store was restored from an older copy
+    routed_ = number;
+    pending_.reset();
+  }
   if (!pending_ && number > routed_) pending_ = Pending{number, published_at_};
   if (pending_ && now - pending_->at >= kShardsRoute) {
     routed_ = pending_->number;

@@ -97,6 +97,18 @@ TEST(Leadership, OneThatIsDeposedEndsItsTermAtOnce) {
   });
 }
 
+TEST(Leadership, LeadsAgainInALaterEpochAfterItWasDeposed) {
+  RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
+    Leadership& a = loop.Keep(std::make_unique<Leadership>(loop, store, Named("a")));
+    co_await a.Start();
+    // The store still says that it leads in the epoch that was refused.
+    a.Deposed(1);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return a.epoch() == 2; }));
+    a.Stop();
+  });
+}
+
 TEST(Leadership, OneThatIsAloneLeadsWhateverTheStoreSays) {
   RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
