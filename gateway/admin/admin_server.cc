@@ -222,20 +222,61 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
   if (!exchange.body().empty() && !IsJson(exchange.head().Find(net::http::FieldId::content_type))) {
     co_return Refuse(api::Code::kUnsupportedMediaType, "the body must be application/json", call.request_id);
   }
-  std::vector<FieldProblem> problems =
-      ReadQuery(exchange.query(), route.query,
-                route.takes_any_query ? Unknowns::kPassedOver : Unknowns::kRefused, call.query);
-  call.text = exchange.body();
+  if (LeaderCalls* const leader = IsAnsweredByLeader(route) ? operations_.leader_calls() : nullptr) {
+    co_return co_await leader->Pass({.request_id = call.request_id,
+                                     .method = route.method,
+                                     .path = std::string(exchange.path()),
+                                     .query = std::string(exchange.query()),
+                                     .body = std::string(exchange.body()),
+                                     .caller = call.caller});
+  }
+  call.on_gone = [&exchange](std::function<void()> then) { exchange.OnGone(std::move(then)); };
+  call.head = &exchange.head();
+  co_return co_await RunChecked(route, exchange.query(), exchange.body(), call);
+}
+
+net::Task<Answer> AdminServer::Serve(PassedCall passed) {
+  Call call;
+  call.request_id = passed.request_id;
+  call.now = net::Now();
+  call.runtime = operations_.runtime();
+  call.caller = std::move(passed.caller);
+  call.on_gone = [](const std::function<void()>&) {};
+  Match match = FindRoute(passed.method, passed.path);
+  if (match.route == nullptr || !IsAnsweredByLeader(*match.route)) {
+    co_return Refuse(api::Code::kNotFound,
+                     fmt::format("the gateway that leads does not answer {}", passed.path), call.request_id);
+  }
+  call.item = std::move(match.item);
+  const std::optional<Permission> needed = PermissionFor(*match.route, call.runtime->config());
+  if (needed && !call.caller.authority.May(*needed)) {
+    co_return Refuse(api::Code::kPermissionDenied, fmt::format("this call needs {}", WhoMay(*needed)),
+                     call.request_id);
+  }
+  Answer answer = co_await RunChecked(*match.route, passed.query, passed.body, call);
+  if (match.route->method == Verb::post) {
+    log::Info("admin request", {{"method", "POST"},
+                                {"path", passed.path},
+                                {"status", answer.status},
+                                {"actor", call.caller.actor},
+                                {"request_id", call.request_id}});
+  }
+  co_return answer;
+}
+
+net::Task<Answer> AdminServer::RunChecked(const Route& route, std::string_view query, std::string_view body,
+                                          Call& call) {
+  std::vector<FieldProblem> problems = ReadQuery(
+      query, route.query, route.takes_any_query ? Unknowns::kPassedOver : Unknowns::kRefused, call.query);
+  call.text = body;
   if (!route.raw_body) {
     for (FieldProblem& problem : ReadBody(call.text, route.body, call.body))
       problems.push_back(std::move(problem));
   }
   if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
   if (!route.read.empty()) read_records_.Note(route, call);
-  call.on_gone = [&exchange](std::function<void()> then) { exchange.OnGone(std::move(then)); };
   call.read = [this](std::function<void()> work) { return ReadInTurn(std::move(work)); };
   try {
-    call.head = &exchange.head();
     Answer answer = co_await RunRoute(route, call);
     if (!call.caller.authority.MayEverywhere(Permission::kReadOutput)) HideOutput(answer.body);
     if (!call.caller.authority.roles().empty()) HideOthers(operations_, call, answer.body);

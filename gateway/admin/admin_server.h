@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 
+#include "gateway/admin/leader_calls.h"
 #include "gateway/admin/read_records.h"
 #include "gateway/admin/route.h"
 #include "gateway/net/async_mutex.h"
@@ -27,6 +28,9 @@ class AdminServer {
 
   uint16_t port() const { return server_->port(); }
 
+  // A call that another gateway has passed to this one, which leads.
+  net::Task<Answer> Serve(PassedCall passed);
+
   // Ends every connection, after the request that it is at.
   void Close();
 
@@ -42,6 +46,7 @@ class AdminServer {
                                                conf::TimePoint now) const;
   std::optional<WebPage> FindPage(const net::http::Exchange& exchange) const;
   net::Task<Answer> AnswerTo(net::http::Exchange& exchange, Call& call);
+  net::Task<Answer> RunChecked(const Route& route, std::string_view query, std::string_view body, Call& call);
   net::Task<Answer> RunRoute(const Route& route, const Call& call);
   net::Task<bool> ReadInTurn(std::function<void()> work);
 

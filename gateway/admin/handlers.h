@@ -55,6 +55,7 @@ net::Task<Answer> ReleaseModel(const Operations& operations, const Call& call);
 Answer ListEndpoints(const Operations& operations, const Call& call);
 Answer ListQueues(const Operations& operations, const Call& call);
 Answer ListTraffic(const Operations& operations, const Call& call);
+Answer ListGateways(const Operations& operations, const Call& call);
 Answer ListReplicas(const Operations& operations, const Call& call);
 Answer ListScaling(const Operations& operations, const Call& call);
 Answer ShowScalingHistory(const Operations& operations, const Call& call);

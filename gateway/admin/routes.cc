@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gateway/admin/answers/gateways.h"
 #include "gateway/admin/answers/grants.h"
 #include "gateway/admin/answers/inventory.h"
 #include "gateway/admin/answers/jobs.h"
@@ -371,6 +372,10 @@ const std::array kRoutes = {
     Route{"listTraffic", Verb::get, "/admin/v1/traffic",
           "Requests, tokens and latencies of each model over the last minute", Permission::kSeeModels,
           kOfScaled, kNone, Shows<answers::ListOf<answers::Traffic>>, kOk, Lane::kLoop, ListTraffic},
+    Route{"listGateways", Verb::get, "/admin/v1/gateways",
+          "The gateways that share a store: their versions, which one leads, and how far each has followed",
+          Permission::kSeeReplicas, kPage, kNone, Shows<answers::ListOf<answers::Gateway>>, kOk, Lane::kLoop,
+          ListGateways},
     Route{"listReplicas", Verb::get, "/admin/v1/replicas",
           "The replicas that Tidegate runs: where, since when and why", Permission::kSeeReplicas, kOfScaled,
           kNone, Shows<answers::ListOf<answers::Replica>>, kOk, Lane::kLoop, ListReplicas},
@@ -504,6 +509,14 @@ const std::array kRoutes = {
           ReloadConfig},
 };
 
+// What only the gateway that leads knows or may change.
+constexpr std::string_view kAtLeader[] = {
+    "showOverview",   "listReplicas",    "listScaling",   "showScalingHistory", "submitJob",
+    "listJobs",       "showJob",         "explainJob",    "readJobLog",         "cancelJob",
+    "suspendJob",     "resumeJob",       "listNodes",     "cordonNode",         "uncordonNode",
+    "drainNode",      "undrainNode",     "listJobQueues", "startSimulation",    "listSimulations",
+    "showSimulation", "cancelSimulation"};
+
 // The part of `path` that {…} stands for, percent-decoded; nothing when the pattern does not match.
 std::optional<std::string> ItemOf(std::string_view pattern, std::string_view path) {
   const size_t open = pattern.find('{');
@@ -528,6 +541,10 @@ std::span<const Route> Routes() {
 std::optional<Permission> PermissionFor(const Route& route, const Config& config) {
   if (route.run == MetricsText && config.admin.protect_metrics) return Permission::kSeeMetrics;
   return route.permission;
+}
+
+bool IsAnsweredByLeader(const Route& route) {
+  return std::ranges::find(kAtLeader, route.name) != std::end(kAtLeader);
 }
 
 Match FindRoute(Verb method, std::string_view path) {

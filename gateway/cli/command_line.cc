@@ -33,6 +33,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddModels(app, run);
   AddNodes(app, run);
   AddDevices(app, run);
+  AddGateways(app, run);
   AddQueues(app, run);
   AddTop(app, run);
   AddState(app, run);

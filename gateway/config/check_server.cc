@@ -103,6 +103,19 @@ void CheckServer(conf::Document& document, const Config& config) {
                                  ToString(config.server.admin), ToString(listen[i])));
     }
   }
+  if (!config.state || !config.scaling) return;
+  // Several gateways share the store, and any of them may lead: it must be able to take over what runs.
+  if (config.scaling->launcher == LauncherKind::kProcess) {
+    document.AddAt(
+        "/scaling/launcher", "process",
+        "another gateway of the database of `state` could not take over what runs on this machine; use "
+        "slurm or kubernetes, or leave `state` out, which keeps the store in server.state_dir");
+  } else if (config.scaling->slurm && config.scaling->slurm->name.empty()) {
+    document.AddAt(
+        "/scaling/slurm/name", "",
+        "is required with `state`: all gateways of the database need the same name, by which they know "
+        "their jobs");
+  }
 }
 
 void CheckAuth(conf::Document& document, const Config& config) {
@@ -219,6 +232,11 @@ void CheckFiles(conf::Document& document, const Config& config) {
   }
   for (size_t i = 0; i < config.people.providers.size(); ++i)
     files.Client(fmt::format("/people/providers/{}/tls", i), config.people.providers[i].tls);
+  if (config.state) {
+    files.Certificate("/state/ca", config.state->ca);
+    if (!config.state->certificate.empty())
+      files.KeyPair("/state", config.state->certificate, config.state->key);
+  }
   if (config.redis) files.Client("/redis/tls", config.redis->tls);
   if (config.telemetry.otlp) files.Client("/telemetry/otlp/tls", config.telemetry.otlp->tls);
 }

@@ -31,7 +31,7 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
       env_(std::move(env)),
       device_warning_(config::WhyUnclaimed(scaling)),
       planning_(scaling, net::Now()),
-      store_(*env_.store, planning_.cluster()),
+      store_(*env_.store, planning_.cluster(), {.epoch = env_.epoch, .deposed = env_.deposed}),
       context_(MakeContext()),
       workloads_(context_),
       runner_(context_, workloads_),
@@ -48,7 +48,8 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
               {.runtime = env_.runtime,
                .shards = env_.shards,
                .scaling_hints = env_.scaling_hints,
-               .held = env_.held}),
+               .held = env_.held,
+               .demand_elsewhere = env_.demand_elsewhere}),
       node_trust_(context_,
                   [this](std::map<std::string, NodeWatch::Runs>& runs) {
                     replicas_.CountRuns(runs);
@@ -62,7 +63,8 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
                    .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); }}),
       metering_(
           loop, env_.meter(), [this] { return workloads_.Held(began_); },
-          [this](std::span<const ledger::DeviceRecord> records) { env_.charge(records); }),
+          [this](std::span<const ledger::DeviceRecord> records) { env_.charge(records); },
+          env_.shared ? std::make_unique<MeteredMarks>(*env_.store, env_.epoch, env_.deposed) : nullptr),
       pause_(loop.watchdog),
       began_(net::Now()) {
   workloads_.Use(Kind::kReplica, replicas_);
@@ -93,6 +95,11 @@ Context ScalingLoop::MakeContext() {
           .planning = &planning_,
           .store = &store_,
           .users = &env_.users,
+          .epoch = env_.epoch,
+          .leads = env_.leads,
+          .confirm = env_.confirm,
+          .shared = env_.shared,
+          .served = env_.served,
           .keys = &keys_};
 }
 
@@ -105,7 +112,12 @@ Replicas::Environment ScalingLoop::ReplicasEnvironment() {
               },
           .load = [this](const std::string& identity) { return env_.replicas->Get(identity); },
           .doubted = [this](const std::string& node) { return node_trust_.doubted(node); },
-          .publish = env_.publish};
+          .publish = env_.publish,
+          .left_elsewhere = [this](const Workload& replica) -> std::optional<uint32_t> {
+            if (!env_.shared) return 0;
+            const std::optional<uint64_t> change = store_.VersionOf(replica);
+            return change ? env_.left_elsewhere(replica.id, *change) : std::nullopt;
+          }};
 }
 
 Jobs::Environment ScalingLoop::JobsEnvironment() {
@@ -211,6 +223,7 @@ net::Task<void> ScalingLoop::Begin() {
 }
 
 void ScalingLoop::OnAlarm() {
+  if (!env_.leads()) return SetAfter(Meter::kTick);  // it is closed soon
   const conf::TimePoint now = net::Now();
   node_trust_.Tick();
   replicas_.SetAside([this](const std::string& node) { return node_trust_.DoubtOf(node); });
@@ -301,7 +314,9 @@ net::Task<void> ScalingLoop::Close(bool keep) {
   while (under_way() > 0) co_await tick.For(kCloseTick);
   cordons_.Stop();
   metering_.Close();
-  if (begun_) (void)co_await metering_.UpToNow({});
+  // A gateway that leads no more leaves the rest to the one that does.
+  if (begun_ && env_.leads()) (void)co_await metering_.UpToNow({});
+  while (!metering_.ended() || !cordons_.idle()) co_await tick.For(kCloseTick);
   for (const Workload& workload : workloads_.all()) {
     if (workload.kind != Kind::kJob)
       log::Info("left running", {{"workload", workload.id}, {"state", Name(workload.state)}});

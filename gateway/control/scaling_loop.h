@@ -16,6 +16,7 @@
 
 #include "gateway/control/cordons.h"
 #include "gateway/control/device_faults.h"
+#include "gateway/control/gateway_record.h"
 #include "gateway/control/jobs/jobs.h"
 #include "gateway/control/metering.h"
 #include "gateway/control/node_drain.h"
@@ -57,6 +58,23 @@ struct LoopEnvironment {
   // An operator's order to keep a model's number of replicas; null: none.
   std::function<const ModelOrder*(const std::string& model, conf::TimePoint now)> held =
       [](const std::string&, conf::TimePoint) { return nullptr; };
+  // The term in which it drives; alone, the epoch may be 0 (Leadership::epoch).
+  uint64_t epoch = 0;
+  bool shared = false;  // other gateways use the store
+  std::function<bool()> leads = [] { return true; };
+  std::function<net::Task<absl::Status>()> confirm = []() -> net::Task<absl::Status> {
+    co_return absl::OkStatus();
+  };
+  // A write of the term was refused since another gateway leads.
+  std::function<void()> deposed = [] {};
+  // Whether this gateway sent requests to the replica before the term.
+  std::function<bool(const std::string& replica)> served = [](const std::string&) { return false; };
+  // What other gateways see of the models' demand.
+  std::function<DemandByModel()> demand_elsewhere = [] { return DemandByModel(); };
+  // The requests that other gateways have at a replica that has left the routes with that change of the store;
+  // absent: one of them may still send it some.
+  std::function<std::optional<uint32_t>(const std::string& replica, uint64_t change)> left_elsewhere =
+      [](const std::string&, uint64_t) { return std::optional<uint32_t>(0); };
   RunUsers users;
   std::string state_dir;  // for files of version 0.1 and the copy of the replicas' secret; empty: neither
 };

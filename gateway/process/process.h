@@ -18,6 +18,7 @@
 
 #include "gateway/admin/admin_server.h"
 #include "gateway/admin/event_feed.h"
+#include "gateway/admin/leader_calls.h"
 #include "gateway/admin/metrics.h"
 #include "gateway/admin/operations.h"
 #include "gateway/admin/playground.h"
@@ -26,10 +27,10 @@
 #include "gateway/audit/ledger_check.h"
 #include "gateway/audit/stored_events.h"
 #include "gateway/config/config.h"
+#include "gateway/control/control_plane.h"
 #include "gateway/control/device_budgets.h"
 #include "gateway/control/model_orders.h"
 #include "gateway/control/recent_traffic.h"
-#include "gateway/control/scaling_loop.h"
 #include "gateway/ledger/indexer.h"
 #include "gateway/limits/budget_watch.h"
 #include "gateway/net/loop.h"
@@ -120,6 +121,8 @@ class Process {
   // Beside requests, for the replicas of the runtime.
   void StartWatching();
   absl::Status OpenControl();
+  // The replicas and jobs that this gateway runs; null where nothing is scaled, and while another one leads.
+  control::ScalingLoop* scaling() { return control_plane_ ? control_plane_->loop() : nullptr; }
   void Serve(const Launched& launched);
   // A request of the gateway's own, to the shard whose turn it is.
   void ServeOwn(net::Fd connection, OnBehalf caller);
@@ -171,7 +174,8 @@ class Process {
   std::unique_ptr<CheckpointCopy> checkpoint_copy_;
   DeviceCharges device_charges_{shared_.limits};
   std::unique_ptr<control::ModelOrders> model_orders_;
-  std::unique_ptr<control::ScalingLoop> scaling_;  // null: nothing is started here
+  std::unique_ptr<control::ControlPlane> control_plane_;
+  std::unique_ptr<admin::LeaderCalls> leader_calls_;  // null: no other gateway uses the store
   Reloads reloads_;
   Operations operations_;
   admin::Playground playground_{control_, [this](net::Fd connection, OnBehalf caller) {
