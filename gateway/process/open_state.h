@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gateway/net/loop.h"
 #include "gateway/store/store.h"
@@ -14,6 +15,9 @@ namespace gateway {
 // The file or folder that shows that a gateway has kept a store in this state folder; empty: nothing does,
 // and a store may begin here.
 std::string TraceOfStore(const std::string& state_dir);
+
+// The files of state_dir, relative to it, in which versions without a store kept keys, positions and workloads.
+std::vector<std::string> FilesBeforeStore(const std::string& state_dir);
 
 // Makes the folder and the store when they are missing, and takes over what an earlier version left there.
 // Blocks; before anything is served, and before the ledger is made. DataLoss: the store is damaged, or it is

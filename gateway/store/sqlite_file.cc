@@ -14,7 +14,7 @@ namespace gateway::store {
 namespace {
 
 constexpr int64_t kApplicationId = 0x54474154;  // "TGAT", in the file's header
-constexpr int64_t kSchema = 1;
+constexpr int64_t kSchema = SqliteFile::kSchema;
 
 // Of the log. It is copied into the file well before it is full, and then written from its beginning again.
 constexpr int64_t kLogRoom = int64_t{4} << 20;
@@ -90,6 +90,17 @@ absl::StatusOr<std::unique_ptr<SqliteFile>> SqliteFile::Open(Options options) {
   if (absl::Status prepared = file->Prepare(); !prepared.ok()) return prepared;
   file->KeepRoom();
   return file;
+}
+
+absl::StatusOr<int64_t> SqliteFile::SchemaOf(const std::string& path) {
+  if (absl::Status file = CheckFile(path, false); !file.ok()) return file;
+  const auto db = sqlite::Database::Open(path, sqlite::Database::Sync::kFull);
+  if (!db.ok()) return db.status();
+  const absl::StatusOr<int64_t> application = (*db)->QueryInt("PRAGMA application_id");
+  if (!application.ok()) return application.status();
+  if (*application != kApplicationId)
+    return absl::FailedPreconditionError(fmt::format("{}: is a database of another program", path));
+  return (*db)->QueryInt("PRAGMA user_version");
 }
 
 absl::Status SqliteFile::CheckOrMakeSchema() {
