@@ -255,7 +255,7 @@ class Package(unittest.TestCase):
         self.configure(good.replace("models:\n", "modells:\n"))
         self.assertNotEqual(self.machine.run("systemctl", "reload", "tidegate", check=False).returncode, 0)
         self.assertEqual(self.chat("chat-small")[0], 200)
-        self.configure(good + "  - name: other\n    endpoints: [{url: http://127.0.0.1:8000, engine: vllm, upstream_model: chat-small}]\n")
+        self.configure(good + "  - name: other\n    endpoints: [{url: http://127.0.0.1:8000, engine: vllm, model: chat-small}]\n")
         self.machine.run("systemctl", "reload", "tidegate")
         wait_until(lambda: self.chat("other")[0] == 200, "the model of the new configuration serves")
 
@@ -290,8 +290,11 @@ class Package(unittest.TestCase):
 
     def removes(self):
         self.machine.run("dpkg", "-r", "tidegate", timeout=120)
-        left = [command for _, command in self.machine.processes().values() if "tidegate-run " in command or "tidegate serve" in command]
-        self.assertEqual(left, [], "nothing of it runs")
+
+        def left():
+            return [command for _, command in self.machine.processes().values() if "tidegate-run " in command or "tidegate serve" in command]
+
+        wait_until(lambda: not left(), "nothing of it runs", 20)
         self.assertFalse((self.machine.root / "usr/bin/tidegate").exists())
         self.assertTrue((self.machine.root / "var/lib/tidegate/state.db").exists(), "state stays")
         self.assertTrue((self.machine.root / "etc/tidegate/tidegate.yaml").exists(), "configuration stays")
