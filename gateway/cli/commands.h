@@ -37,6 +37,7 @@ void AddNodes(CLI::App& app, Run& run);
 void AddDevices(CLI::App& app, Run& run);
 void AddQueues(CLI::App& app, Run& run);
 void AddState(CLI::App& app, Run& run);
+void AddStateCopies(CLI::App& state, Run& run);  // of the command `state`
 void AddRoute(CLI::App& app, Run& run);
 void AddPolicy(CLI::App& app, Run& run);
 void AddTop(CLI::App& app, Run& run);

@@ -61,7 +61,7 @@ absl::StatusOr<RoleOver> RoleAskedFor(const LoginOptions& options, const Config&
 
 absl::StatusOr<std::string> StoreCode(const Config& config, Person person, conf::TimePoint ends) {
   net::Loop loop([](const std::exception_ptr& error) { log::Exception("console login", error); });
-  auto store = OpenState(loop, config.server.state_dir);
+  auto store = OpenState(loop, config);
   if (!store.ok()) return store.status();
   Sessions sessions(loop, **store, [] { return SessionTerms(); });
   absl::StatusOr<std::string> code = net::Await(loop, sessions.MakeCode(std::move(person), ends));

@@ -219,6 +219,11 @@ void CheckFiles(conf::Document& document, const Config& config) {
   }
   for (size_t i = 0; i < config.people.providers.size(); ++i)
     files.Client(fmt::format("/people/providers/{}/tls", i), config.people.providers[i].tls);
+  if (config.state) {
+    files.Certificate("/state/ca", config.state->ca);
+    if (!config.state->certificate.empty())
+      files.KeyPair("/state", config.state->certificate, config.state->key);
+  }
   if (config.redis) files.Client("/redis/tls", config.redis->tls);
   if (config.telemetry.otlp) files.Client("/telemetry/otlp/tls", config.telemetry.otlp->tls);
 }

@@ -17,7 +17,7 @@ absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
   std::string changed;
   const auto note = [&](const char* pointer) { changed.append(changed.empty() ? "" : ", ").append(pointer); };
   for (const char* pointer :
-       {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir", "/ledger", "/redis",
+       {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir", "/ledger", "/state", "/redis",
         "/telemetry/log", "/telemetry/otlp", "/scaling/launcher", "/scaling/cluster", "/scaling/planner",
         "/scaling/ports", "/scaling/runs", "/scaling/slurm"}) {
     const nlohmann::json::json_pointer at(pointer);

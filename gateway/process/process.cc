@@ -142,7 +142,7 @@ absl::Status Process::Open(Config config) {
   disk_room_ = std::make_unique<DiskRoom>(shared_.state_dir);
   disk_room_->Begin(config.ledger.min_free_bytes);
   // Before there is a ledger: one without a store means that the store was lost.
-  auto store = OpenState(control_, shared_.state_dir, true);
+  auto store = OpenState(control_, config, true);
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
   auto ledger = ledger::Ledger::Open(LedgerOptions(config));

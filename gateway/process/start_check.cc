@@ -12,9 +12,13 @@
 #include "conf/text.h"
 #include "gateway/config/state_files.h"
 #include "gateway/control/run_users.h"
+#include "gateway/log.h"
+#include "gateway/net/loop.h"
 #include "gateway/net/resource_owner.h"
 #include "gateway/net/transport.h"
+#include "gateway/process/open_state.h"
 #include "gateway/store/followed.h"
+#include "gateway/store/postgres_store.h"
 #include "plugins/launchers/broker/broker.h"
 
 namespace gateway {
@@ -72,6 +76,24 @@ void CheckPorts(const Config& config, std::vector<StartFinding>& out) {
   check("/server/admin", config.server.admin);
 }
 
+// serve makes the tables that are missing.
+void CheckState(const Config& config, std::vector<StartFinding>& out) {
+  if (!config.state) return;
+  net::Loop loop([](const std::exception_ptr& thrown) { log::Exception("check", thrown); });
+  store::PostgresStoreOptions options = PostgresOptions(*config.state);
+  options.makes_schema = false;
+  absl::Status reached;
+  {
+    store::PostgresStore store(loop, std::move(options));
+    reached = net::Await(loop, store.Check()).status();
+  }
+  loop.Stop();
+  loop.Run();
+  if (reached.ok() || absl::IsNotFound(reached)) return;
+  out.push_back({"/state", config.state->url, std::string(conf::Std(reached.message())),
+                 absl::IsFailedPrecondition(reached)});
+}
+
 void CheckRuns(const Config& config, std::vector<StartFinding>& out) {
   const bool may_change = config.server.user.empty() ? plugins::launchers::Broker::MaySplit() : true;
   const bool stays_root = config.server.user.empty() && geteuid() == 0;
@@ -102,6 +124,7 @@ std::vector<StartFinding> CheckStart(const Config& config) {
   std::vector<StartFinding> out;
   CheckStateDir(config.server, out);
   if (store::GatewayWith(FollowedPath(config)) == 0) CheckPorts(config, out);
+  CheckState(config, out);
   CheckRuns(config, out);
   return out;
 }

@@ -17,11 +17,16 @@
 #include "gateway/ledger/chain.h"
 #include "gateway/ledger/journal.h"
 #include "gateway/ledger/segment.h"
+#include "gateway/log.h"
 #include "gateway/net/files.h"
+#include "gateway/net/loop.h"
+#include "gateway/net/postgres.h"
 #include "gateway/process/applied_config.h"
 #include "gateway/process/open_state.h"
 #include "gateway/store/followed.h"
 #include "gateway/store/import.h"
+#include "gateway/store/postgres_schema.h"
+#include "gateway/store/postgres_store.h"
 #include "gateway/store/sqlite_file.h"
 
 namespace gateway {
@@ -45,6 +50,26 @@ absl::StatusOr<bool> IsThere(const std::string& path) {
       conf::Abseil(fmt::format("{}: {}", path, std::generic_category().message(errno))));
 }
 
+// The schema of the tables in a database; nothing where there are none. Makes none.
+net::Task<absl::StatusOr<std::optional<uint64_t>>> SchemaInDatabase(net::Loop& loop,
+                                                                    store::PostgresStoreOptions options) {
+  net::PostgresConnection connection(loop, options.server);
+  if (absl::Status connected = co_await connection.Connect(options.connect_patience); !connected.ok())
+    co_return connected;
+  std::vector<net::PostgresStatement> ask;
+  ask.push_back({"SELECT to_regclass('tidegate.meta') IS NOT NULL"});
+  const auto there = co_await connection.Run(std::move(ask), options.patience);
+  if (!there.ok()) co_return there.status();
+  if (!there->at(0).Bool(0, 0)) co_return std::optional<uint64_t>();
+  std::vector<net::PostgresStatement> read;
+  read.push_back({"SELECT schema FROM tidegate.meta"});
+  const auto found = co_await connection.Run(std::move(read), options.patience);
+  if (!found.ok()) co_return found.status();
+  if (found->at(0).size() != 1)
+    co_return absl::DataLossError(fmt::format("{}: tidegate.meta is empty", connection.address()));
+  co_return std::optional<uint64_t>(found->at(0).Number(0, 0));
+}
+
 class UpgradeReader {
  public:
   UpgradeReader(const Config& config, const conf::Sources& sources, UpgradeReport& out)
@@ -52,11 +77,17 @@ class UpgradeReader {
 
   void ReadAll() {
     if (!There("state_dir", state_dir_)) {
-      Add("state_dir", Effect::kKept, fmt::format("{} does not exist yet; serve creates it", state_dir_));
+      if (out_.findings.empty())
+        Add("state_dir", Effect::kKept, fmt::format("{} does not exist yet; serve creates it", state_dir_));
+      if (config_.state) ReadDatabase();
       return;
     }
     out_.process = store::GatewayWith(FollowedPath(config_));
-    ReadStore();
+    if (config_.state) {
+      ReadDatabase();
+    } else {
+      ReadStore();
+    }
     ReadSegments();
     ReadJournals();
     ReadContentKeys();
@@ -95,18 +126,38 @@ class UpgradeReader {
     const absl::StatusOr<int64_t> schema = store::SqliteFile::SchemaOf(path);
     if (!schema.ok()) {
       Add("store", Effect::kUnread, std::string(conf::Std(schema.status().message())));
-    } else if (*schema == store::SqliteFile::kSchema) {
-      Add("store", Effect::kKept, fmt::format("{} has schema {}, which this version uses", path, *schema));
-    } else if (*schema < store::SqliteFile::kSchema) {
+    } else {
+      CompareSchema(path, static_cast<uint64_t>(*schema), static_cast<uint64_t>(store::kSqliteSchema));
+    }
+  }
+
+  void ReadDatabase() {
+    net::Loop loop([](const std::exception_ptr& error) { log::Exception("upgrade-check", error); });
+    const auto schema = net::Await(loop, SchemaInDatabase(loop, PostgresOptions(*config_.state)));
+    loop.Stop();
+    loop.Run();
+    if (!schema.ok()) {
+      Add("store", Effect::kUnread, std::string(conf::Std(schema.status().message())));
+    } else if (!*schema) {
+      Add("store", Effect::kChanged, "the database has no tables of Tidegate; the first start creates them");
+    } else {
+      CompareSchema("the database", **schema, store::kPostgresSchema);
+    }
+  }
+
+  void CompareSchema(const std::string& where, uint64_t schema, uint64_t known) {
+    if (schema == known) {
+      Add("store", Effect::kKept, fmt::format("{} has schema {}, which this version uses", where, schema));
+    } else if (schema < known) {
       Add("store", Effect::kChanged,
           fmt::format("{} has schema {}; the first start makes it schema {}, which older versions refuse: "
-                      "back up state_dir before the upgrade",
-                      path, *schema, store::SqliteFile::kSchema));
+                      "back it up before the upgrade",
+                      where, schema, known));
     } else {
       Add("store", Effect::kRefused,
           fmt::format("{} has schema {}, and this version knows schemas up to {}; run the version that "
                       "wrote it or a later one, or restore the backup made before its upgrade",
-                      path, *schema, store::SqliteFile::kSchema));
+                      where, schema, known));
     }
   }
 

@@ -47,6 +47,7 @@ class Follower final : private Store::Listener {
  private:
   void OnChange(uint64_t number) override;
   void OnHealth(const absl::Status& status) override;
+  void OnRestored() override;
   // Tells the user when the copy begins to fall behind, and when it is current again.
   void ReportHealth();
   net::Task<absl::Status> Load();
@@ -63,6 +64,7 @@ class Follower final : private Store::Listener {
   absl::Status follow_health_{};
   bool reported_well_ = true;
   bool following_ = false;  // Follow() runs
+  bool reload_ = false;     // the copy is of a state that the store has left
   bool listening_ = false;
   bool stopped_ = false;
 };

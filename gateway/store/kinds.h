@@ -24,6 +24,9 @@ inline constexpr char kRequest[] = "request";      // people: what somebody asks
 inline constexpr char kThreshold[] = "threshold";  // limits: a budget that reached one; told once
 inline constexpr char kSecret[] = "secret";        // control: what keys are made of
 
+// What belongs to one gateway's ledger and machine, where several share a store: gateway_view.h.
+inline constexpr const char* kKindsOfGateway[] = {kKeyEvent, kLedgerEvent, kCheckpoint, kPosition, kImport};
+
 // Ids of secrets.
 inline constexpr char kReplicaKeys[] = "replica_keys";
 

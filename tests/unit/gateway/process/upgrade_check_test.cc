@@ -90,13 +90,13 @@ TEST_F(UpgradeCheck, AStoreOfThisVersionIsKept) {
 
 TEST_F(UpgradeCheck, AStoreOfALaterVersionIsRefusedAndNotChanged) {
   MakeStore();
-  SetSchema(gateway::store::SqliteFile::kSchema + 1);
+  SetSchema(gateway::store::kSqliteSchema + 1);
   const UpgradeReport report = Check();
   EXPECT_EQ(Of(report, "store").effect, Effect::kRefused);
   EXPECT_TRUE(report.Has(Effect::kRefused));
   const auto schema = gateway::store::SqliteFile::SchemaOf(gateway::StorePath(state()));
   ASSERT_TRUE(schema.ok());
-  EXPECT_EQ(*schema, gateway::store::SqliteFile::kSchema + 1);
+  EXPECT_EQ(*schema, gateway::store::kSqliteSchema + 1);
 }
 
 TEST_F(UpgradeCheck, ALostStoreIsRefused) {
