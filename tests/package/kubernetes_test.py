@@ -85,11 +85,10 @@ class Manifests(unittest.TestCase):
         if "policy/v1" not in served:
             budget.write_text(budget.read_text().replace("apiVersion: policy/v1\n", "apiVersion: policy/v1beta1\n"))
         (tree / "overlays" / name / "tidegate.yaml").write_text(CONFIG)
-        rights = tree / "components/launcher/rights.yaml" # names of the cluster, so of this run alone
-        rights.write_text(rights.read_text().replace("namespace: tidegate}", f"namespace: {self.namespace}}}").replace(
-            "kind: ClusterRole\nmetadata: {name: tidegate}", f"kind: ClusterRole\nmetadata: {{name: {self.namespace}}}").replace(
-            "kind: ClusterRoleBinding\nmetadata: {name: tidegate}", f"kind: ClusterRoleBinding\nmetadata: {{name: {self.namespace}}}").replace(
-            "kind: ClusterRole, name: tidegate}", f"kind: ClusterRole, name: {self.namespace}}}"))
+        rights = tree / "components/launcher/rights.yaml"  # the names of a whole cluster: those of this run alone
+        text = rights.read_text().replace("namespace: tidegate}", f"namespace: {self.namespace}}}")
+        parts = text.split("---\n")
+        rights.write_text("---\n".join(part.replace("name: tidegate-launcher", f"name: {self.namespace}") if "Cluster" in part else part for part in parts))
         kustomization = tree / "overlays" / name / "kustomization.yaml"
         text = kustomization.read_text().replace("namespace: tidegate", f"namespace: {self.namespace}").replace(
             "newName: registry.example.com/tidegate, newTag: 0.1.0", f"newName: docker.io/library/tidegate, newTag: {self.tag}").replace(

@@ -54,23 +54,31 @@ class Manifests(unittest.TestCase):
         self.container = self.pod["containers"][0]
 
     def test_the_rights_are_those_that_the_docs_name(self):
-        page = ROOT / "docs/kubernetes.md"
-        blocks = re.findall(r"^```yaml[^\n]*\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
-        told = rights(document for block in blocks if "kind: Role" in block or "kind: ClusterRole" in block for document in documents(block)
-                      if isinstance(document, dict))
-        given = rights(read("components", "launcher", "rights.yaml"))
-        for kind in given:
-            self.assertEqual(given[kind] - told[kind], set(), f"rights of the {kind} that {page.name} does not name")
-            self.assertEqual(told[kind] - given[kind], set(), f"rights of {page.name} that the {kind} lacks")
+        blocks = [block for page in (ROOT / "docs").glob("*.md")
+                  for block in re.findall(r"^```[^\n]*\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL) if re.search(r"^kind: (Cluster)?Role$", block, re.MULTILINE)]
+        self.assertTrue(blocks, "a page of docs/ lists the rights that the launcher needs")
+        told = rights(document for block in blocks for document in documents(block))
+        for kind, given in rights(self.given()).items():
+            self.assertEqual(given - told[kind], set(), f"rights of a {kind} that no page of docs/ names")
+            self.assertEqual(told[kind] - given, set(), f"rights that docs/ names and no {kind} gives")
+
+    def given(self):
+        return [document for file in sorted(MANIFESTS.glob("components/*/rights.yaml")) for document in documents(file.read_text())]
 
     def test_no_right_is_wild(self):
-        for found in rights(read("components", "launcher", "rights.yaml")).values():
-            for right in found:
-                self.assertNotIn("*", right)
-        changes = {verb for _, _, verb in rights(read("components", "launcher", "rights.yaml"))["ClusterRole"]} - {"get", "list", "watch"}
+        found = rights(self.given())
+        for right in found["Role"] | found["ClusterRole"]:
+            self.assertNotIn("*", right)
+        changes = {verb for _, _, verb in found["ClusterRole"]} - {"get", "list", "watch"}
         self.assertEqual(changes, set(), "in other namespaces it only reads")
 
-    def test_without_the_launcher_a_gateway_has_no_token(self):
+    def test_each_right_is_bound_to_the_gateway(self):
+        found = self.given()
+        for role in (one for one in found if one["kind"] in ("Role", "ClusterRole")):
+            bound = [one for one in found if one["kind"] == role["kind"] + "Binding" and one["roleRef"]["name"] == role["metadata"]["name"]]
+            self.assertEqual([one["subjects"][0]["name"] for one in bound], ["tidegate"], role["metadata"]["name"])
+
+    def test_without_a_component_a_gateway_has_no_token(self):
         self.assertIs(self.pod["automountServiceAccountToken"], False)
         self.assertIs(read("base", "service-account.yaml")[0]["automountServiceAccountToken"], False)
 
