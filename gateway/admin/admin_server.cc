@@ -169,6 +169,8 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
       {"content-type", std::string(answer.content_type)},
       {"x-request-id", answer.request_id.empty() ? call.request_id : answer.request_id},
       {"cache-control", "no-store"}};
+  if (call.runtime->config().server.version_header)
+    headers.emplace_back("x-tidegate-version", TIDEGATE_VERSION);
   for (const api::ErrorHeader& header : answer.headers) headers.emplace_back(header.name, header.value);
   for (const auto& [name, value] : answer.fields) headers.emplace_back(name, value);
   if (!answer.allow.empty()) headers.emplace_back("allow", answer.allow);

@@ -19,6 +19,8 @@ int RunCommandLine(int argc, const char* const* argv) {
   Run run;
   AddServe(app, run);
   AddCheck(app, run);
+  AddUpgradeCheck(app, run);
+  AddHealthcheck(app, run);
   AddLogin(app, run);
   AddLogout(app, run);
   AddKeys(app, run);

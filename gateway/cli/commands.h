@@ -44,6 +44,8 @@ void AddPolicy(CLI::App& app, Run& run);
 void AddTop(CLI::App& app, Run& run);
 void AddSimulate(CLI::App& app, Run& run);
 void AddCompletion(CLI::App& app, Run& run);
+void AddHealthcheck(CLI::App& app, Run& run);
+void AddUpgradeCheck(CLI::App& app, Run& run);
 void AddVersion(CLI::App& app, Run& run);
 void AddReference(CLI::App& app, Run& run);
 

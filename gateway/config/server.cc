@@ -94,6 +94,7 @@ void Bind(conf::Object& o, Server& server) {
   o.Optional("heartbeat", server.heartbeat);
   o.Optional("shutdown_delay", server.shutdown_delay);
   o.Optional("shutdown_grace", server.shutdown_grace);
+  o.Optional("version_header", server.version_header);
 }
 
 }  // namespace gateway::config

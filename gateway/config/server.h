@@ -53,6 +53,7 @@ struct Server {
   // From SIGTERM on, /readyz says 503, and requests are still served for so long; 0: not at all.
   conf::Duration shutdown_delay = std::chrono::seconds(5);
   conf::Duration shutdown_grace = std::chrono::seconds(30);  // then, for streams to finish
+  bool version_header = false;                               // answers name the version of the gateway
 };
 
 void Bind(conf::Object& object, Server& out);

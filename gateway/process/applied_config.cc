@@ -32,8 +32,12 @@ absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
       fmt::format("a reload cannot change {}: restart to apply it; nothing was applied", changed));
 }
 
+std::string AppliedConfigPath(const std::string& state_dir) {
+  return state_dir + "/config.applied.yaml";
+}
+
 void KeepLastKnownGood(const std::string& from, const std::string& state_dir) {
-  const std::string to = state_dir + "/config.applied.yaml";
+  const std::string to = AppliedConfigPath(state_dir);
   absl::StatusOr<std::string> text = net::ReadFile(from, conf::ParseLimits().bytes);
   const absl::Status kept = text.ok() ? net::ReplaceFile(to, *text) : text.status();
   if (!kept.ok())

@@ -47,15 +47,6 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// Version 0.1 had a ledger and no store.
-bool IsOfVersion01(const std::string& state_dir) {
-  std::vector<std::string> files = {control::kLegacyJobs, control::kLegacyReplicas};
-  for (const auto import : kImports) {
-    for (std::string& file : import(state_dir).files) files.push_back(std::move(file));
-  }
-  return std::ranges::any_of(files, [&](const std::string& file) { return Exists(state_dir + "/" + file); });
-}
-
 // The first entry of a folder with that ending; empty: there is none.
 std::string FirstEntry(const std::string& folder, std::string_view ending) {
   std::error_code error;
@@ -77,8 +68,18 @@ absl::Status Damaged(const absl::Status& why, const std::string& trace) {
 
 }  // namespace
 
+// Version 0.1 had a ledger and no store.
+std::vector<std::string> FilesBeforeStore(const std::string& state_dir) {
+  std::vector<std::string> files = {control::kLegacyJobs, control::kLegacyReplicas};
+  for (const auto import : kImports) {
+    for (std::string& file : import(state_dir).files) files.push_back(std::move(file));
+  }
+  std::erase_if(files, [&](const std::string& file) { return !Exists(state_dir + "/" + file); });
+  return files;
+}
+
 std::string TraceOfStore(const std::string& state_dir) {
-  if (IsOfVersion01(state_dir)) return {};
+  if (!FilesBeforeStore(state_dir).empty()) return {};
   if (std::string segment = FirstEntry(LedgerDir(state_dir), ".jsonl"); !segment.empty()) return segment;
   if (std::string run = FirstEntry(LauncherDir(state_dir) + "/runs", ""); !run.empty()) return run;
   const std::string token = LauncherDir(state_dir) + "/token";

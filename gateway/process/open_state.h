@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gateway/config/config.h"
 #include "gateway/net/loop.h"
@@ -17,6 +18,9 @@ namespace gateway {
 // The file or folder that shows that a gateway has kept a store in this state folder; empty: nothing does,
 // and a store may begin here.
 std::string TraceOfStore(const std::string& state_dir);
+
+// The files of state_dir, relative to it, in which versions without a store kept keys, positions and workloads.
+std::vector<std::string> FilesBeforeStore(const std::string& state_dir);
 
 // Makes the folder and the store when they are missing, and takes over what an earlier version left there.
 // Blocks; before anything is served, and before the ledger is made. DataLoss: the store is damaged, or it is

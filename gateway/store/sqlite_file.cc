@@ -92,6 +92,17 @@ absl::StatusOr<std::unique_ptr<SqliteFile>> SqliteFile::Open(Options options) {
   return file;
 }
 
+absl::StatusOr<int64_t> SqliteFile::SchemaOf(const std::string& path) {
+  if (absl::Status file = CheckFile(path, false); !file.ok()) return file;
+  const auto db = sqlite::Database::Open(path, sqlite::Database::Sync::kFull);
+  if (!db.ok()) return db.status();
+  const absl::StatusOr<int64_t> application = (*db)->QueryInt("PRAGMA application_id");
+  if (!application.ok()) return application.status();
+  if (*application != kApplicationId)
+    return absl::FailedPreconditionError(fmt::format("{}: is a database of another program", path));
+  return (*db)->QueryInt("PRAGMA user_version");
+}
+
 absl::Status SqliteFile::CheckOrMakeSchema() {
   const std::string bounds =
       fmt::format("PRAGMA journal_size_limit = {}; PRAGMA wal_autocheckpoint = {}", kLogRoom, kLogPages);

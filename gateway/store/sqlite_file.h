@@ -40,6 +40,9 @@ class SqliteFile {
     bool keeps_room = false;  // for changes on a full disk
   };
 
+  // The schema that a file has, whatever this version knows. Also while another process uses the file.
+  static absl::StatusOr<int64_t> SchemaOf(const std::string& path);
+
   // Makes the file, mode 0600, when it is missing. Refuses, and names the file: one that others may read
   // (FailedPrecondition), one that a newer version or another program made (FailedPrecondition), one that is
   // damaged or not a database (DataLoss).
