@@ -418,6 +418,12 @@ void Metrics::CollectProcess(MetricFamilies& out) const {
   out.Counter("tidegate_log_lines_dropped_total", "Log lines that could not be written in time")
       .Add(log::Dropped());
 
+  const telemetry::AccessLog::Stats access_log = operations_.shared->access_log.stats();
+  out.Counter("tidegate_access_log_lines_total", "Lines written to the access log").Add(access_log.written);
+  out.Counter("tidegate_access_log_dropped_total", "Lines that the access log lost, by reason")
+      .Add(access_log.dropped_queue, {{"why", "queue"}})
+      .Add(access_log.dropped_write, {{"why", "write"}});
+
   const ProcessStats stats = ReadProcessStats();
   out.Gauge("process_resident_memory_bytes", "Resident memory of the process").Add(stats.resident_bytes);
   out.Gauge("process_virtual_memory_bytes", "Virtual memory of the process").Add(stats.virtual_bytes);

@@ -57,6 +57,11 @@ static void Bind(conf::Object& o, Log& log) {
   o.Optional("format", conf::Choice(log.format, "format", kFormats));
 }
 
+static void Bind(conf::Object& o, AccessLog& access_log) {
+  o.Optional("sample", access_log.sample, Range{0.0, 1.0});
+  o.Optional("file", access_log.file, NotEmpty());
+}
+
 static void Bind(conf::Object& o, Otlp& otlp) {
   o.Required("endpoint", otlp.endpoint);
   o.Optional("secret_headers", otlp.headers);
@@ -73,6 +78,7 @@ static void Bind(conf::Object& o, Metrics& metrics) {
 
 void Bind(conf::Object& o, Telemetry& telemetry) {
   o.Optional("log", telemetry.log);
+  o.Optional("access_log", telemetry.access_log);
   o.Optional("otlp", telemetry.otlp);
   o.Optional("metrics", telemetry.metrics);
 }

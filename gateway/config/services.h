@@ -46,12 +46,19 @@ struct Otlp {
   conf::Duration timeout = std::chrono::seconds(5);
 };
 
+// A line of JSON for each sampled request.
+struct AccessLog {
+  double sample = 1;
+  std::string file;  // empty: standard error
+};
+
 struct Metrics {
   uint32_t max_label_values = 200;  // per label; further values count as "other"
 };
 
 struct Telemetry {
   Log log;
+  std::optional<AccessLog> access_log;
   std::optional<Otlp> otlp;
   Metrics metrics;
 };

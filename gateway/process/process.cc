@@ -437,6 +437,8 @@ absl::Status Process::Apply(Prepared prepared) {
   jwks_.Start(std::move(prepared.issuers));
   runtime_ = std::move(prepared.runtime);
   shared_.routing_log->Configure(runtime_->config().routing_log);
+  if (const auto& access_log = runtime_->config().telemetry.access_log)
+    shared_.access_log.Configure(access_log->file);
   for (const ModelRuntime& model : runtime_->models()) {
     if (model.config->lora) continue;  // its base's
     model.waits->Configure(model.queue.value_or(config::Queue()));
