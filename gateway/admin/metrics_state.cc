@@ -381,6 +381,13 @@ void Metrics::CollectServices(MetricFamilies& out) const {
     out.Gauge("tidegate_spans_queued_bytes", "Memory of the spans that wait to be sent")
         .Add(traces.queued_bytes);
   }
+  if (outbound.metrics) {
+    out.Counter("tidegate_otlp_metrics_sent_total", "Reports of metrics that the collector accepted")
+        .Add(outbound.metrics->sent);
+    out.Counter("tidegate_otlp_metrics_failures_total",
+                "Reports of metrics that the collector did not accept; the next one has their figures, too")
+        .Add(outbound.metrics->failures);
+  }
 }
 
 void Metrics::CollectProcess(MetricFamilies& out) const {

@@ -62,6 +62,12 @@ static void Bind(conf::Object& o, AccessLog& access_log) {
   o.Optional("file", access_log.file, NotEmpty());
 }
 
+static void Bind(conf::Object& o, OtlpMetrics& metrics) {
+  o.Optional("endpoint", metrics.endpoint);
+  o.Optional("interval", metrics.interval,
+             Range{conf::Duration(std::chrono::seconds(1)), conf::Duration(std::chrono::hours(1))});
+}
+
 static void Bind(conf::Object& o, Otlp& otlp) {
   o.Required("endpoint", otlp.endpoint);
   o.Optional("secret_headers", otlp.headers);
@@ -69,6 +75,7 @@ static void Bind(conf::Object& o, Otlp& otlp) {
   o.Optional("sample_ratio", otlp.sample_ratio, Range{0.0, 1.0});
   o.Optional("service_name", otlp.service_name, NotEmpty());
   o.Optional("timeout", otlp.timeout, Positive());
+  o.Optional("metrics", otlp.metrics);
   RefuseIdleTls(o, otlp.endpoint, otlp.tls);
 }
 

@@ -37,6 +37,12 @@ struct Log {
   LogFormat format = LogFormat::kJson;
 };
 
+// Metrics beside the traces, to the same collector unless another is named.
+struct OtlpMetrics {
+  std::optional<Url> endpoint;  // /v1/metrics is appended
+  conf::Duration interval = std::chrono::minutes(1);
+};
+
 struct Otlp {
   Url endpoint;  // of the collector; /v1/traces is appended
   std::vector<SecretHeader> headers;
@@ -44,6 +50,7 @@ struct Otlp {
   double sample_ratio = 0.01;
   std::string service_name = "tidegate";
   conf::Duration timeout = std::chrono::seconds(5);
+  std::optional<OtlpMetrics> metrics;
 };
 
 // A line of JSON for each sampled request.

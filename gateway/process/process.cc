@@ -62,7 +62,7 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
               ForEachShard([issuer, keys](Shard& shard, Server&) { shard.SetJwtKeys(issuer, keys); });
               if (admin_tokens_) admin_tokens_->SetKeys(issuer, keys);
             }),
-      outbound_(control_, shared_),
+      outbound_(control_, shared_, [this] { return metrics_.Collect(); }),
       notices_(
           control_,
           [this] { return runtime_ ? runtime_->config().people.webhook : std::optional<config::Webhook>(); }),
