@@ -238,6 +238,7 @@ void ScalingLoop::OnAlarm() {
   replicas_.Tick();
   jobs_.Tick();
   node_trust_.UpdatePlanner();
+  cluster_metrics_.Tick(planning_.planner(), now);
   Place();
   replicas_.Publish();
   runner_.TakeSteps();
@@ -264,7 +265,10 @@ void ScalingLoop::Place() {
   const conf::TimePoint now = net::Now();
   const std::optional<scheduler::Plan> plan = planning_.Run(now);
   if (!plan) return;
-  for (const scheduler::Action& action : plan->actions) workloads_.Apply(action);
+  for (const scheduler::Action& action : plan->actions) {
+    CountFirstStart(action, now);
+    workloads_.Apply(action);
+  }
   workloads_.NoteWaiting(plan->waiting);
   for (const auto& [id, reason] : plan->waiting) {
     Workload* const waits = workloads_.Find(id);
@@ -274,6 +278,21 @@ void ScalingLoop::Place() {
     std::ranges::move(node_trust_.InWords(), std::back_inserter(sentences));
     waits->unplaced = fmt::format("{}", fmt::join(sentences, " "));
   }
+}
+
+// Before the action is applied, which begins an attempt.
+void ScalingLoop::CountFirstStart(const scheduler::Action& action, conf::TimePoint now) {
+  const Workload* const workload = workloads_.Find(action.job);
+  const bool first = action.kind == scheduler::ActionKind::kStart && workload != nullptr &&
+                     workload->kind == Kind::kJob && workload->state == State::kPending &&
+                     workload->attempt == 0;
+  if (!first) return;
+  const scheduler::Planner& planner = planning_.planner();
+  const scheduler::JobIndex index = planner.jobs().Find(action.job);
+  if (index == scheduler::kNone) return;
+  const scheduler::JobEntry& entry = planner.jobs()[index];
+  cluster_metrics_.OnFirstStart(planner.queues().name(entry.queue), entry.device_milli,
+                                now - workload->wanted);
 }
 
 size_t ScalingLoop::under_way() const {
@@ -334,6 +353,7 @@ Status ScalingLoop::status(conf::TimePoint now) const {
   out.nodes = node_trust_.Rows();
   out.faults = device_faults_.known();
   out.cordons = cordons_.all();
+  out.cluster = cluster_metrics_.status();
   out.suspicions = node_trust_.suspicions();
   out.launches = runner_.launches();
   out.failures = replicas_.failures();

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/control/cluster_metrics.h"
 #include "gateway/control/cordons.h"
 #include "gateway/control/device_faults.h"
 #include "gateway/control/gateway_record.h"
@@ -117,6 +118,7 @@ class ScalingLoop final : private net::Alarm {
   net::Task<void> KeepSecret();
   bool GivesUp() const;
   void Place();
+  void CountFirstStart(const scheduler::Action& action, conf::TimePoint now);
   void SetUnplaced(const std::string& why);
   size_t under_way() const;
 
@@ -140,6 +142,7 @@ class ScalingLoop final : private net::Alarm {
   DeviceFaults device_faults_;
   Cordons cordons_;
   NodeDrain node_drain_;
+  ClusterMetrics cluster_metrics_;
   Metering metering_;
   net::Sleep pause_;
   const conf::TimePoint began_;

@@ -69,7 +69,7 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
               ForEachShard([issuer, keys](Shard& shard, Server&) { shard.SetJwtKeys(issuer, keys); });
               if (admin_tokens_) admin_tokens_->SetKeys(issuer, keys);
             }),
-      outbound_(control_, shared_),
+      outbound_(control_, shared_, [this] { return metrics_.Collect(); }),
       notices_(
           control_,
           [this] { return runtime_ ? runtime_->config().people.webhook : std::optional<config::Webhook>(); }),
@@ -477,6 +477,8 @@ absl::Status Process::Apply(Prepared prepared) {
   jwks_.Start(std::move(prepared.issuers));
   runtime_ = std::move(prepared.runtime);
   shared_.routing_log->Configure(runtime_->config().routing_log);
+  if (const auto& access_log = runtime_->config().telemetry.access_log)
+    shared_.access_log.Configure(access_log->file);
   for (const ModelRuntime& model : runtime_->models()) {
     if (model.config->lora) continue;  // its base's
     model.waits->Configure(model.queue.value_or(config::Queue()));

@@ -73,8 +73,12 @@ class Process {
   // Runs the control loop until Stop has finished everything.
   void Run();
 
-  // Reads the configuration file again, without waiting for it. Control loop's thread.
-  void StartReload(std::string actor) { reloads_.Start(std::move(actor)); }
+  // Reads the configuration file again, without waiting for it, and opens the access log anew, whatever
+  // becomes of the reload. Control loop's thread.
+  void StartReload(std::string actor) {
+    shared_.access_log.Reopen();
+    reloads_.Start(std::move(actor));
+  }
   // Says at once that it takes no new work, serves what comes all the same for `delay`, then drains and ends.
   // Called again, it cuts the delay short. Control loop's thread.
   void Stop(conf::Duration delay);

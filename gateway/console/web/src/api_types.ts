@@ -87,6 +87,11 @@ export type DevicesNow = {
   free: number;
   faulty: number;
   cordoned: number;
+  allocation_rate: number | null;
+  occupation_rate: number | null;
+  node_fragmentation_rate: number | null;
+  fragmented_share: number | null;
+  waiting: number;
   by_holder: HeldDevices[];
 };
 
@@ -838,11 +843,18 @@ export type JobQueue = {
   name: string;
   parent: string | null;
   deserved: number;
+  share: number;
   used: number;
   asked: number;
+  borrowed: number;
+  lent: number;
   jobs_running: number;
   jobs_waiting: number;
   usage_device_hours: number;
+  oldest_wait_ms: number | null;
+  started: number;
+  wait_p50_ms: number | null;
+  wait_p90_ms: number | null;
 };
 
 export type Simulation = {
