@@ -57,6 +57,8 @@ struct LoopEnvironment {
   // An operator's order to keep a model's number of replicas; null: none.
   std::function<const ModelOrder*(const std::string& model, conf::TimePoint now)> held =
       [](const std::string&, conf::TimePoint) { return nullptr; };
+  // Devices that are kept for tenants now.
+  std::function<std::vector<ReservedDevices>()> reserved = [] { return std::vector<ReservedDevices>(); };
   RunUsers users;
   std::string state_dir;  // for files of version 0.1 and the copy of the replicas' secret; empty: neither
 };
@@ -72,7 +74,7 @@ class ScalingLoop final : private net::Alarm {
 
   // Takes over what runs, then begins.
   void Start();
-  // Call it when policies may have changed.
+  // Call it when policies or reserved devices may have changed.
   void Configure(const Runtime& runtime);
   // A request has begun to wait for a model without waiting requests.
   void OnWaiting();

@@ -276,6 +276,7 @@ absl::Status Process::OpenControl() {
           .store = store_.get(),
           .held = [this](const std::string& model,
                          conf::TimePoint now) { return model_orders_->Held(model, now); },
+          .reserved = [this] { return ReservedNow(); },
           .users = *std::move(users),
           .state_dir = config.server.state_dir});
   return absl::OkStatus();
@@ -461,6 +462,18 @@ std::vector<config::Tenant> Process::TenantsInForce(const Config& configured) co
   std::vector<config::Tenant> tenants = WithProjects(configured.tenants, projects_->List());
   AddGrants(tenants, grants_->List(), net::Now());
   return tenants;
+}
+
+std::vector<control::ReservedDevices> Process::ReservedNow() const {
+  std::vector<control::ReservedDevices> reserved;
+  for (const TenantGrant& grant : grants_->List()) {
+    const std::optional<DeviceAllowance>& devices = grant.gives.devices;
+    if (!devices || !grant.InForce(net::Now())) continue;
+    reserved.push_back(
+        {.queue = grant.id, .tenant = grant.tenant, .kind = devices->kind, .count = devices->count});
+  }
+  std::ranges::sort(reserved, {}, &control::ReservedDevices::queue);
+  return reserved;
 }
 
 void Process::PublishTenants() {

@@ -114,6 +114,7 @@ class Process {
   void PublishFollowed();
   // The tenants of that configuration that are in force now, with those made at run time and grants.
   std::vector<config::Tenant> TenantsInForce(const Config& configured) const;
+  std::vector<control::ReservedDevices> ReservedNow() const;
   // Has the tenants that are in force now take effect, as a reload would; the configuration stays.
   void PublishTenants();
   absl::Status UseTenants(const std::shared_ptr<const Runtime>& runtime);

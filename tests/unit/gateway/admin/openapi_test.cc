@@ -202,7 +202,9 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
                                                            {"disableTenant", "demo%2Fone"},
                                                            {"enableTenant", "demo%2Fone"},
                                                            {"removeTenant", "demo%2Fone"},
+                                                           {"changeGrant", given->id},
                                                            {"endGrant", given->id},
+                                                           {"commentOnRequest", ask("person:eve")},
                                                            {"approveRequest", ask("person:eve")},
                                                            {"declineRequest", ask("person:eve")},
                                                            {"withdrawRequest", ask("bootstrap")}};
@@ -216,6 +218,8 @@ TEST(OpenApi, AnswersMatchTheirSchemas) {
        R"({"tenant":"demo","limits":{"requests_per_minute":800},"until":"1d","reason":"a demo"})"},
       {"startSimulation",
        json{{"scaling", "model: chat-small\nreplicas: {max: 2}\nscaling: {policy: demand}\n"}}.dump()},
+      {"changeGrant", R"({"until":"2h"})"},
+      {"commentOnRequest", R"({"text":"what for?"})"},
       {"declineRequest", R"({"answer":"no"})"}};
   const json document = Document();
   tests::WithAdmin(world, [&](tests::AdminClient& client) -> Task<void> {
