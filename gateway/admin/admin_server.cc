@@ -147,12 +147,14 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
   call.cookies = exchange.head().Find(net::http::FieldId::cookie);
   call.host = exchange.head().Find(net::http::FieldId::host);
   call.secure = secure_ || call.runtime->config().people.url.tls();
-  const Answer answer =
+  Answer answer =
       server_->connections() > kMaxConnections && !IsHealth(exchange.path())
           ? Refuse(api::Code::kConnectionLimit, "too many connections to the admin listener", call.request_id)
           : co_await AnswerTo(exchange, call);
   const std::string_view method = exchange.method();
-  if (answer.status >= 400 && answer.status != 503) {
+  if (LimitStranger(call, answer)) {
+    // The ledger has their number, once a minute; a line each could fill the log.
+  } else if (answer.status >= 400 && answer.status != 503) {
     log::Warn("admin request refused", {{"method", method},
                                         {"path", exchange.path()},
                                         {"status", answer.status},
@@ -179,6 +181,28 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
     co_return;
   }
   co_await exchange.Send(answer.status, headers, answer.body);
+}
+
+// Calls that are refused without a known caller are counted by address, together with those to the applications'
+// listener. Beyond `auth.failed_per_minute` they are told to wait, and true is returned.
+bool AdminServer::LimitStranger(const Call& call, Answer& answer) const {
+  constexpr std::array kRefused = {401, 403, 404, 405};
+  if (call.caller.kind != Caller::Kind::kNobody ||
+      std::ranges::find(kRefused, answer.status) == kRefused.end())
+    return false;
+  const uint32_t per_minute = call.runtime->config().auth.failed_per_minute;
+  const std::string_view code = answer.status == 401   ? "admin_unauthenticated"
+                                : answer.status == 403 ? "admin_forbidden"
+                                                       : "admin_unknown_path";
+  const std::optional<conf::Duration> wait =
+      operations_.shared->failed_attempts.Count(call.address, code, per_minute, call.now);
+  if (!wait) return false;
+  api::ApiError error = api::Make(
+      api::Code::kTooManyFailedAttempts,
+      fmt::format("more than {} calls a minute from this address had no valid credential", per_minute));
+  error.retry_after = *wait;
+  answer = Refuse(error, call.request_id);
+  return true;
 }
 
 std::optional<WebPage> AdminServer::FindPage(const net::http::Exchange& exchange) const {

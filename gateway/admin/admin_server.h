@@ -40,6 +40,7 @@ class AdminServer {
   size_t BodyLimit(const net::http::Head& head) const;
   std::variant<Caller, api::ApiError> CallerOf(const net::http::Head& head, const Config& config,
                                                conf::TimePoint now) const;
+  bool LimitStranger(const Call& call, Answer& answer) const;
   std::optional<WebPage> FindPage(const net::http::Exchange& exchange) const;
   net::Task<Answer> AnswerTo(net::http::Exchange& exchange, Call& call);
   net::Task<Answer> RunRoute(const Route& route, const Call& call);

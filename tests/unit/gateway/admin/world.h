@@ -52,7 +52,8 @@ models:
       - {name: b, url: 'http://127.0.0.1:8001', engine: vllm}
   - name: chat-large
     endpoints: [{name: c, url: 'http://127.0.0.1:8002', engine: vllm}]
-)" + (more.empty() ? "admin: {bootstrap_key: env:BOOT}\n" : std::string(more));
+)" + (more.empty() ? "admin: {bootstrap_key: env:BOOT}\n" : std::string(more)) +
+        (more.find("auth:") == std::string_view::npos ? "auth: {failed_per_minute: 0}\n" : "");
     gateway::LoadResult loaded = gateway::ParseConfig(text, "t.yaml", sources);
     for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << ToString(problem);
     const gateway::Config& config = *loaded.config;
