@@ -75,7 +75,7 @@ bool IsOwn(const Operations& operations, const Call& call, std::string_view aske
   return belongs(call.caller.actor, asked_by) || belongs(asked_by, call.caller.actor);
 }
 
-std::string_view StateOf(const gateway::TenantGrant& grant, conf::TimePoint now) {
+std::string_view GrantState(const gateway::TenantGrant& grant, conf::TimePoint now) {
   if (grant.ended || grant.until <= now) return "ended";
   return grant.from > now ? "planned" : "in_force";
 }
@@ -83,7 +83,7 @@ std::string_view StateOf(const gateway::TenantGrant& grant, conf::TimePoint now)
 answers::Grant Show(const gateway::TenantGrant& grant, const Call& call) {
   answers::Grant out{.id = grant.id,
                      .tenant = grant.tenant,
-                     .state = StateOf(grant, call.now),
+                     .state = GrantState(grant, call.now),
                      .models = grant.gives.models,
                      .weight = grant.gives.weight,
                      .devices = Show(grant.gives.devices),
@@ -373,7 +373,7 @@ Answer ListGrants(const Operations& operations, const Call& call) {
   std::vector<answers::Grant> all;
   for (const gateway::TenantGrant& grant : operations.grants->List()) {
     if (!IsWithin(grant.tenant, within) || !call.May(Permission::kSeeLimits, grant.tenant)) continue;
-    if (!state.empty() && StateOf(grant, call.now) != state) continue;
+    if (!state.empty() && GrantState(grant, call.now) != state) continue;
     all.push_back(Show(grant, call));
   }
   return ListPage(std::move(all), &answers::Grant::id, call);
