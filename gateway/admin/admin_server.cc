@@ -29,6 +29,10 @@ bool IsHealth(std::string_view path) {
   return path == "/livez" || path == "/readyz" || path == "/metrics";
 }
 
+bool IsKey(Caller::Kind kind) {
+  return kind == Caller::Kind::kKey || kind == Caller::Kind::kApplication || kind == Caller::Kind::kBootstrap;
+}
+
 bool IsCall(std::string_view path) {
   return IsHealth(path) || path.starts_with("/admin/") || path.starts_with("/sign-in/");
 }
@@ -87,13 +91,17 @@ net::http::Server::Refusal RefuseUnread(int status) {
 absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop,
                                                                  const Operations& operations,
                                                                  const config::Address& address,
-                                                                 const net::TlsHolder* tls) {
-  std::unique_ptr<AdminServer> admin(new AdminServer(loop, operations, tls != nullptr));
+                                                                 const net::TlsHolder* tls,
+                                                                 Audience audience) {
+  std::unique_ptr<AdminServer> admin(new AdminServer(loop, operations, tls != nullptr, audience));
   net::http::Server::Options options;
   options.acceptor.address = ToString(address);
   if (tls) options.acceptor.tls = [tls] { return tls->Get(); };
-  options.acceptor.admit = [&operations](const std::string& ip) {
-    const std::vector<config::AllowedAddresses>& allow = operations.runtime()->config().admin.allow;
+  options.acceptor.admit = [&operations, audience](const std::string& ip) {
+    const std::shared_ptr<const Runtime> runtime = operations.runtime();
+    const Config& config = runtime->config();
+    const std::vector<config::AllowedAddresses>& allow =
+        audience == Audience::kPeople ? config.people.allow : config.admin.allow;
     return allow.empty() || std::ranges::any_of(allow, [&](const config::AllowedAddresses& some) {
              return some.range.Contains(ip);
            });
@@ -213,6 +221,10 @@ std::optional<WebPage> AdminServer::FindPage(const net::http::Exchange& exchange
 }
 
 net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& call) {
+  if (audience_ == Audience::kPeople && IsHealth(exchange.path())) {
+    co_return Refuse(api::Code::kNotFound,
+                     fmt::format("{} is not on the listener for people", exchange.path()), call.request_id);
+  }
   Match match = FindRoute(exchange.head().method, exchange.path());
   if (match.route == nullptr && match.allow.empty()) {
     co_return Refuse(api::Code::kNotFound,
@@ -233,6 +245,10 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
     std::variant<Caller, api::ApiError> caller = CallerOf(exchange.head(), call.runtime->config(), call.now);
     if (const auto* refused = std::get_if<api::ApiError>(&caller))
       co_return Refuse(*refused, call.request_id);
+    if (audience_ == Audience::kPeople && IsKey(std::get<Caller>(caller).kind)) {
+      co_return Refuse(api::Code::kInvalidApiKey, "no key works on the listener for people; sign in",
+                       call.request_id);
+    }
     call.caller = std::get<Caller>(std::move(caller));
     if (!call.caller.authority.May(*needed)) {
       co_return Refuse(api::Code::kPermissionDenied,

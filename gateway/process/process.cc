@@ -120,6 +120,7 @@ void Process::Abandon() {
   if (model_orders_) model_orders_->Stop();
   events_.Close();
   if (admin_) admin_->Close();
+  if (console_) console_->Close();
   for (size_t i = 0; i < servers_.size(); ++i) {
     servers_[i]->Drain();
     shards_[i]->loop.Stop();
@@ -397,6 +398,12 @@ absl::Status Process::OpenAdmin() {
                                           config.server.admin_tls ? &certificates_.admin() : nullptr);
   if (!admin.ok()) return admin.status();
   admin_ = *std::move(admin);
+  if (!config.server.console) return absl::OkStatus();
+  auto console = admin::AdminServer::Listen(control_, operations_, *config.server.console,
+                                            config.server.console_tls ? &certificates_.console() : nullptr,
+                                            admin::AdminServer::Audience::kPeople);
+  if (!console.ok()) return console.status();
+  console_ = *std::move(console);
   return absl::OkStatus();
 }
 
@@ -695,6 +702,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   model_orders_->Stop();
   events_.Close();
   admin_->Close();
+  if (console_) console_->Close();
   control_.Stop();
 }
 

@@ -82,6 +82,7 @@ class Process {
 
   uint16_t port() const { return port_; }
   uint16_t admin_port() const { return admin_->port(); }
+  uint16_t console_port() const { return console_ ? console_->port() : 0; }  // 0: there is none
   Shared& shared() { return shared_; }
   net::Loop& control() { return control_; }
   std::shared_ptr<const Runtime> runtime() const { return runtime_; }
@@ -183,6 +184,7 @@ class Process {
   Metrics metrics_;
   admin::EventFeed events_;
   std::unique_ptr<admin::AdminServer> admin_;
+  std::unique_ptr<admin::AdminServer> console_;  // the listener for people; null: they come to admin_
   std::unique_ptr<DiskRoom> disk_room_;
   net::Sleep disk_poll_;
   net::Sleep stop_delay_;

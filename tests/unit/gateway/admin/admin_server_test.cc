@@ -91,6 +91,21 @@ TEST(AdminAccess, AnAddressThatGuessesIsToldToWaitAndAValidKeyIsServed) {
   });
 }
 
+TEST(AdminAccess, TheListenerForPeopleHasNoKeysMetricsAndHealth) {
+  World world;
+  AdminClient client(world.loop, world, gateway::admin::AdminServer::Audience::kPeople);
+  world.Await([&]() -> Task<bool> {
+    for (const char* path : {"/metrics", "/livez", "/readyz"})
+      EXPECT_EQ((co_await client.Call("GET", path)).status, 404) << path;
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/me", kBoot)).status, 401);
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/sign-in")).status, 200);
+    const tests::SignedIn ada = co_await client.SignIn({.id = "person:ada", .roles = {{Role::kViewer, {}}}});
+    EXPECT_EQ((co_await client.CallAs(ada, "GET", "/admin/v1/models")).status, 200);
+    co_return true;
+  }());
+  client.Close();
+}
+
 TEST(AdminAccess, MetricsTakeAKeyWhenTheyAreProtected) {
   World world("admin: {bootstrap_key: env:BOOT, protect_metrics: true}\n");
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {

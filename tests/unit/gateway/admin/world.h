@@ -242,9 +242,12 @@ struct SignedIn {
 // Talks to an admin listener over `world` on a loop of the test's.
 class AdminClient {
  public:
-  AdminClient(TestLoop& loop, World& world) : loop_(loop), world_(world) {
-    auto server = gateway::admin::AdminServer::Listen(loop, world.operations,
-                                                      world.runtime->config().server.admin, nullptr);
+  AdminClient(
+      TestLoop& loop, World& world,
+      gateway::admin::AdminServer::Audience audience = gateway::admin::AdminServer::Audience::kEveryone)
+      : loop_(loop), world_(world) {
+    auto server = gateway::admin::AdminServer::Listen(
+        loop, world.operations, world.runtime->config().server.admin, nullptr, audience);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = &loop.Keep(*std::move(server));
   }
