@@ -96,6 +96,22 @@ TEST(Tenants, ADisabledOneIsRefusedAndComesBack) {
   });
 }
 
+TEST(Tenants, ConfiguredOnesShowTheLimitsOfTheFile) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const Reply tenants = co_await client.Call("GET", "/admin/v1/tenants", std::string(tests::kBootstrapKey));
+    for (const tests::json& tenant : tenants.body["data"]) {
+      if (tenant["path"] == "demo") {
+        EXPECT_EQ(tenant["limits"]["requests_per_minute"], 600) << tenant;
+        EXPECT_EQ(tenant["limits"]["budget"]["usd"], 20) << tenant;
+        EXPECT_EQ(tenant["limits"]["budget"]["period"], "day") << tenant;
+      } else {
+        EXPECT_FALSE(tenant.contains("limits")) << tenant;
+      }
+    }
+  });
+}
+
 TEST(Tenants, AMembersRoleCountsFromTheNextCallAndEndsWithIt) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
