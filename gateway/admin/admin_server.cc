@@ -29,6 +29,10 @@ bool IsHealth(std::string_view path) {
   return path == "/livez" || path == "/readyz" || path == "/metrics";
 }
 
+bool IsKey(Caller::Kind kind) {
+  return kind == Caller::Kind::kKey || kind == Caller::Kind::kApplication || kind == Caller::Kind::kBootstrap;
+}
+
 bool IsCall(std::string_view path) {
   return IsHealth(path) || path.starts_with("/admin/") || path.starts_with("/sign-in/");
 }
@@ -87,13 +91,17 @@ net::http::Server::Refusal RefuseUnread(int status) {
 absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop,
                                                                  const Operations& operations,
                                                                  const config::Address& address,
-                                                                 const net::TlsHolder* tls) {
-  std::unique_ptr<AdminServer> admin(new AdminServer(loop, operations, tls != nullptr));
+                                                                 const net::TlsHolder* tls,
+                                                                 Audience audience) {
+  std::unique_ptr<AdminServer> admin(new AdminServer(loop, operations, tls != nullptr, audience));
   net::http::Server::Options options;
   options.acceptor.address = ToString(address);
   if (tls) options.acceptor.tls = [tls] { return tls->Get(); };
-  options.acceptor.admit = [&operations](const std::string& ip) {
-    const std::vector<config::AllowedAddresses>& allow = operations.runtime()->config().admin.allow;
+  options.acceptor.admit = [&operations, audience](const std::string& ip) {
+    const std::shared_ptr<const Runtime> runtime = operations.runtime();
+    const Config& config = runtime->config();
+    const std::vector<config::AllowedAddresses>& allow =
+        audience == Audience::kPeople ? config.people.allow : config.admin.allow;
     return allow.empty() || std::ranges::any_of(allow, [&](const config::AllowedAddresses& some) {
              return some.range.Contains(ip);
            });
@@ -147,12 +155,14 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
   call.cookies = exchange.head().Find(net::http::FieldId::cookie);
   call.host = exchange.head().Find(net::http::FieldId::host);
   call.secure = secure_ || call.runtime->config().people.url.tls();
-  const Answer answer =
+  Answer answer =
       server_->connections() > kMaxConnections && !IsHealth(exchange.path())
           ? Refuse(api::Code::kConnectionLimit, "too many connections to the admin listener", call.request_id)
           : co_await AnswerTo(exchange, call);
   const std::string_view method = exchange.method();
-  if (answer.status >= 400 && answer.status != 503) {
+  if (LimitStranger(call, answer)) {
+    // The ledger has their number, once a minute; a line each could fill the log.
+  } else if (answer.status >= 400 && answer.status != 503) {
     log::Warn("admin request refused", {{"method", method},
                                         {"path", exchange.path()},
                                         {"status", answer.status},
@@ -183,6 +193,28 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
   co_await exchange.Send(answer.status, headers, answer.body);
 }
 
+// Calls that are refused without a known caller are counted by address, together with those to the applications'
+// listener. Beyond `auth.failed_per_minute` they are told to wait, and true is returned.
+bool AdminServer::LimitStranger(const Call& call, Answer& answer) const {
+  constexpr std::array kRefused = {401, 403, 404, 405};
+  if (call.caller.kind != Caller::Kind::kNobody ||
+      std::ranges::find(kRefused, answer.status) == kRefused.end())
+    return false;
+  const uint32_t per_minute = call.runtime->config().auth.failed_per_minute;
+  const std::string_view code = answer.status == 401   ? "admin_unauthenticated"
+                                : answer.status == 403 ? "admin_forbidden"
+                                                       : "admin_unknown_path";
+  const std::optional<conf::Duration> wait =
+      operations_.shared->failed_attempts.Count(call.address, code, per_minute, call.now);
+  if (!wait) return false;
+  api::ApiError error = api::Make(
+      api::Code::kTooManyFailedAttempts,
+      fmt::format("more than {} calls a minute from this address had no valid credential", per_minute));
+  error.retry_after = *wait;
+  answer = Refuse(error, call.request_id);
+  return true;
+}
+
 std::optional<WebPage> AdminServer::FindPage(const net::http::Exchange& exchange) const {
   const net::http::Head& head = exchange.head();
   if (head.method != Verb::get && head.method != Verb::head) return std::nullopt;
@@ -191,6 +223,10 @@ std::optional<WebPage> AdminServer::FindPage(const net::http::Exchange& exchange
 }
 
 net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& call) {
+  if (audience_ == Audience::kPeople && IsHealth(exchange.path())) {
+    co_return Refuse(api::Code::kNotFound,
+                     fmt::format("{} is not on the listener for people", exchange.path()), call.request_id);
+  }
   Match match = FindRoute(exchange.head().method, exchange.path());
   if (match.route == nullptr && match.allow.empty()) {
     co_return Refuse(api::Code::kNotFound,
@@ -211,6 +247,10 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
     std::variant<Caller, api::ApiError> caller = CallerOf(exchange.head(), call.runtime->config(), call.now);
     if (const auto* refused = std::get_if<api::ApiError>(&caller))
       co_return Refuse(*refused, call.request_id);
+    if (audience_ == Audience::kPeople && IsKey(std::get<Caller>(caller).kind)) {
+      co_return Refuse(api::Code::kInvalidApiKey, "no key works on the listener for people; sign in",
+                       call.request_id);
+    }
     call.caller = std::get<Caller>(std::move(caller));
     if (!call.caller.authority.May(*needed)) {
       co_return Refuse(api::Code::kPermissionDenied,

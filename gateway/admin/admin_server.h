@@ -21,10 +21,15 @@ namespace gateway::admin {
 
 class AdminServer {
  public:
+  // People sign in, and get pages and the calls of the API that their roles give. Metrics, health and keys are for
+  // the listener for everyone.
+  enum class Audience : uint8_t { kEveryone, kPeople };
+
   // `operations` and `tls` (null: plain) must outlive it.
   static absl::StatusOr<std::unique_ptr<AdminServer>> Listen(net::Loop& loop, const Operations& operations,
                                                              const config::Address& address,
-                                                             const net::TlsHolder* tls);
+                                                             const net::TlsHolder* tls,
+                                                             Audience audience = Audience::kEveryone);
 
   uint16_t port() const { return server_->port(); }
 
@@ -35,8 +40,8 @@ class AdminServer {
   void Close();
 
  private:
-  AdminServer(net::Loop& loop, const Operations& operations, bool secure)
-      : loop_(loop), operations_(operations), secure_(secure), reads_(kMaxWaiting) {}
+  AdminServer(net::Loop& loop, const Operations& operations, bool secure, Audience audience)
+      : loop_(loop), operations_(operations), secure_(secure), audience_(audience), reads_(kMaxWaiting) {}
 
   static constexpr size_t kMaxWaiting = 64;
 
@@ -44,6 +49,7 @@ class AdminServer {
   size_t BodyLimit(const net::http::Head& head) const;
   std::variant<Caller, api::ApiError> CallerOf(const net::http::Head& head, const Config& config,
                                                conf::TimePoint now) const;
+  bool LimitStranger(const Call& call, Answer& answer) const;
   std::optional<WebPage> FindPage(const net::http::Exchange& exchange) const;
   net::Task<Answer> AnswerTo(net::http::Exchange& exchange, Call& call);
   net::Task<Answer> RunChecked(const Route& route, std::string_view query, std::string_view body, Call& call);
@@ -53,6 +59,7 @@ class AdminServer {
   net::Loop& loop_;
   const Operations& operations_;
   const bool secure_;  // it speaks TLS
+  const Audience audience_;
   net::AsyncMutex reads_;
   ReadRecords read_records_{operations_};
   std::unique_ptr<net::http::Server> server_;

@@ -40,10 +40,13 @@ net::Task<Answer> SetMember(const Operations& operations, const Call& call);
 net::Task<Answer> RemoveMember(const Operations& operations, const Call& call);
 Answer ListGrants(const Operations& operations, const Call& call);
 net::Task<Answer> GiveGrant(const Operations& operations, const Call& call);
+Answer ShowRoute(const Operations& operations, const Call& call);
+net::Task<Answer> ChangeGrant(const Operations& operations, const Call& call);
 net::Task<Answer> EndGrant(const Operations& operations, const Call& call);
 Answer ListRequests(const Operations& operations, const Call& call);
 net::Task<Answer> AskForGrant(const Operations& operations, const Call& call);
 net::Task<Answer> ApproveRequest(const Operations& operations, const Call& call);
+net::Task<Answer> CommentOnRequest(const Operations& operations, const Call& call);
 net::Task<Answer> DeclineRequest(const Operations& operations, const Call& call);
 net::Task<Answer> WithdrawRequest(const Operations& operations, const Call& call);
 

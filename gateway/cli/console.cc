@@ -33,10 +33,12 @@ struct LoginOptions {
 // Where a browser on this machine finds the console.
 std::string ConsoleAddress(const Config& config) {
   if (!config.people.url.empty()) return ToString(config.people.url);
-  config::Address address = config.server.admin;
+  const config::Server& server = config.server;
+  config::Address address = server.console.value_or(server.admin);
+  const bool tls = server.console ? server.console_tls.has_value() : server.admin_tls.has_value();
   if (address.host == "0.0.0.0") address.host = "127.0.0.1";
   if (address.host == "::") address.host = "::1";
-  return fmt::format("{}://{}", config.server.admin_tls ? "https" : "http", ToString(address));
+  return fmt::format("{}://{}", tls ? "https" : "http", ToString(address));
 }
 
 // The role over what it is asked for; InvalidArgument says what would be right.

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -103,6 +104,16 @@ void CheckServer(conf::Document& document, const Config& config) {
                                  ToString(config.server.admin), ToString(listen[i])));
     }
   }
+  if (config.server.console) {
+    const Address& console = *config.server.console;
+    const bool taken = Conflict(console, config.server.admin) ||
+                       std::ranges::any_of(listen, [&](const Address& one) { return Conflict(console, one); });
+    if (taken) {
+      document.AddAt("/server/console", ToString(console),
+                     fmt::format("{} is taken by another listener; the one for people needs its own port",
+                                 ToString(console)));
+    }
+  }
   if (!config.state || !config.scaling) return;
   // Several gateways share the store, and any of them may lead: it must be able to take over what runs.
   if (config.scaling->launcher == LauncherKind::kProcess) {
@@ -162,6 +173,18 @@ void CheckPeople(conf::Document& document, const Config& config) {
         "keys and sessions could be read on the network: set admin_tls, listen on 127.0.0.1, or set "
         "admin.insecure: true where the network is trusted or something in front speaks TLS");
   }
+  if (server.console && !server.console->host.empty() && !server.console->loopback() && !server.console_tls &&
+      !config.people.insecure) {
+    document.AddAt("/server/console", ToString(*server.console),
+                   "sessions could be read on the network: set console_tls, listen on 127.0.0.1, or set "
+                   "people.insecure: true where the network is trusted or something in front speaks TLS");
+  }
+  if (!server.console) {
+    constexpr std::string_view kNoEffect =
+        "has no effect without server.console; for the admin listener, see admin";
+    if (!config.people.allow.empty()) document.AddAt("/people/allow", "", std::string(kNoEffect));
+    if (config.people.insecure) document.AddAt("/people/insecure", "", std::string(kNoEffect));
+  }
   const Names tenants = TenantNames(config.tenants);
   std::set<std::string> names;
   for (size_t i = 0; i < config.people.providers.size(); ++i) {
@@ -216,6 +239,7 @@ void CheckFiles(conf::Document& document, const Config& config) {
   Files files(document);
   files.Server("/server/tls", config.server.tls);
   files.Server("/server/admin_tls", config.server.admin_tls);
+  files.Server("/server/console_tls", config.server.console_tls);
   for (size_t i = 0; i < config.auth.jwt.size(); ++i) {
     files.Readable(fmt::format("/auth/jwt/{}/jwks", i), config.auth.jwt[i].jwks.file);
     files.Client(fmt::format("/auth/jwt/{}/tls", i), config.auth.jwt[i].tls);

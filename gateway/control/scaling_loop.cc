@@ -154,6 +154,7 @@ void ScalingLoop::Start() {
 
 void ScalingLoop::Configure(const Runtime& runtime) {
   scaler_.Configure(runtime, net::Now());
+  planning_.UpdateReserved(env_.reserved(), net::Now());
 }
 
 void ScalingLoop::OnWaiting() {
@@ -200,6 +201,7 @@ net::Task<void> ScalingLoop::Begin() {
     if (known.ok()) runs = co_await launcher_->List();
     if (known.ok() && runs.ok()) {
       jobs_.SetLastNumber(known->last_number);
+      planning_.UpdateReserved(env_.reserved(), net::Now());
       reconciler_.TakeOver(std::move(known->workloads), *runs);
       reconciler_.SetTrouble({});
       begun_ = true;

@@ -76,6 +76,8 @@ struct LoopEnvironment {
   // absent: one of them may still send it some.
   std::function<std::optional<uint32_t>(const std::string& replica, uint64_t change)> left_elsewhere =
       [](const std::string&, uint64_t) { return std::optional<uint32_t>(0); };
+  // Devices that are kept for tenants now.
+  std::function<std::vector<ReservedDevices>()> reserved = [] { return std::vector<ReservedDevices>(); };
   RunUsers users;
   std::string state_dir;  // for files of version 0.1 and the copy of the replicas' secret; empty: neither
 };
@@ -91,7 +93,7 @@ class ScalingLoop final : private net::Alarm {
 
   // Takes over what runs, then begins.
   void Start();
-  // Call it when policies may have changed.
+  // Call it when policies or reserved devices may have changed.
   void Configure(const Runtime& runtime);
   // A request has begun to wait for a model without waiting requests.
   void OnWaiting();

@@ -62,8 +62,16 @@ const std::vector<PermissionRow>& Table() {
        "Make, change and remove tenants and members at run time",
        kManagers,
        {}},
-      {kAsk, "ask", "Ask for models, limits, budgets and shares of queues", kPeople, {}},
-      {kGrant, "grant", "Decide requests; give and end grants of tenants below one's own", kManagers, {}},
+      {kAsk,
+       "ask",
+       "Ask for models, limits, budgets, shares of queues and devices, and comment on it",
+       kPeople,
+       {}},
+      {kGrant,
+       "grant",
+       "Decide requests; give, change and end grants of tenants below one's own",
+       kManagers,
+       {}},
   };
   return rows;
 }

@@ -129,6 +129,7 @@ void Process::Abandon() {
   if (leader_calls_) leader_calls_->Stop();
   events_.Close();
   if (admin_) admin_->Close();
+  if (console_) console_->Close();
   for (size_t i = 0; i < servers_.size(); ++i) {
     servers_[i]->Drain();
     shards_[i]->loop.Stop();
@@ -297,6 +298,7 @@ absl::Status Process::OpenControl() {
                    .store = store_.get(),
                    .held = [this](const std::string& model,
                                   conf::TimePoint now) { return model_orders_->Held(model, now); },
+                   .reserved = [this] { return ReservedNow(); },
                    .users = users,
                    .state_dir = config.server.state_dir},
           .changed =
@@ -436,6 +438,12 @@ absl::Status Process::OpenAdmin() {
                                           config.server.admin_tls ? &certificates_.admin() : nullptr);
   if (!admin.ok()) return admin.status();
   admin_ = *std::move(admin);
+  if (!config.server.console) return absl::OkStatus();
+  auto console = admin::AdminServer::Listen(control_, operations_, *config.server.console,
+                                            config.server.console_tls ? &certificates_.console() : nullptr,
+                                            admin::AdminServer::Audience::kPeople);
+  if (!console.ok()) return console.status();
+  console_ = *std::move(console);
   return absl::OkStatus();
 }
 
@@ -503,6 +511,18 @@ std::vector<config::Tenant> Process::TenantsInForce(const Config& configured) co
   std::vector<config::Tenant> tenants = WithProjects(configured.tenants, projects_->List());
   AddGrants(tenants, grants_->List(), net::Now());
   return tenants;
+}
+
+std::vector<control::ReservedDevices> Process::ReservedNow() const {
+  std::vector<control::ReservedDevices> reserved;
+  for (const TenantGrant& grant : grants_->List()) {
+    const std::optional<DeviceAllowance>& devices = grant.gives.devices;
+    if (!devices || !grant.InForce(net::Now())) continue;
+    reserved.push_back(
+        {.queue = grant.id, .tenant = grant.tenant, .kind = devices->kind, .count = devices->count});
+  }
+  std::ranges::sort(reserved, {}, &control::ReservedDevices::queue);
+  return reserved;
 }
 
 void Process::PublishTenants() {
@@ -726,6 +746,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   if (leader_calls_) leader_calls_->Stop();
   events_.Close();
   admin_->Close();
+  if (console_) console_->Close();
   control_.Stop();
 }
 

@@ -87,6 +87,7 @@ class Process {
 
   uint16_t port() const { return port_; }
   uint16_t admin_port() const { return admin_->port(); }
+  uint16_t console_port() const { return console_ ? console_->port() : 0; }  // 0: there is none
   Shared& shared() { return shared_; }
   net::Loop& control() { return control_; }
   std::shared_ptr<const Runtime> runtime() const { return runtime_; }
@@ -119,6 +120,7 @@ class Process {
   void PublishFollowed();
   // The tenants of that configuration that are in force now, with those made at run time and grants.
   std::vector<config::Tenant> TenantsInForce(const Config& configured) const;
+  std::vector<control::ReservedDevices> ReservedNow() const;
   // Has the tenants that are in force now take effect, as a reload would; the configuration stays.
   void PublishTenants();
   absl::Status UseTenants(const std::shared_ptr<const Runtime>& runtime);
@@ -190,6 +192,7 @@ class Process {
   Metrics metrics_;
   admin::EventFeed events_;
   std::unique_ptr<admin::AdminServer> admin_;
+  std::unique_ptr<admin::AdminServer> console_;  // the listener for people; null: they come to admin_
   std::unique_ptr<DiskRoom> disk_room_;
   net::Sleep disk_poll_;
   net::Sleep stop_delay_;

@@ -74,6 +74,7 @@ void CheckPorts(const Config& config, std::vector<StartFinding>& out) {
   };
   for (const config::Address& address : config.server.listen) check("/server/listen", address);
   check("/server/admin", config.server.admin);
+  if (config.server.console) check("/server/console", *config.server.console);
 }
 
 // serve makes the tables that are missing.
@@ -113,6 +114,7 @@ void CheckRuns(const Config& config, std::vector<StartFinding>& out) {
 absl::Status CheckPortsFree(const Config& config) {
   std::vector<config::Address> addresses = config.server.listen;
   addresses.push_back(config.server.admin);
+  if (config.server.console) addresses.push_back(*config.server.console);
   for (const config::Address& address : addresses) {
     if (address.port == 0 || net::PortOwner(address.port).empty()) continue;
     if (absl::Status free = CheckPortFree(address); !free.ok()) return free;

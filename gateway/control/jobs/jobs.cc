@@ -174,8 +174,10 @@ void Jobs::DropOver() {
 // --- Submission ---
 
 std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
-  std::vector<conf::Problem> problems =
-      config::CheckJob(job, context_.cluster(), context_.planning->queues());
+  const std::optional<std::string> tenant =
+      job.job.tenant.empty() ? std::nullopt : env_.tenant_path(job.job.tenant);
+  const std::vector<scheduler::Queue> queues = context_.planning->QueuesOf(tenant.value_or(""));
+  std::vector<conf::Problem> problems = config::CheckJob(job, context_.cluster(), queues);
   const auto wrong = [&](std::string pointer, const std::string& value, std::string message) {
     problems.push_back({.file = job.file,
                         .pointer = std::move(pointer),
@@ -184,8 +186,8 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
                         .message = std::move(message)});
   };
   if (!job.job.tenant.empty()) {
-    if (const std::optional<std::string> path = env_.tenant_path(job.job.tenant)) {
-      job.job.tenant = *path;
+    if (tenant) {
+      job.job.tenant = *tenant;
     } else {
       wrong("/tenant", job.job.tenant, fmt::format("unknown tenant \"{}\"", job.job.tenant));
     }
@@ -216,7 +218,7 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
   if (!problems.empty()) return problems;
   scheduler::Job whole = job.job;
   for (scheduler::Role& role : whole.roles) config::AskForUncut(role.ask, context_.planning->uncut());
-  if (auto never = config::FindNeverFits(context_.cluster(), context_.planning->queues(), std::move(whole)))
+  if (auto never = config::FindNeverFits(context_.cluster(), queues, std::move(whole)))
     wrong(std::move(never->pointer), never->value, std::move(never->message));
   return problems;
 }

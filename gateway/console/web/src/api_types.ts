@@ -250,6 +250,8 @@ export type Grant = {
   models: string[];
   limits?: { [member: string]: unknown };
   weight: number | null;
+  devices: GrantedDevices | null;
+  job_queue: string | null;
   in_words: string;
   from: string;
   until: string;
@@ -260,6 +262,18 @@ export type Grant = {
   ended: string | null;
   ended_by: string;
   may_end: boolean;
+  may_renew: boolean;
+};
+
+export type GrantedDevices = {
+  kind: string;
+  count: number;
+};
+
+export type RequestComment = {
+  by: string;
+  at: string;
+  text: string;
 };
 
 export type GrantRequestList = {
@@ -276,6 +290,7 @@ export type GrantRequest = {
   models: string[];
   limits?: { [member: string]: unknown };
   weight: number | null;
+  devices: GrantedDevices | null;
   in_words: string;
   from: string | null;
   until: string;
@@ -287,8 +302,11 @@ export type GrantRequest = {
   decided: string | null;
   answer: string;
   grant: string | null;
+  renews: string | null;
+  comments: RequestComment[];
   may_decide: boolean;
   may_withdraw: boolean;
+  may_comment: boolean;
 };
 
 export type ModelList = {
@@ -1049,9 +1067,26 @@ export type Posts = {
     };
     answer: Grant;
   };
+  "/admin/v1/grants/{id}:change": {
+    body: {
+      models?: string[];
+      limits?: { [member: string]: unknown };
+      weight?: number;
+      devices?: { [member: string]: unknown };
+      until?: string;
+      reason?: string;
+    };
+    answer: Grant;
+  };
   "/admin/v1/grants/{id}:end": {
     body: undefined;
     answer: Grant;
+  };
+  "/admin/v1/requests/{id}/comments": {
+    body: {
+      text: string;
+    };
+    answer: GrantRequest;
   };
   "/admin/v1/requests": {
     body: {
@@ -1059,8 +1094,10 @@ export type Posts = {
       models?: string[];
       limits?: { [member: string]: unknown };
       weight?: number;
+      devices?: { [member: string]: unknown };
       from?: string;
       until: string;
+      renews?: string;
       reason?: string;
     };
     answer: GrantRequest;
@@ -1070,6 +1107,7 @@ export type Posts = {
       models?: string[];
       limits?: { [member: string]: unknown };
       weight?: number;
+      devices?: { [member: string]: unknown };
       until?: string;
       answer?: string;
     };

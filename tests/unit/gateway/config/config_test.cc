@@ -168,6 +168,16 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/server/admin (line 2): 127.0.0.1:9090 is taken by 0.0.0.0:9090 of server.listen; the admin "
        "listener "
        "needs its own port"},
+      {OneServer("listen: 127.0.0.1:80, console: 127.0.0.1:80"),
+       "t.yaml:/server/console (line 2): 127.0.0.1:80 is taken by another listener; the one for people needs "
+       "its own port"},
+      {OneServer("listen: 127.0.0.1:80, console: 0.0.0.0:8443"),
+       "t.yaml:/server/console (line 2): sessions could be read on the network: set console_tls, listen on "
+       "127.0.0.1, or set people.insecure: true where the network is trusted or something in front speaks "
+       "TLS"},
+      {OneServer("listen: 127.0.0.1:80, console_tls: {certificate: /a.crt, key: /a.key}"),
+       "t.yaml:/server/console_tls (line 2): has no effect without console, the address of the listener for "
+       "people"},
       {OneServer("listen: 127.0.0.1:80, threads: 0"),
        "t.yaml:/server/threads (line 2): must be between 1 and 1024, or auto for one per core"},
       {OneServer("listen: 127.0.0.1:80, limits: {body_bytes: 5GiB}"),
