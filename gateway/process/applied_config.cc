@@ -18,8 +18,9 @@ absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
   const auto note = [&](const char* pointer) { changed.append(changed.empty() ? "" : ", ").append(pointer); };
   for (const char* pointer :
        {"/server/listen", "/server/admin", "/server/console", "/server/threads", "/server/state_dir",
-        "/ledger", "/state", "/redis", "/telemetry/log", "/telemetry/otlp", "/scaling/launcher",
-        "/scaling/cluster", "/scaling/planner", "/scaling/ports", "/scaling/runs", "/scaling/slurm"}) {
+        "/ledger", "/state", "/redis", "/kubernetes", "/telemetry/log", "/telemetry/otlp",
+        "/scaling/launcher", "/scaling/cluster", "/scaling/planner", "/scaling/ports", "/scaling/runs",
+        "/scaling/slurm", "/scaling/kubernetes"}) {
     const nlohmann::json::json_pointer at(pointer);
     const bool had = before.contains(at);
     if (had != after.contains(at) || (had && before[at] != after[at])) note(pointer);
