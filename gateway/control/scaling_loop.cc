@@ -138,6 +138,10 @@ Jobs::Environment ScalingLoop::JobsEnvironment() {
     return sentences;
   };
   env.sources = SystemSources();
+  env.pods = [this]() -> std::optional<config::Pods> {
+    const std::optional<config::Scaling>& scaling = env_.runtime()->config().scaling;
+    return scaling ? scaling->kubernetes : std::nullopt;
+  };
   if (launcher_->shared() != nullptr) env.log_owner = plugins::launchers::LogOwner::kAnyone;
   return env;
 }
