@@ -31,7 +31,7 @@ constexpr uint64_t kLeastVersion = 130'000;  // PostgreSQL 13
 constexpr uint64_t kLostNumbers = 1'000;
 
 // A transaction that stands still, since its gateway does, must not hold the others up.
-constexpr const char* kSession =
+constexpr const char* kSetSession =
     "SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', '3s', false), "
     "set_config('idle_in_transaction_session_timeout', '2s', false), "
     "set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' "
@@ -232,7 +232,7 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
     address_ = to.address();
     std::vector<PostgresStatement> session;
     session.push_back(
-        {kSession,
+        {kSetSession,
          {std::to_string(std::chrono::ceil<std::chrono::milliseconds>(options_.patience).count())}});
     const Answers set = co_await to.Run(std::move(session), options_.connect_patience);
     if (!set.ok()) co_return set.status();
