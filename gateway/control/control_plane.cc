@@ -63,6 +63,10 @@ ControlPlane::ControlPlane(net::Loop& loop, Options options, Environment env)
                 [this] {
                   if (!loop_publishes_) PublishFollowed();
                 },
+            .workloads_changed =
+                [this] {
+                  if (follows()) env_.workloads_changed();
+                },
             .load = [this](const std::string& identity) { return env_.loop.replicas->Get(identity); }});
   }
   Gateways::Environment of_gateways;

@@ -41,8 +41,10 @@ class ControlPlane {
     std::function<absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>>()> open_launcher;
     // Of each term; the parts that concern other gateways are set here.
     LoopEnvironment loop;
-    // Of this gateway, or another.
+    // Of this gateway, or another: it has come, gone, or begun or ended to lead.
     std::function<void()> changed = [] {};
+    // The leader has changed a replica or a job; only told where another gateway leads.
+    std::function<void()> workloads_changed = [] {};
   };
 
   // The loop must outlive it.

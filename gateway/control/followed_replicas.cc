@@ -76,6 +76,7 @@ void FollowedReplicas::Apply(const std::vector<store::Change>& changes) {
     }
   }
   if (changed) env_.changed();
+  env_.workloads_changed();
 }
 
 Launched FollowedReplicas::Serving() const {

@@ -44,6 +44,8 @@ class FollowedReplicas {
     std::function<const config::ModelPolicy*(const std::string& model)> policy;
     // Replicas have changed: some are ready, or take no more requests.
     std::function<void()> changed;
+    // Some workload has changed: a replica or a job.
+    std::function<void()> workloads_changed = [] {};
     // The state of a replica's requests.
     std::function<std::shared_ptr<router::ReplicaState>(const std::string& identity)> load;
   };

@@ -303,7 +303,12 @@ absl::Status Process::OpenControl() {
                    .state_dir = config.server.state_dir},
           .changed =
               [this] {
-                events_.Changed("gateways", admin::FeedEvent::Audience::kAll, Permission::kSeeCluster);
+                events_.Changed("gateways", admin::FeedEvent::Audience::kAll, Permission::kSeeReplicas);
+              },
+          .workloads_changed =
+              [this] {
+                events_.Changed("replicas", admin::FeedEvent::Audience::kAll, Permission::kSeeReplicas);
+                events_.Changed("jobs", admin::FeedEvent::Audience::kAll, Permission::kSeeJobs);
               }});
   if (absl::Status opened = control_plane_->Open(); !opened.ok()) return opened;
   if (!control_plane_->shared()) return absl::OkStatus();

@@ -25,7 +25,7 @@ Leadership::Options Named(std::string name, bool alone = false) {
   return {.holder = name + "#1",
           .about = name,
           .alone = alone,
-          .times = {.ttl = milliseconds(300), .ask = milliseconds(20), .patience = milliseconds(100)}};
+          .times = {.ttl = seconds(2), .ask = milliseconds(20), .patience = milliseconds(500)}};
 }
 
 TEST(Leadership, OneOfTwoLeadsAndTheOtherKnowsWhich) {
