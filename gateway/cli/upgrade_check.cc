@@ -47,7 +47,7 @@ ordered_json ReportAsJson(const UpgradeReport& report) {
           {"findings", std::move(findings)}};
 }
 
-void PrintReport(const UpgradeReport& report) {
+void PrintUpgrade(const UpgradeReport& report) {
   fmt::print("From {} to {}{}\n\n", report.from.empty() ? "an unknown version" : report.from,
              TIDEGATE_VERSION, report.process == 0 ? "" : fmt::format("; process {} runs", report.process));
   Table table({{"PART"}, {"EFFECT"}, {"WHAT"}});
@@ -64,7 +64,7 @@ int CheckTheUpgrade(const UpgradeOptions& options) {
   if (options.json) {
     fmt::print("{}\n", AsText(ReportAsJson(report)));
   } else {
-    PrintReport(report);
+    PrintUpgrade(report);
   }
   const bool refused = report.Has(UpgradeFinding::Effect::kRefused);
   const bool unread = report.Has(UpgradeFinding::Effect::kUnread);

@@ -42,7 +42,7 @@ constexpr size_t kMostKeysFile = size_t{64} << 20;
 constexpr int kContentKeysVersion = 1;
 
 // Asks the system, so that a folder that may not be read differs from one that is missing.
-absl::StatusOr<bool> IsThere(const std::string& path) {
+absl::StatusOr<bool> FindEntry(const std::string& path) {
   struct stat entry{};
   if (stat(path.c_str(), &entry) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
@@ -101,7 +101,7 @@ class UpgradeReader {
   }
 
   bool There(const std::string& part, const std::string& path) {
-    const absl::StatusOr<bool> there = IsThere(path);
+    const absl::StatusOr<bool> there = FindEntry(path);
     if (!there.ok()) Add(part, Effect::kUnread, std::string(conf::Std(there.status().message())));
     return there.ok() && *there;
   }

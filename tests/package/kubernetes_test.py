@@ -60,6 +60,7 @@ class Manifests(unittest.TestCase):
         if not cls.dir:
             support.need_root("etcd", "containerd", "runc")
             cls.dir = tempfile.mkdtemp(prefix="k", dir="/tmp")
+            atexit.register(shutil.rmtree, cls.dir, ignore_errors=True)
             atexit.register(run, cls.script, "down", cls.dir, timeout=120, check=False)
             run(cls.script, "up", cls.dir, 1, 19400, 0, timeout=240)
         cls.namespace = f"tidegate-{os.getpid()}"
