@@ -5,9 +5,9 @@
 namespace gateway::control {
 namespace {
 
-constexpr conf::Duration kMinute = std::chrono::minutes(1);
+constexpr conf::Duration kOccupationStep = std::chrono::minutes(1);
 // A clock that jumps, or a machine that slept: that time is not known.
-constexpr conf::Duration kLongestTick = std::chrono::seconds(10);
+constexpr conf::Duration kLongestOccupationTick = std::chrono::seconds(10);
 
 double DeviceSeconds(int64_t milli, conf::Duration time) {
   return static_cast<double>(milli) / scheduler::kWholeDevice * conf::ToSeconds(time);
@@ -26,12 +26,12 @@ void ClusterMetrics::Tick(const scheduler::Planner& planner, conf::TimePoint now
 // Ticks are so short that what changes in one counts as from its end.
 void ClusterMetrics::Account(const scheduler::ClusterTotals& totals, conf::TimePoint now) {
   const conf::Duration passed = now - std::exchange(accounted_, now);
-  if (minutes_.empty() || now < minute_began_ || now - minute_began_ >= kMinute) {
+  if (minutes_.empty() || now < minute_began_ || now - minute_began_ >= kOccupationStep) {
     minute_began_ = now;
     minutes_.emplace_back();
     if (minutes_.size() > kMinutes) minutes_.pop_front();
   }
-  if (passed <= conf::Duration::zero() || passed > kLongestTick) return;
+  if (passed <= conf::Duration::zero() || passed > kLongestOccupationTick) return;
   const double capacity = DeviceSeconds(totals.capacity_milli, passed);
   const double held = DeviceSeconds(totals.allocated_milli, passed);
   status_.capacity_seconds += capacity;

@@ -158,6 +158,13 @@ test('a job file that is wrong says where', async () => {
   assertClean(page, 'queues');
 });
 
+test('the map says how well the cluster is used', async () => {
+  await page.show('/cluster');
+  await page.getByText('held in the last hour').waitFor();
+  await page.getByText('of nodes partly held').waitFor();
+  assertClean(page, 'cluster');
+});
+
 test('a node is cordoned and uncordoned from the map, with the reason on it', async () => {
   const { name } = (await gateway.call('/admin/v1/nodes')).data[0];
   await page.show(`/cluster?open=node:${encodeURIComponent(name)}`);

@@ -593,6 +593,8 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "fail-closed"},
       {With({{"telemetry", "{otlp: {endpoint: http://h:4318, sample_ratio: 2}}"}}),
        "t.yaml:/telemetry/otlp/sample_ratio (line 3): must be between 0 and 1"},
+      {With({{"telemetry", "{access_log: {sample: 2}}"}}),
+       "t.yaml:/telemetry/access_log/sample (line 3): must be between 0 and 1"},
       {With({{"telemetry", "{log: {level: trace}}"}}),
        "t.yaml:/telemetry/log/level (line 3): unknown level \"trace\", expected one of debug, info, warn, "
        "error"},

@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-constexpr conf::TimePoint kBegin{std::chrono::hours(1000)};
+constexpr conf::TimePoint kClusterBegin{std::chrono::hours(1000)};
 
 // Four devices on one node.
 scheduler::Cluster FourDevices() {
@@ -22,11 +22,11 @@ scheduler::Cluster FourDevices() {
   return cluster;
 }
 
-scheduler::Job Asking(uint16_t devices) {
+scheduler::Job JobAsking(uint16_t devices) {
   scheduler::Job job;
   job.id = "j-1";
   job.queue = "default";
-  job.submitted = kBegin;
+  job.submitted = kClusterBegin;
   job.roles = {{.name = "worker", .ask = {.devices = {{.count = devices}}}}};
   return job;
 }
@@ -35,13 +35,13 @@ TEST(ClusterMetrics, OccupationIsTheHeldPartOfTheDeviceTime) {
   const scheduler::Cluster cluster = FourDevices();
   scheduler::Planner planner(cluster, {}, {});
   ClusterMetrics metrics;
-  conf::TimePoint now = kBegin;
+  conf::TimePoint now = kClusterBegin;
   const auto pass = [&](int count) {
     for (int i = 0; i < count; ++i) metrics.Tick(planner, now += seconds(1));
   };
   metrics.Tick(planner, now);
   pass(30);
-  planner.Submit(Asking(2), now);
+  planner.Submit(JobAsking(2), now);
   scheduler::Rng rng{1};
   planner.Run(now, rng);
   pass(90);
@@ -59,11 +59,11 @@ TEST(ClusterMetrics, FiguresOfTheMomentAreMadeOnceASecond) {
   const scheduler::Cluster cluster = FourDevices();
   scheduler::Planner planner(cluster, {}, {});
   ClusterMetrics metrics;
-  metrics.Tick(planner, kBegin);
-  planner.Submit(Asking(2), kBegin);
-  metrics.Tick(planner, kBegin + milliseconds(900));
+  metrics.Tick(planner, kClusterBegin);
+  planner.Submit(JobAsking(2), kClusterBegin);
+  metrics.Tick(planner, kClusterBegin + milliseconds(900));
   EXPECT_EQ(metrics.status().now.waiting, 0);
-  metrics.Tick(planner, kBegin + milliseconds(1000));
+  metrics.Tick(planner, kClusterBegin + milliseconds(1000));
   EXPECT_EQ(metrics.status().now.waiting, 2 * scheduler::kWholeDevice);
 }
 
@@ -71,11 +71,11 @@ TEST(ClusterMetrics, TimeThatNobodySawCountsForNothing) {
   const scheduler::Cluster cluster = FourDevices();
   scheduler::Planner planner(cluster, {}, {});
   ClusterMetrics metrics;
-  metrics.Tick(planner, kBegin);
-  metrics.Tick(planner, kBegin + minutes(30));
-  metrics.Tick(planner, kBegin + minutes(10));
+  metrics.Tick(planner, kClusterBegin);
+  metrics.Tick(planner, kClusterBegin + minutes(30));
+  metrics.Tick(planner, kClusterBegin + minutes(10));
   EXPECT_EQ(metrics.status().capacity_seconds, 0);
-  metrics.Tick(planner, kBegin + minutes(10) + seconds(1));
+  metrics.Tick(planner, kClusterBegin + minutes(10) + seconds(1));
   EXPECT_DOUBLE_EQ(metrics.status().capacity_seconds, 4);
 }
 
