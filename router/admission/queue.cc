@@ -101,30 +101,29 @@ AdmissionQueue::Share& AdmissionQueue::TenantOf(Band& band, std::string_view pat
 }
 
 // A weight counts from the next dispatch on: service that was received stays as it was counted.
-void AdmissionQueue::SetWeights(Share& tenant, const Arrival& arrival) {
+void AdmissionQueue::SetWeights(Share& own, const Arrival& arrival) {
   const auto set = [](Share& share, double weight) {
     if (share.waiting > 0) share.parent->active_weight += weight - share.weight;
     share.weight = weight;
   };
-  size_t depth = static_cast<size_t>(std::ranges::count(arrival.tenant, '/'));
-  for (Share* share = &tenant; share->parent != nullptr; share = share->parent, --depth) {
-    const double weight = share == &tenant                        ? arrival.weight
-                          : depth < arrival.parent_weights.size() ? arrival.parent_weights[depth]
-                                                                  : 1;
+  auto depth = static_cast<size_t>(std::ranges::count(arrival.tenant, '/'));
+  double weight = arrival.weight;
+  for (Share* share = own.parent; share->parent != nullptr; share = share->parent) {
     set(*share, weight);
     set(*share->own, weight);
+    if (depth-- == 0) break;
+    weight = depth < arrival.parent_weights.size() ? arrival.parent_weights[depth] : 1;
   }
 }
 
 // What returns starts at the service level of those that wait beside it, or at its own if that is higher.
-AdmissionQueue::Share& AdmissionQueue::OwnOf(Band& band, const Arrival& arrival) {
+AdmissionQueue::Share& AdmissionQueue::OwnOf(Band& band, std::string_view tenant) {
   if (band.tenants.size() >= band.sweep_at) DropIdle(band);
-  Share& tenant = TenantOf(band, arrival.tenant);
-  SetWeights(tenant, arrival);
-  for (Share* share = tenant.own.get(); share->parent != nullptr; share = share->parent) {
+  Share& own = *TenantOf(band, tenant).own;
+  for (Share* share = &own; share->parent != nullptr; share = share->parent) {
     if (share->waiting == 0) share->served = std::max(share->served, share->parent->floor);
   }
-  return *tenant.own;
+  return own;
 }
 
 QueueRefusal AdmissionQueue::RoomFor(const Band& band, const Share& own, uint64_t bytes) const {
@@ -242,7 +241,8 @@ QueuePosition AdmissionQueue::Enter(const Arrival& arrival, conf::TimePoint now)
   assert(arrival.weight > 0 && arrival.cost > 0);
   const std::lock_guard lock(mutex_);
   Band& band = bands_[arrival.band];
-  Share& own = OwnOf(band, arrival);
+  Share& own = OwnOf(band, arrival.tenant);
+  SetWeights(own, arrival);
   const conf::TimePoint due =
       arrival.deadline ? *arrival.deadline + arrival.order_delay : conf::TimePoint::max();
   const bool first = arrival.deadline && (own.waiters.empty() || due < std::get<0>(*own.waiters.begin()));
@@ -383,9 +383,14 @@ void AdmissionQueue::Forget(WaitTicket ticket) {
   waiters_.erase(at);
 }
 
+// The weights that the request came with may be old: they count only where nothing else is known.
 void AdmissionQueue::Settle(const Arrival& arrival, double more) {
   const std::lock_guard lock(mutex_);
-  Charge(OwnOf(bands_[arrival.band], arrival), more);
+  Band& band = bands_[arrival.band];
+  const bool known = band.tenants.contains(conf::Abseil(arrival.tenant));
+  Share& own = OwnOf(band, arrival.tenant);
+  if (!known) SetWeights(own, arrival);
+  Charge(own, more);
 }
 
 std::optional<QueuePosition> AdmissionQueue::PositionOf(WaitTicket ticket, conf::TimePoint now) const {

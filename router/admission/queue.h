@@ -192,8 +192,8 @@ class AdmissionQueue {
   static std::unique_ptr<Share> MakeShare(Share* parent, std::string_view tenant);
   static Share& TenantOf(Band& band, std::string_view path);
   // The share of the tenant's own requests, with those above it at the service level where a request may join.
-  Share& OwnOf(Band& band, const Arrival& arrival);
-  static void SetWeights(Share& tenant, const Arrival& arrival);
+  static Share& OwnOf(Band& band, std::string_view tenant);
+  static void SetWeights(Share& own, const Arrival& arrival);
   static void DropIdle(Band& band);
   QueueRefusal RoomFor(const Band& band, const Share& own, uint64_t bytes) const;
   void Join(WaitTicket ticket, Waiter& waiter, conf::TimePoint now);

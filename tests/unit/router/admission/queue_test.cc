@@ -431,6 +431,7 @@ TEST(AdmissionQueue, AChangedWeightCountsWhileRequestsWait) {
   }
   w.Serve(100);
   w.Ask("b", 3);
+  w.queue.Settle({.tenant = "b", .weight = 1}, 0);  // of a request that came before the change
   EXPECT_NEAR(w.Serve(200).at("b"), 150, 2);
 }
 
