@@ -21,6 +21,7 @@
 #include "gateway/control/history.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/status.h"
+#include "gateway/discovery/discovery.h"
 #include "gateway/limits/budget_watch.h"
 #include "gateway/metrics/shard_metrics.h"
 #include "gateway/people/grants.h"
@@ -86,6 +87,9 @@ struct Operations {
   std::function<OutboundStatus()> outbound;
   std::function<std::vector<Jwks::Status>()> issuers;
   std::function<KvEventsStatus()> kv_events;
+  std::function<std::vector<discovery::SourceStatus>()> discovery = [] {
+    return std::vector<discovery::SourceStatus>();
+  };
   std::function<std::string()> metrics;  // in Prometheus' text format
   std::function<ReloadState()> reloads;
   std::function<std::vector<RecentTraffic::Row>()> traffic = [] { return std::vector<RecentTraffic::Row>(); };

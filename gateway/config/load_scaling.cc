@@ -210,7 +210,17 @@ class Loader {
       Wrong(policy, "/model", policy.model(),
             "has no queue in which requests could wait for replicas; remove queue.enabled: false");
     }
-    if (!policy.replica) Wrong(policy, "/replica", "", "is required; it says how a replica is started");
+    if (!policy.replica && !policy.scale) {
+      Wrong(policy, "/replica", "",
+            "is required; it says how a replica is started, where no scale names an object of Kubernetes");
+    }
+    if (policy.scale && model != config_.models.end() && !model->lora && !DiscoversEndpoints(*model)) {
+      Wrong(policy, "/scale", policy.scale->name,
+            fmt::format("needs a way by which the replicas come to {}: give it an endpoint with kubernetes: "
+                        "{{service: …}}, or with dns",
+                        policy.model()));
+    }
+    CheckTarget(policy);
     CheckPod(policy);
     for (size_t i = 0; i < policy.placement.devices.size(); ++i) {
       const scheduler::DeviceAsk& ask = policy.placement.devices[i].ask;
@@ -255,6 +265,19 @@ class Loader {
             "asks for a share of a device, which Kubernetes cannot give; ask for whole devices by count, or "
             "for a profile");
       }
+    }
+  }
+
+  // Two policies that write one number would undo each other's work.
+  void CheckTarget(const ModelPolicy& policy) {
+    if (!policy.scale) return;
+    for (const ModelPolicy& other : scaling_.models) {
+      if (&other >= &policy) break;
+      if (!other.scale || other.scale->kind != policy.scale->kind ||
+          other.scale->name != policy.scale->name || other.scale->name_space != policy.scale->name_space)
+        continue;
+      Wrong(policy, "/scale", policy.scale->name,
+            fmt::format("is scaled by the policy {} already; keep one of the two", other.file));
     }
   }
 

@@ -241,6 +241,14 @@ static void Bind(conf::Object& o, ModelPolicy& policy) {
   BindScaling(o, policy.scaling);
   o.Optional("placement", policy.placement);
   o.Optional("replica", policy.replica);
+  o.Optional("scale", policy.scale);
+  for (const std::string_view key : {"replica", "placement"}) {
+    if (o.Has(key) && o.Has("scale")) {
+      o.Error(
+          "has no effect with scale: the cluster starts the replicas and places them; remove one of the two",
+          key);
+    }
+  }
 }
 
 scheduler::Job AskOf(const ModelPolicy& policy) {

@@ -15,6 +15,7 @@
 #include "gateway/config/device_need.h"
 #include "gateway/config/model.h"
 #include "gateway/config/pods.h"
+#include "gateway/config/scale_target.h"
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/io/loaded.h"
 #include "scheduler/work.h"
@@ -82,9 +83,12 @@ struct ModelPolicy {
   std::string sha256;  // of its text
   scheduler::autoscale::ScalingPolicy scaling;
   Placement placement;
-  std::optional<ReplicaTemplate> replica;  // absent: for a simulation, in which nothing is started
+  std::optional<ReplicaTemplate>
+      replica;                       // absent: for a simulation, in which nothing is started, and with scale
+  std::optional<ScaleTarget> scale;  // the cluster starts and places the replicas; absent: Tidegate does
 
   const std::string& model() const { return scaling.model; }
+  const std::string& preset() const { return scale ? scale->preset : replica->preset; }
 };
 
 void Read(const conf::Value& value, Victim& out);

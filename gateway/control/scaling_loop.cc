@@ -44,12 +44,15 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
           [this](Workload& replica, std::string why) {
             replicas_.Fail(replica, std::move(why), Blame::kWorkload);
           }),
+      scaled_(loop,
+              {.record = env_.record, .pods = [this](const std::string& model) { return PodsOf(model); }}),
       scaler_(workloads_, replicas_, readiness_.cold_starts(),
               {.runtime = env_.runtime,
                .shards = env_.shards,
                .scaling_hints = env_.scaling_hints,
                .held = env_.held,
-               .demand_elsewhere = env_.demand_elsewhere}),
+               .demand_elsewhere = env_.demand_elsewhere,
+               .scaled = &scaled_}),
       node_trust_(context_,
                   [this](std::map<std::string, NodeWatch::Runs>& runs) {
                     replicas_.CountRuns(runs);
@@ -146,6 +149,20 @@ Jobs::Environment ScalingLoop::JobsEnvironment() {
   return env;
 }
 
+std::vector<ScaledModels::Pod> ScalingLoop::PodsOf(const std::string& model) const {
+  std::vector<ScaledModels::Pod> out;
+  const std::shared_ptr<const Runtime> runtime = env_.runtime();
+  const std::optional<ModelId> id = runtime->routes().Find(model);
+  if (!id) return out;
+  for (const router::Replica& replica : runtime->routes().replicas(*id)) {
+    const std::string& pod = runtime->replica(replica.id).config->pod;
+    if (pod.empty()) continue;
+    const int64_t requests = std::max<int64_t>(runtime->load()[replica.id].load.requests(), 0);
+    out.push_back({.name = pod, .requests = static_cast<uint32_t>(std::min<int64_t>(requests, INT32_MAX))});
+  }
+  return out;
+}
+
 void ScalingLoop::Wake() {
   if (begun_ && !closing_) SetAfter(conf::Duration::zero());
 }
@@ -157,6 +174,7 @@ void ScalingLoop::Start() {
 }
 
 void ScalingLoop::Configure(const Runtime& runtime) {
+  scaled_.Configure(runtime.config());
   scaler_.Configure(runtime, net::Now());
   planning_.UpdateReserved(env_.reserved(), net::Now());
 }
@@ -303,7 +321,8 @@ void ScalingLoop::CountFirstStart(const scheduler::Action& action, conf::TimePoi
 
 size_t ScalingLoop::under_way() const {
   return runner_.under_way() + jobs_.under_way() + readiness_.under_way() + node_trust_.under_way() +
-         device_faults_.under_way() + (reconciler_.reconciling() ? 1 : 0) + (beginning_ ? 1 : 0);
+         device_faults_.under_way() + scaled_.under_way() + (reconciler_.reconciling() ? 1 : 0) +
+         (beginning_ ? 1 : 0);
 }
 
 net::Task<void> ScalingLoop::Close(bool keep) {
@@ -315,6 +334,7 @@ net::Task<void> ScalingLoop::Close(bool keep) {
   Clear();
   pause_.Cancel();
   readiness_.Close();
+  scaled_.Close();
   net::Sleep tick(loop_.watchdog);
   while (!begun_ && !GivesUp()) co_await tick.For(kCloseTick);
   pause_.Cancel();

@@ -27,6 +27,7 @@
 #include "gateway/control/reconciler.h"
 #include "gateway/control/replicas.h"
 #include "gateway/control/run_users.h"
+#include "gateway/control/scaled_models.h"
 #include "gateway/control/scaler.h"
 #include "gateway/control/status.h"
 #include "gateway/control/step_runner.h"
@@ -112,6 +113,7 @@ class ScalingLoop final : private net::Alarm {
   Context MakeContext();
   Replicas::Environment ReplicasEnvironment();
   Jobs::Environment JobsEnvironment();
+  std::vector<ScaledModels::Pod> PodsOf(const std::string& model) const;
   void OnAlarm() override;
   void Wake();
 
@@ -139,6 +141,7 @@ class ScalingLoop final : private net::Alarm {
   Jobs jobs_;
   Orphans orphans_;
   Readiness readiness_;
+  ScaledModels scaled_;
   Scaler scaler_;
   NodeTrust node_trust_;
   DeviceFaults device_faults_;

@@ -15,6 +15,7 @@
 #include "gateway/config/state_files.h"
 #include "gateway/console/console.h"
 #include "gateway/control/open_launcher.h"
+#include "gateway/discovery/open_source.h"
 #include "gateway/limits/budgets.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -70,6 +71,16 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
               if (admin_tokens_) admin_tokens_->SetKeys(issuer, keys);
             }),
       outbound_(control_, shared_, [this] { return metrics_.Collect(); }),
+      discovery_(
+          control_,
+          [this](const config::Discovery& of, discovery::Source::Listener listener) {
+            const std::optional<config::Kubernetes>& at = runtime_->config().kubernetes;
+            const plugins::kubernetes::Place place =
+                at ? plugins::kubernetes::Place{at->kubeconfig, at->context, at->name_space}
+                   : plugins::kubernetes::Place();
+            return discovery::OpenSource(control_, of, place, std::move(listener));
+          },
+          [this] { ServeAdded(); }),
       notices_(
           control_,
           [this] { return runtime_ ? runtime_->config().people.webhook : std::optional<config::Webhook>(); }),
@@ -329,13 +340,27 @@ net::Task<absl::Status> Process::Record(ledger::Event event) {
   co_return recorded;
 }
 
+Launched Process::Added(const Config& configured) const {
+  Launched added = discovery_.Endpoints(configured);
+  for (const auto& [model, replicas] : launched_) {
+    auto& all = added[model];
+    all.insert(all.end(), replicas.begin(), replicas.end());
+  }
+  return added;
+}
+
 void Process::Serve(const Launched& launched) {
-  absl::StatusOr<std::shared_ptr<const Runtime>> runtime = runtime_->With(launched, shared_.learned());
+  launched_ = launched;
+  ServeAdded();
+}
+
+void Process::ServeAdded() {
+  absl::StatusOr<std::shared_ptr<const Runtime>> runtime =
+      runtime_->With(Added(runtime_->configured()), shared_.learned());
   if (!runtime.ok()) {
     log::Error("replicas cannot be routed to", {{"why", conf::Std(runtime.status().message())}});
     return;
   }
-  launched_ = launched;
   runtime_ = *std::move(runtime);
   Publish();
   if (threads_.empty()) return;  // Run() begins to watch
@@ -414,6 +439,7 @@ absl::Status Process::OpenAdmin() {
   operations_.metrics = [this] { return metrics_.Render(); };
   operations_.outbound = [this] { return outbound_.status(net::Now()); };
   operations_.kv_events = [this] { return kv_events_.status(); };
+  operations_.discovery = [this] { return discovery_.status(); };
   operations_.issuers = [this] { return jwks_.status(net::Now()); };
   operations_.reloads = [this] { return reloads_.state(); };
   operations_.events = &events_;
@@ -456,9 +482,10 @@ absl::StatusOr<Process::Prepared> Process::Prepare(Config config) {
   if (runtime_) {
     if (absl::Status fixed = CheckUnchanged(runtime_->config(), config); !fixed.ok()) return fixed;
   }
-  auto runtime = Runtime::Build(std::move(config), shared_.learned(), net::Now(), launched_);
+  const Launched added = Added(config);
+  auto runtime = Runtime::Build(std::move(config), shared_.learned(), net::Now(), added);
   if (runtime.ok())
-    runtime = (*runtime)->WithTenants(TenantsInForce((*runtime)->config()), launched_, shared_.learned());
+    runtime = (*runtime)->WithTenants(TenantsInForce((*runtime)->config()), added, shared_.learned());
   if (!runtime.ok()) return runtime.status();
   auto certificates = Certificates::Load((*runtime)->config().server);
   if (!certificates.ok()) return certificates.status();
@@ -504,6 +531,7 @@ absl::Status Process::Apply(Prepared prepared) {
   outbound_.OnLimits();
   if (!threads_.empty()) {
     StartWatching();
+    discovery_.Configure(runtime_->configured());
     if (control_plane_) control_plane_->Configure(*runtime_);
     control_.tasks.Spawn(RestoreAdded(BudgetsBeside(shared_.limits, budgets)));
     PublishTenants();  // they may have changed while the record was written
@@ -532,7 +560,8 @@ std::vector<control::ReservedDevices> Process::ReservedNow() const {
 
 void Process::PublishTenants() {
   if (!runtime_) return;  // at the start, they come with the first runtime
-  auto runtime = runtime_->WithTenants(TenantsInForce(runtime_->configured()), launched_, shared_.learned());
+  const Config& configured = runtime_->configured();
+  auto runtime = runtime_->WithTenants(TenantsInForce(configured), Added(configured), shared_.learned());
   const absl::Status used = runtime.ok() ? UseTenants(*runtime) : runtime.status();
   if (!used.ok()) {
     log::Error("tenants made at run time and grants are not in force as stored; those before stay",
@@ -667,6 +696,7 @@ void Process::Run() {
     });
   }
   StartWatching();
+  discovery_.Configure(runtime_->configured());
   control_plane_->Start();
   recent_traffic_.Begin(net::Now());
   PublishFollowed();
@@ -720,6 +750,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   end_deadline_.WaitsFor("replicas and steps of jobs");
   const std::optional<config::Scaling>& scaling = runtime_->config().scaling;
   co_await control_plane_->Close(!scaling || scaling->on_exit == config::OnExit::kKeep);
+  discovery_.Stop();
   probes_.Stop();
   replica_watch_.Stop();
   scrapes_.Stop();

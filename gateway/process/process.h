@@ -31,6 +31,7 @@
 #include "gateway/control/device_budgets.h"
 #include "gateway/control/model_orders.h"
 #include "gateway/control/recent_traffic.h"
+#include "gateway/discovery/discovery.h"
 #include "gateway/ledger/indexer.h"
 #include "gateway/limits/budget_watch.h"
 #include "gateway/net/loop.h"
@@ -130,6 +131,9 @@ class Process {
   // The replicas and jobs that this gateway runs; null where nothing is scaled, and while another one leads.
   control::ScalingLoop* scaling() { return control_plane_ ? control_plane_->loop() : nullptr; }
   void Serve(const Launched& launched);
+  // What takes requests beside the configured endpoints: launched replicas, and discovered ones.
+  Launched Added(const Config& configured) const;
+  void ServeAdded();
   // A request of the gateway's own, to the shard whose turn it is.
   void ServeOwn(net::Fd connection, OnBehalf caller);
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
@@ -160,7 +164,8 @@ class Process {
   std::unique_ptr<ledger::Indexer> indexer_;
   ConnectionCounts connections_;
   std::shared_ptr<const Runtime> runtime_;
-  Launched launched_;  // replicas that take requests beside the configured ones
+  Launched launched_;  // replicas that were started here and take requests
+  discovery::Discovery discovery_;
   std::shared_ptr<const PrincipalIndex> principals_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<std::unique_ptr<Server>> servers_;

@@ -134,6 +134,7 @@ struct Endpoint {
   std::string model;
   std::string name;
   std::string url;
+  std::optional<std::string> source;  // where it was found; null: it is configured, or was started here
   std::string_view engine;
   std::string_view role;
   uint32_t weight = 0;
@@ -155,6 +156,7 @@ constexpr void Bind(O& o, Endpoint& endpoint) {
   o.Required("model", endpoint.model);
   o.Required("name", endpoint.name);
   o.Required("url", endpoint.url);
+  o.Required("source", endpoint.source);
   o.Required("engine", endpoint.engine);
   o.Required("role", endpoint.role);
   o.Required("weight", endpoint.weight);

@@ -87,6 +87,7 @@ TEST(ShippedConfig, EveryFileIsValid) {
                                           "examples/redis.yaml",
                                           "examples/disaggregated.yaml",
                                           "examples/slurm.yaml",
+                                          "examples/kubernetes-service.yaml",
                                           "examples/autoscaled.yaml"};
   for (const std::string& file : files) {
     for (const conf::Problem& problem : Parse(ReadShipped(file)).problems) {
@@ -125,7 +126,7 @@ TEST(ShippedConfig, TheReferenceShowsEveryOption) {
                                                  {"/tenants/N/budget/N", 2},
                                                  {"/models/N", 3},
                                                  {"/models/N/routing/shadows/N", 2},
-                                                 {"/models/N/endpoints/N", 4},
+                                                 {"/models/N/endpoints/N", 7},
                                                  {"/models/N/price", 3},
                                                  {"/people/providers/N/roles/N", 2}};
   for (const auto& [pointer, count] : missing) {
