@@ -333,99 +333,84 @@ FakeKube::Reply FakeKube::Delete(const Path& path, const Query& query, const Jso
   return {200, object};
 }
 
-FakeKube::Json FakeKube::CrowdNode(size_t i) const {
-  const std::string name = fmt::format("crowd-{:05}", i);
-  const Json amounts = {{"cpu", "64"}, {"memory", "527957588Ki"}, {"nvidia.com/gpu", "8"}, {"pods", "110"}};
-  Json node = {{"metadata",
-                {{"name", name},
-                 {"uid", "u" + name},
-                 {"resourceVersion", "900"},
-                 {"labels", {{"kubernetes.io/hostname", name}, {"topology.kubernetes.io/zone", "z1"}}}}},
-               {"spec", Json::object()},
-               {"status",
-                {{"capacity", amounts},
-                 {"allocatable", amounts},
-                 {"addresses", {{{"type", "InternalIP"}, {"address", "10.1.2.3"}}}},
-                 {"conditions", {{{"type", "Ready"}, {"status", "True"}}}}}}};
-  // A real node lists its images: most of its size.
-  Json& images = node["status"]["images"] = Json::array();
-  for (int image = 0; image < 20; ++image) {
-    images.push_back(
-        {{"names", {fmt::format("registry.example.com/team/image-{}@sha256:{:064}", image, image)}},
-         {"sizeBytes", 1'000'000'000}});
-  }
-  return node;
+std::string FakeKube::CrowdPod(size_t i) const {
+  static const std::string note(800, 'x');
+  static const std::string value(400, 'y');
+  return fmt::format(
+      R"({{"metadata":{{"name":"pod-{0:06}","namespace":"team-{1}","uid":"u{0:035}","resourceVersion":"900",)"
+      R"("labels":{{"app":"others","pod-template-hash":"5f5f5f5f5f"}},"annotations":{{"note":"{2}"}},)"
+      R"("ownerReferences":[{{"kind":"ReplicaSet","name":"rs-{0}"}}]}},"spec":{{"nodeName":"crowd-{3:05}",)"
+      R"("containers":[{{"name":"main","image":"registry.example.com/team/image:1","env":[{{"name":"A","value":"{4}"}}],)"
+      R"("resources":{{"requests":{{"cpu":"1","memory":"1Gi"}},"limits":{{{5}}}}}}}]}},"status":{{"phase":"Running",)"
+      R"("containerStatuses":[{{"name":"main","state":{{"running":{{"startedAt":"2026-11-26T04:02:14Z"}}}}}}]}}}})",
+      i, i % 50, note, i % std::max<size_t>(crowd_nodes_, 1), value,
+      i % 10 == 0 ? R"("nvidia.com/gpu":"1")" : "");
 }
 
-FakeKube::Json FakeKube::CrowdPod(size_t i) const {
-  Json pod = {{"metadata",
-               {{"name", fmt::format("pod-{:06}", i)},
-                {"namespace", fmt::format("team-{}", i % 50)},
-                {"uid", fmt::format("u{:035}", i)},
-                {"resourceVersion", "900"},
-                {"labels", {{"app", "others"}, {"pod-template-hash", "5f5f5f5f5f"}}},
-                {"annotations", {{"note", std::string(800, 'x')}}},
-                {"ownerReferences", {{{"kind", "ReplicaSet"}, {"name", fmt::format("rs-{}", i / 10)}}}}}},
-              {"spec",
-               {{"nodeName", fmt::format("crowd-{:05}", i % std::max<size_t>(crowd_nodes_, 1))},
-                {"containers",
-                 {{{"name", "main"},
-                   {"image", "registry.example.com/team/image:1"},
-                   {"env", {{{"name", "A"}, {"value", std::string(400, 'y')}}}},
-                   {"resources",
-                    {{"requests", {{"cpu", "1"}, {"memory", "1Gi"}}},
-                     {"limits", i % 10 == 0 ? Json{{"nvidia.com/gpu", "1"}} : Json::object()}}}}}}}},
-              {"status",
-               {{"phase", "Running"},
-                {"containerStatuses", {{{"name", "main"}, {"state", {{"running", Json::object()}}}}}}}}};
-  return pod;
-}
-
-FakeKube::Reply FakeKube::List(const Path& path, const Query& query) {
-  std::vector<Json> items;
+std::string FakeKube::List(const Path& path, const Query& query) {
+  static const std::string images = [] {  // most of the size of a real node
+    Json all = Json::array();
+    for (int i = 0; i < 20; ++i) {
+      all.push_back({{"names", {fmt::format("registry.example.com/team/image-{}@sha256:{:064}", i, i)}},
+                     {"sizeBytes", 1'000'000'000}});
+    }
+    return all.dump();
+  }();
   const auto known = objects_.find(KeyOf(path));
-  const bool crowded = path.root == "/api/v1" && (path.resource == "pods" || path.resource == "nodes") &&
-                       path.name_space.empty();
-  const size_t crowd = !crowded ? 0 : path.resource == "pods" ? crowd_pods_ : crowd_nodes_;
+  const bool crowded =
+      path.root == "/api/v1" && path.name_space.empty() && ValueOf(query, "labelSelector").empty();
+  size_t crowd = 0;
+  if (crowded && path.resource == "pods") crowd = crowd_pods_;
+  if (crowded && path.resource == "nodes") crowd = crowd_nodes_;
   const size_t own = known == objects_.end() ? 0 : known->second.size();
   size_t at = NumberOf(ValueOf(query, "continue"));
   size_t limit = NumberOf(ValueOf(query, "limit"));
   if (limit == 0) limit = own + crowd;
   if (at > 0 && expire_pages > 0) {
     --expire_pages;
-    return {410, Gone()};
+    return {};
   }
-  auto next = known == objects_.end() ? decltype(known->second.begin()){} : known->second.begin();
-  if (at > 0 && at < own) std::advance(next, static_cast<ptrdiff_t>(at));
-  const auto take = [&](Json object, const std::string& id) {
-    if (!path.name_space.empty() && !id.starts_with(path.name_space + "/")) return;
-    if (Selected(object, query)) items.push_back(std::move(object));
-  };
-  while (at < own + crowd && items.size() < limit) {
-    if (at < own) {
-      take(next->second, next->first);
-      ++next;
-    } else {
-      take(path.resource == "pods" ? CrowdPod(at - own) : CrowdNode(at - own), "");
+  std::string items;
+  size_t taken = 0;
+  const auto take = [&](const std::string& text) { items += (taken++ > 0 ? "," : "") + text; };
+  size_t i = 0;
+  if (known != objects_.end()) {
+    for (const auto& [id, object] : known->second) {
+      if (i++ < at || taken >= limit) continue;
+      ++at;
+      const bool there = path.name_space.empty() || id.starts_with(path.name_space + "/");
+      if (there && Selected(object, query)) take(object.dump());
     }
-    ++at;
   }
-  Json list = {{"kind", "List"},
-               {"apiVersion", "v1"},
-               {"metadata", {{"resourceVersion", std::to_string(version_)}}},
-               {"items", std::move(items)}};
-  if (at < own + crowd) {
-    list["metadata"]["continue"] = std::to_string(at);
-    list["metadata"]["remainingItemCount"] = own + crowd - at;
+  for (; at >= own && at < own + crowd && taken < limit; ++at) {
+    if (path.resource == "pods") {
+      take(CrowdPod(at - own));
+    } else {
+      take(fmt::format(
+          R"({{"metadata":{{"name":"crowd-{0:05}","uid":"u{0}","resourceVersion":"900","labels":)"
+          R"({{"kubernetes.io/hostname":"crowd-{0:05}","topology.kubernetes.io/zone":"z1"}}}},"spec":{{}},"status":)"
+          R"({{"capacity":{{"cpu":"64","memory":"527957588Ki","nvidia.com/gpu":"8","pods":"110"}},"allocatable":)"
+          R"({{"cpu":"64","memory":"527957588Ki","nvidia.com/gpu":"8","pods":"110"}},"addresses":)"
+          R"([{{"type":"InternalIP","address":"10.1.2.3"}}],"conditions":[{{"type":"Ready","status":"True"}}],)"
+          R"("images":{1}}}}})",
+          at - own, images));
+    }
   }
-  return {200, list};
+  std::string more;
+  if (at < own + crowd)
+    more = fmt::format(R"(,"continue":"{}","remainingItemCount":{})", at, own + crowd - at);
+  return fmt::format(
+      R"({{"kind":"List","apiVersion":"v1","metadata":{{"resourceVersion":"{}"{}}},"items":[{}]}})", version_,
+      more, items);
 }
 
 gateway::net::Task<void> FakeKube::Watch(Exchange& exchange, const Path& path, const Query& query) {
   uint64_t from = NumberOf(ValueOf(query, "resourceVersion"));
   const bool marks = bookmarks && ValueOf(query, "allowWatchBookmarks") == "true";
   if (from == 0) from = version_;
-  Watcher watcher{&exchange, {}, false};
+  Watcher watcher(loop_);
+  const uint64_t seconds = NumberOf(ValueOf(query, "timeoutSeconds"));
+  if (seconds > 0) watcher.SetAfter(std::chrono::seconds(seconds));
   watchers_.insert(&watcher);
   exchange.OnGone([&watcher] { watcher.dropped = true, watcher.changed.Set(); });
   co_await exchange.Start(200, {{"content-type", "application/json"}});
@@ -463,9 +448,14 @@ gateway::net::Task<void> FakeKube::Watch(Exchange& exchange, const Path& path, c
     if (!stall && !history_.empty() && history_.back().version > from)
       continue;  // it happened while this wrote
     co_await watcher.changed.Wait();
+    if (watcher.ended && !stall) break;
   }
   watchers_.erase(&watcher);
-  exchange.Reset();
+  if (watcher.dropped) {
+    exchange.Reset();
+  } else {
+    co_await exchange.Finish();
+  }
 }
 
 gateway::net::Task<void> FakeKube::Serve(Exchange& exchange) {
@@ -478,6 +468,7 @@ gateway::net::Task<void> FakeKube::Serve(Exchange& exchange) {
   seen.push_back(fmt::format("{} {}", watches ? "WATCH" : lists ? "LIST" : method, target));
 
   gateway::net::http::Headers headers = {{"content-type", "application/json"}};
+  std::string text;  // of a list
   Reply reply = {404, StatusOf(404, "NotFound", "the server could not find the requested resource")};
   const Json body = Json::parse(exchange.body(), nullptr, false);
   std::optional<Reply> other = answer ? answer(watches ? "WATCH" : method, target) : std::nullopt;
@@ -498,22 +489,24 @@ gateway::net::Task<void> FakeKube::Serve(Exchange& exchange) {
     --fail;
     reply = {500, StatusOf(500, "InternalError", "etcdserver: request timed out")};
   } else if (path && path->sub.empty()) {
-    if (lists)
-      reply = List(*path, query);
-    else if (method == "GET") {
+    if (lists) {
+      text = List(*path, query);
+      reply = Reply(text.empty() ? 410 : 200, Gone());
+    } else if (method == "GET") {
       const auto& known = objects_[KeyOf(*path)];
       const auto found = known.find(path->name_space + "/" + path->name);
       reply = {404,
                StatusOf(404, "NotFound", fmt::format("{} \"{}\" not found", path->resource, path->name))};
       if (found != known.end()) reply = {200, found->second};
-    } else if (method == "POST")
+    } else if (method == "POST") {
       reply = Create(*path, body);
-    else if (method == "PATCH")
+    } else if (method == "PATCH") {
       reply = Patch(*path, body);
-    else if (method == "PUT")
+    } else if (method == "PUT") {
       reply = Replace(*path, body);
-    else if (method == "DELETE")
+    } else if (method == "DELETE") {
       reply = Delete(*path, query, body.is_discarded() ? Json() : body);
+    }
     if (lose_answers > 0 && (method == "POST" || method == "DELETE")) {
       --lose_answers;
       exchange.Reset();
@@ -524,7 +517,7 @@ gateway::net::Task<void> FakeKube::Serve(Exchange& exchange) {
     gateway::net::Sleep sleep(loop_.watchdog);
     co_await sleep.For(delay);
   }
-  co_await exchange.Send(reply.first, headers, reply.second.dump());
+  co_await exchange.Send(reply.first, headers, text.empty() ? reply.second.dump() : text);
 }
 
 }  // namespace tests

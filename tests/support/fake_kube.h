@@ -87,9 +87,11 @@ class FakeKube {
     Json object;
     std::string key;  // of the collection: root and resource
   };
-  struct Watcher {
-    Exchange* exchange;
+  struct Watcher final : gateway::net::Alarm {
+    explicit Watcher(gateway::net::Loop& loop) : Alarm(loop.watchdog) {}
+    void OnAlarm() override { ended = true, changed.Set(); }
     gateway::net::Event changed;
+    bool ended = false;  // its time is over
     bool dropped = false;
   };
   using Reply = std::pair<int, Json>;
@@ -98,15 +100,14 @@ class FakeKube {
   static std::string KeyOf(const Path& path) { return path.root + " " + path.resource; }
   Task<void> Serve(Exchange& exchange);
   Task<void> Watch(Exchange& exchange, const Path& path, const std::map<std::string, std::string>& query);
-  Reply List(const Path& path, const std::map<std::string, std::string>& query);
+  std::string List(const Path& path, const std::map<std::string, std::string>& query);  // empty: expired
   Reply Create(const Path& path, Json object);
   Reply Patch(const Path& path, const Json& patch);
   Reply Replace(const Path& path, const Json& object);
   Reply Delete(const Path& path, const std::map<std::string, std::string>& query, const Json& options);
   void Emit(const std::string& key, const std::string& type, const Json& object);
   void Wake();
-  Json CrowdPod(size_t i) const;
-  Json CrowdNode(size_t i) const;
+  std::string CrowdPod(size_t i) const;
   void Run(Json& pod);
 
   gateway::net::Loop& loop_;

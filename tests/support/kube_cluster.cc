@@ -27,9 +27,8 @@ constexpr int kPort = 16'400;
 constexpr int kNodes = 3;
 constexpr int kGpus = 8;
 constexpr std::string_view kPrefix = "tgk";  // of folders: unix sockets below them have short names
-constexpr std::array kPrograms = {"etcd", "containerd", "runc", "kubectl", "conntrack",
-                                  "ip",   "nsenter",    "xz",   "openssl", "curl",
-                                  "cc",   "python3",    "ctr",  "unshare", "ldd"};
+constexpr std::array kPrograms = {"etcd", "containerd", "ctr",     "runc", "kubectl", "conntrack", "ip",
+                                  "xz",   "nsenter",    "unshare", "ldd",  "openssl", "curl",      "python3"};
 
 // Waits for the end of the test process, which holds the other end of its input.
 constexpr const char* kEnd = R"(cat > /dev/null
