@@ -19,6 +19,7 @@ void Bind(conf::Object& o, Config& config) {
   o.Optional("redis", config.redis);
   o.Optional("telemetry", config.telemetry);
   o.Optional("routing_log", config.routing_log);
+  o.Optional("kubernetes", config.kubernetes);
   o.Optional("scaling", config.scaling);
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gateway/config/auth.h"
+#include "gateway/config/kubernetes.h"
 #include "gateway/config/ledger.h"
 #include "gateway/config/model.h"
 #include "gateway/config/people.h"
@@ -36,6 +37,7 @@ struct Config {
   std::optional<config::Redis> redis;
   config::Telemetry telemetry;
   config::RoutingLog routing_log;
+  std::optional<config::Kubernetes> kubernetes;
   std::optional<config::Scaling> scaling;
 
   // By name, of those that are configured, or by name or alias; null when there is none.

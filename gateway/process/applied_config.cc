@@ -18,8 +18,8 @@ absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
   const auto note = [&](const char* pointer) { changed.append(changed.empty() ? "" : ", ").append(pointer); };
   for (const char* pointer :
        {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir", "/ledger", "/redis",
-        "/telemetry/log", "/telemetry/otlp", "/scaling/launcher", "/scaling/cluster", "/scaling/planner",
-        "/scaling/ports", "/scaling/runs", "/scaling/slurm"}) {
+        "/kubernetes", "/telemetry/log", "/telemetry/otlp", "/scaling/launcher", "/scaling/cluster",
+        "/scaling/planner", "/scaling/ports", "/scaling/runs", "/scaling/slurm"}) {
     const nlohmann::json::json_pointer at(pointer);
     const bool had = before.contains(at);
     if (had != after.contains(at) || (had && before[at] != after[at])) note(pointer);

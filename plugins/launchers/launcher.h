@@ -63,6 +63,7 @@ struct RunSpec {
   bool serves = false;                    // needs a port
   std::optional<conf::Duration> limit{};  // a cluster manager may end it then; the gateway has its own clock
   Gang gang{};
+  uint64_t epoch = 0;  // of the leader that starts it; 0: there is one gateway
 };
 
 enum class RunState : uint8_t {
