@@ -428,10 +428,12 @@ gateway::net::Task<void> FakeKube::Watch(Exchange& exchange, const Path& path, c
     for (const Event_& event : history_) {
       if (stall || event.version <= from) continue;
       until = event.version;
-      if (event.key != key || !Selected(event.object, query)) continue;
+      if (event.key != key) continue;
       if (!path.name_space.empty() && Dug(event.object, {"metadata", "namespace"}) != path.name_space)
         continue;
-      lines += Json{{"type", event.type}, {"object", event.object}}.dump() + "\n";
+      // One that is not selected any more is gone for who watches.
+      const std::string type = Selected(event.object, query) ? event.type : "DELETED";
+      lines += Json{{"type", type}, {"object", event.object}}.dump() + "\n";
     }
     if (marks && lines.empty() && until > from) {
       lines = Json{{"type", "BOOKMARK"},

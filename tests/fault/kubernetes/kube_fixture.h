@@ -10,12 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "gateway/config/sources.h"
 #include "plugins/launchers/kubernetes.h"
 #include "tests/support/kube_cluster.h"
 #include "tests/support/loop_test.h"
 
 namespace plugins::launchers {
 
+namespace kubernetes_api = plugins::kubernetes;
 using namespace std::chrono_literals;
 using gateway::net::Now;
 using gateway::net::Task;
@@ -37,13 +39,23 @@ class KubeTest : public testing::Test {
 
   KubernetesLauncher::Options Options() const {
     KubernetesLauncher::Options options;
-    options.access = [place = kubernetes::Place{cluster_->kubeconfig(), "", cluster_->space()}] {
-      return kubernetes::ReadAccess(place, conf::Sources());
+    options.access = [place = kubernetes_api::Place{cluster_->kubeconfig(), "", cluster_->space()}] {
+      return kubernetes_api::ReadAccess(place, gateway::config::SystemSources());
     };
+    options.name_space = cluster_->space();
     options.gateway = "gateway-1";
     options.pull_policy = cluster_->has_parts() ? "Never" : "IfNotPresent";
-    for (int node = 1; node <= 3; ++node) options.expected[fmt::format("node-{}", node)] = {"h100", 8};
+    options.lost_after = 3s;
+    for (int node = 1; node <= 3; ++node) options.nodes[fmt::format("node-{}", node)] = {"h100", 8};
     return options;
+  }
+
+  // Until it knows what there is.
+  static Task<void> Ready(TestLoop& loop, KubernetesLauncher& launcher) {
+    launcher.Open();
+    const bool knows = co_await Eventually(
+        loop, [&] { return launcher.shared() != nullptr && launcher.health().ok(); }, kLong);
+    EXPECT_TRUE(knows) << launcher.health();
   }
 
   // Runs `script` in a shell until it is told to end.

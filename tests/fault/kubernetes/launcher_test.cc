@@ -13,7 +13,7 @@ TEST_F(KubeTest, ARunIsAPodWhereThePlannerSaidAndEndsWithinItsGrace) {
     KubernetesLauncher launcher(loop, Options());
     std::vector<std::string> changes;
     launcher.on_change = [&](const std::string& id) { changes.push_back(id); };
-    launcher.Open();
+    co_await Ready(loop, launcher);
     const std::string script =
         "trap 'echo bye; exit 7' TERM; echo user $(id -u) at $1 $2 with $SECRET; if echo x > /x; then echo "
         "writable; fi; " +
@@ -67,7 +67,7 @@ TEST_F(KubeTest, ARunIsAPodWhereThePlannerSaidAndEndsWithinItsGrace) {
 TEST_F(KubeTest, WhyARunDoesNotStartOrHasEndedIsToldInWords) {
   RunOnLoop([this](TestLoop& loop) -> Task<void> {
     KubernetesLauncher launcher(loop, Options());
-    launcher.Open();
+    co_await Ready(loop, launcher);
     cluster_->Create("other", "node-3", 8, kWait);
     EXPECT_TRUE(co_await Eventually(loop, [&] { return cluster_->Runs("other"); }, kLong));
 
@@ -117,7 +117,7 @@ TEST_F(KubeTest, ARunAskedForTwiceOrByAnotherProcessIsOnePod) {
     std::string uid;
     {
       KubernetesLauncher launcher(loop, Options());
-      launcher.Open();
+      co_await Ready(loop, launcher);
       EXPECT_TRUE((co_await launcher.Start(Spec("r1", "node-1", 1, kWait))).ok());
       EXPECT_TRUE((co_await launcher.Start(Spec("r1", "node-1", 1, kWait))).ok());
       EXPECT_TRUE((co_await launcher.Start(Spec("ends", "node-1", 1, "sleep 1; exit 4"))).ok());
@@ -128,7 +128,7 @@ TEST_F(KubeTest, ARunAskedForTwiceOrByAnotherProcessIsOnePod) {
       co_await launcher.Close();
     }
     KubernetesLauncher again(loop, Options());
-    again.Open();
+    co_await Ready(loop, again);
     EXPECT_TRUE((co_await again.Start(Spec("r1", "node-2", 1, kWait))).ok());
     const auto adopted = co_await Until(loop, again, "r1", IsRunning);
     EXPECT_EQ(adopted->port, port);
@@ -141,8 +141,7 @@ TEST_F(KubeTest, ARunAskedForTwiceOrByAnotherProcessIsOnePod) {
     KubernetesLauncher::Options other = Options();
     other.gateway = "gateway-2";
     KubernetesLauncher foreign(loop, other);
-    foreign.Open();
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return foreign.health().ok(); }, kLong));
+    co_await Ready(loop, foreign);
     EXPECT_THAT(*co_await foreign.List(), IsEmpty()) << "another gateway's runs are not ours";
     co_await again.Close();
     co_await foreign.Close();
@@ -154,7 +153,7 @@ TEST_F(KubeTest, APodThatNamesItsNodeIsRefusedByItWhereOthersHoldTheDevices) {
     KubernetesLauncher::Options options = Options();
     options.bind = kubernetes::Bind::kDirect;
     KubernetesLauncher launcher(loop, options);
-    launcher.Open();
+    co_await Ready(loop, launcher);
     cluster_->Create("other", "node-1", 7, kWait);
     EXPECT_TRUE(co_await Eventually(loop, [&] { return cluster_->Runs("other"); }, kLong));
     EXPECT_TRUE((co_await launcher.Start(Spec("fits", "node-1", 1, kWait))).ok());

@@ -10,7 +10,7 @@ using testing::HasSubstr;
 TEST_F(KubeTest, PodsOfOthersAreSeenAsWhatTheyHoldAndNodesAsTheyAre) {
   RunOnLoop([this](TestLoop& loop) -> Task<void> {
     KubernetesLauncher launcher(loop, Options());
-    launcher.Open();
+    co_await Ready(loop, launcher);
     cluster_->Create("other", "node-1", 3, kWait);
     cluster_->Create("over", "node-1", 4, "echo done");
     EXPECT_TRUE((co_await launcher.Start(Spec("r1", "node-1", 2, kWait))).ok());
@@ -44,7 +44,7 @@ TEST_F(KubeTest, PodsOfOthersAreSeenAsWhatTheyHoldAndNodesAsTheyAre) {
 TEST_F(KubeTest, ADrainedNodeEndsItsRunsAndSaysSo) {
   RunOnLoop([this](TestLoop& loop) -> Task<void> {
     KubernetesLauncher launcher(loop, Options());
-    launcher.Open();
+    co_await Ready(loop, launcher);
     EXPECT_TRUE(
         (co_await launcher.Start(Spec("r1", "node-1", 2, "trap 'exit 0' TERM; " + std::string(kWait)))).ok());
     EXPECT_TRUE((co_await launcher.Start(Spec("r2", "node-2", 2, kWait))).ok());
@@ -63,7 +63,7 @@ TEST_F(KubeTest, ADrainedNodeEndsItsRunsAndSaysSo) {
 TEST_F(KubeTest, AnEvictedPodIsTold) {
   RunOnLoop([this](TestLoop& loop) -> Task<void> {
     KubernetesLauncher launcher(loop, Options());
-    launcher.Open();
+    co_await Ready(loop, launcher);
     RunSpec spec = Spec(
         "r1", "node-1", 1,
         "i=0; while [ $i -lt 9000 ]; do echo 0123456789012345678901234567890123456789; i=$((i + 1)); done "

@@ -12,7 +12,7 @@ TEST_F(KubeTest, WhatRunsOutlivesTheApiServerAndEtcd) {
   if (!cluster_->has_parts()) GTEST_SKIP() << "the parts of this cluster cannot be stopped";
   RunOnLoop([this](TestLoop& loop) -> Task<void> {
     KubernetesLauncher launcher(loop, Options());
-    launcher.Open();
+    co_await Ready(loop, launcher);
     EXPECT_TRUE((co_await launcher.Start(Spec("r1", "node-1", 2, kWait))).ok());
     const auto before = co_await Until(loop, launcher, "r1", IsRunning);
     const std::string uid = UidOf("r1");
@@ -56,7 +56,7 @@ TEST_F(KubeTest, ANodeThatFallsSilentTakesNothingNewAndItsRunIsTold) {
   if (!cluster_->has_parts()) GTEST_SKIP() << "the parts of this cluster cannot be stopped";
   RunOnLoop([this](TestLoop& loop) -> Task<void> {
     KubernetesLauncher launcher(loop, Options());
-    launcher.Open();
+    co_await Ready(loop, launcher);
     EXPECT_TRUE((co_await launcher.Start(Spec("r1", "node-1", 2, kWait))).ok());
     co_await Until(loop, launcher, "r1", IsRunning);
     cluster_->Stop("kubelet-1");
