@@ -50,7 +50,7 @@ struct Follower {
   }
   Watch::Handlers HandlersOf() {
     Watch::Handlers handlers;
-    handlers.on_begin = [this] { known.clear(), listing = true; };
+    handlers.on_begin = [this] { known.clear(); };
     handlers.on_object = [this](const json& object) {
       known[object["metadata"]["name"]] = object["metadata"]["resourceVersion"];
       ++told[object["metadata"]["name"]];
@@ -67,7 +67,6 @@ struct Follower {
   std::map<std::string, std::string> known;
   std::map<std::string, int> told;
   int lists = 0;
-  bool listing = false;
   Client client;
   Watch watch;
 };
@@ -161,7 +160,9 @@ TEST(KubernetesWatch, OneThatStallsIsNoticedAndLosesNothing) {
     EXPECT_TRUE(co_await Eventually(loop, [&] { return server.watches() == 1; }));
     server.stall = true;
     server.Put(kPods, PodNamed("b"));
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return !follower.watch.health().ok(); })) << "nobody noticed";
+    const conf::TimePoint heard = follower.watch.heard_at();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return server.Count("WATCH") == 3; })) << "nobody noticed";
+    EXPECT_EQ(follower.watch.heard_at(), heard) << "silence is no news";
     EXPECT_FALSE(follower.known.contains("b"));
     server.EndStall();
     EXPECT_TRUE(co_await Eventually(loop, [&] { return follower.known.contains("b"); }));
