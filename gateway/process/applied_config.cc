@@ -19,7 +19,7 @@ absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
   for (const char* pointer :
        {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir", "/ledger", "/redis",
         "/kubernetes", "/telemetry/log", "/telemetry/otlp", "/scaling/launcher", "/scaling/cluster",
-        "/scaling/planner", "/scaling/ports", "/scaling/runs", "/scaling/slurm"}) {
+        "/scaling/planner", "/scaling/ports", "/scaling/runs", "/scaling/slurm", "/scaling/kubernetes"}) {
     const nlohmann::json::json_pointer at(pointer);
     const bool had = before.contains(at);
     if (had != after.contains(at) || (had && before[at] != after[at])) note(pointer);

@@ -415,7 +415,7 @@ net::Task<absl::Status> Jobs::Resume(std::string id, std::string actor) {
 }
 
 net::Task<absl::StatusOr<JobLog>> Jobs::Log(std::string id, WhichLog which) {
-  const Workload* const job = Find(id);
+  const Workload* job = Find(id);
   if (job == nullptr) co_return NoSuchJob(id);
   const std::vector<Member>& members = which.before ? job->before : job->members;
   if (members.empty())
@@ -425,7 +425,14 @@ net::Task<absl::StatusOr<JobLog>> Jobs::Log(std::string id, WhichLog which) {
         conf::Abseil(fmt::format("rank {}: {} has the ranks 0 to {}", which.rank, id, members.size() - 1)));
   }
   const std::string path = members[which.rank].log;
-  if (path.empty()) co_return NotNow(*job, "its launcher does not report where its output is");
+  if (path.empty()) {
+    const absl::StatusOr<std::string> text = co_await context_.launcher->ReadLog(members[which.rank].run);
+    if (text.ok()) co_return PartOfLog(*text, which);
+    if (!absl::IsUnimplemented(text.status())) co_return text.status();
+    job = Find(id);
+    if (job == nullptr) co_return NoSuchJob(id);
+    co_return NotNow(*job, "its launcher does not report where its output is");
+  }
   absl::StatusOr<JobLog> log = JobLog();
   (co_await env_.off_loop([&] {
     log = ReadJobLog(path, which, env_.log_owner);
