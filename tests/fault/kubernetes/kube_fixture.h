@@ -40,7 +40,7 @@ class KubeTest : public testing::Test {
   KubernetesLauncher::Options Options() const {
     KubernetesLauncher::Options options;
     options.access = [place = kubernetes_api::Place{cluster_->kubeconfig(), "", cluster_->space()}] {
-      return kubernetes_api::ReadAccess(place, gateway::config::SystemSources());
+      return kubernetes_api::ReadAccess(place, gateway::SystemSources());
     };
     options.name_space = cluster_->space();
     options.gateway = "gateway-1";
