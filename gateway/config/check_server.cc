@@ -126,6 +126,11 @@ void CheckServer(conf::Document& document, const Config& config) {
         "/scaling/slurm/name", "",
         "is required with `state`: all gateways of the database need the same name, by which they know "
         "their jobs");
+  } else if (config.scaling->kubernetes && config.scaling->kubernetes->name.empty()) {
+    document.AddAt(
+        "/scaling/kubernetes/name", "",
+        "is required with `state`: all gateways of the database need the same name, by which they know "
+        "their pods");
   }
 }
 
