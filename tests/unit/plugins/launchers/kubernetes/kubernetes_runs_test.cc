@@ -1,16 +1,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "plugins/kubernetes/watch.h"
 #include "plugins/launchers/kubernetes/answers.h"
 #include "plugins/launchers/kubernetes/cluster.h"
 #include "plugins/launchers/kubernetes/manifest.h"
 #include "plugins/launchers/kubernetes/runs.h"
+#include "tests/unit/plugins/launchers/slurm/recorded/"
+#include "tests/support/shipped.h"
 
 namespace plugins::launchers::kubernetes {
 namespace {
@@ -19,11 +19,8 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 std::string Recorded(const std::string& name) {
-  std::ifstream file(std::string(TIDEGATE_SOURCE) + "/tests/unit/plugins/launchers/kubernetes/recorded/" +
-                     name);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return tests::ReadShipped(tests::ConfDirectory().parent_path() /
+                            ("tests/unit/plugins/launchers/kubernetes/recorded/" + name));
 }
 
 std::map<std::string, Pod> RecordedPods() {
