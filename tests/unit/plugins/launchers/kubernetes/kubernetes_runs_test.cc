@@ -9,7 +9,6 @@
 #include "plugins/launchers/kubernetes/cluster.h"
 #include "plugins/launchers/kubernetes/manifest.h"
 #include "plugins/launchers/kubernetes/runs.h"
-#include "tests/unit/plugins/launchers/slurm/recorded/"
 #include "tests/support/shipped.h"
 
 namespace plugins::launchers::kubernetes {
