@@ -31,7 +31,7 @@ constexpr uint64_t kLeastVersion = 130'000;  // PostgreSQL 13
 constexpr uint64_t kLostNumbers = 1'000;
 
 // A transaction that stands still, since its gateway does, must not hold the others up.
-constexpr const char* kSession =
+constexpr const char* kSetSession =
     "SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', '3s', false), "
     "set_config('idle_in_transaction_session_timeout', '2s', false), "
     "set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' "
@@ -178,8 +178,8 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
   }
 
   uint64_t seen_epoch() const { return seen_epoch_; }
-  void SeeEpoch(uint64_t epoch) { seen_epoch_ = std::max(seen_epoch_, epoch); }
-  void See(uint64_t number) { seen_ = std::max(seen_, number); }
+  void NoteEpoch(uint64_t epoch) { seen_epoch_ = std::max(seen_epoch_, epoch); }
+  void NoteNumber(uint64_t number) { seen_ = std::max(seen_, number); }
   const PostgresStoreOptions& options() const { return options_; }
   const Facts& facts() const { return facts_; }
   const std::string& address() const { return address_; }
@@ -232,7 +232,7 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
     address_ = to.address();
     std::vector<PostgresStatement> session;
     session.push_back(
-        {kSession,
+        {kSetSession,
          {std::to_string(std::chrono::ceil<std::chrono::milliseconds>(options_.patience).count())}});
     const Answers set = co_await to.Run(std::move(session), options_.connect_patience);
     if (!set.ok()) co_return set.status();
@@ -504,7 +504,7 @@ net::Task<absl::StatusOr<Listing>> PostgresStore::List(std::string kind) {
     listing.number = rows.Number(0, 0);
     for (size_t i = 0; i < rows.size() && !rows.IsNull(i, 1); ++i)
       listing.objects.push_back({rows.Text(i, 4), rows.Text(i, 1), rows.Number(i, 2), rows.Text(i, 3)});
-    core_->See(listing.number);
+    core_->NoteNumber(listing.number);
     co_return listing;
   };
   co_return co_await core_->InTurn<absl::StatusOr<Listing>>(work);
@@ -549,7 +549,7 @@ net::Task<absl::StatusOr<ChangeList>> PostgresStore::Changes(std::string kind, u
     }
     list.more = read == page && list.number < last;
     if (!list.more) list.number = last;
-    core_->See(last);
+    core_->NoteNumber(last);
     co_return list;
   };
   co_return co_await core_->InTurn<absl::StatusOr<ChangeList>>(work);
@@ -578,7 +578,7 @@ net::Task<absl::StatusOr<Lead>> PostgresStore::Campaign(std::string holder, std:
     const PostgresRows& rows = found->at(1);
     Lead lead = LeadOf(rows);
     lead.mine = lead.epoch != 0 && lead.holder == holder;
-    core_->SeeEpoch(lead.epoch);
+    core_->NoteEpoch(lead.epoch);
     co_return lead;
   };
   co_return co_await core_->InTurn<absl::StatusOr<Lead>>(work);

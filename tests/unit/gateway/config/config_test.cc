@@ -555,22 +555,22 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "position in the ledger|t.yaml:/ledger/sinks/1/path (line 1): \"p\" is written by another sink "
        "already"},
       {With({{"state", "mysql://db/x"}}),
-       "t.yaml:/state (line 2): expected postgres://USER@HOST:PORT/DATABASE"},
+       "t.yaml:/state (line 3): expected postgres://USER@HOST:PORT/DATABASE"},
       {With({{"state", "postgres://127.0.0.1"}}),
-       "t.yaml:/state (line 2): needs the name of a database: postgres://USER@HOST:PORT/DATABASE"},
+       "t.yaml:/state (line 3): needs the name of a database: postgres://USER@HOST:PORT/DATABASE"},
       {With({{"state", "postgres://tidegate@db.example.com/tidegate"}}),
-       "t.yaml:/state (line 2): needs ca: write it as state: {url: …, password: env:NAME, ca: FILE}"},
+       "t.yaml:/state (line 3): needs ca: write it as state: {url: …, password: env:NAME, ca: FILE}"},
       {With({{"state", "{url: postgres://db.example.com/x}"}}),
-       "t.yaml:/state/url (line 2): needs ca: the file of the authority that signed the server's "
+       "t.yaml:/state/url (line 3): needs ca: the file of the authority that signed the server's "
        "certificate, "
        "such as /etc/ssl/certs/ca-certificates.crt"},
       {With({{"state", "{url: 'postgres://db.example.com/x?sslmode=require'}"}}),
-       "t.yaml:/state/url (line 2): sslmode=require does not prove which server answers; use verify-full, or "
+       "t.yaml:/state/url (line 3): sslmode=require does not prove which server answers; use verify-full, or "
        "disable in a network that you trust"},
       {With({{"state", "{url: 'postgres://db.example.com/x?sslmode=disable', certificate: a.pem}"}}),
-       "t.yaml:/state/certificate (line 2): certificate and key belong together"},
+       "t.yaml:/state/certificate (line 3): certificate and key belong together"},
       {With({{"state", "{url: 'postgres://127.0.0.1/x?connect_timeout=1'}"}}),
-       "t.yaml:/state/url (line 2): unknown option \"connect_timeout\"; it takes sslmode and host"},
+       "t.yaml:/state/url (line 3): unknown option \"connect_timeout\"; it takes sslmode and host"},
       {With({{"redis", "{url: http://r, gateways: 2}"}}),
        "t.yaml:/redis/url (line 2): expected a URL that begins with redis:// or rediss://, found http://"},
       {With({{"redis", "{url: redis://r/1, gateways: 2}"}}),
