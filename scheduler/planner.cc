@@ -182,12 +182,24 @@ const ShapeTable& Planner::shapes() const {
 const QueueTree& Planner::queues() const {
   return state_->queues;
 }
+const DemandMix& Planner::mix() const {
+  return state_->learner.mix();
+}
 size_t Planner::pending() const {
   return state_->pending.size() + state_->held.size();
 }
 
+std::optional<conf::TimePoint> Planner::NextReservedStart() const {
+  std::optional<conf::TimePoint> next;
+  for (const Reservation& reservation : state_->reservations) {
+    if (!reservation.is_nomination() && reservation.start > state_->planned)
+      next = next ? std::min(*next, reservation.start) : reservation.start;
+  }
+  return next;
+}
+
 std::optional<conf::TimePoint> Planner::NextDue() const {
-  std::optional<conf::TimePoint> due;
+  std::optional<conf::TimePoint> due = NextReservedStart();
   const auto at = [&](conf::TimePoint time) { due = due ? std::min(*due, time) : time; };
   for (const auto& [sequence, job] : state_->running) {
     const JobEntry& entry = state_->jobs[job];

@@ -47,6 +47,7 @@ class EventFeed;
 }
 
 namespace control {
+class ControlPlane;
 class Cordons;
 class Jobs;
 class ModelOrders;
@@ -62,6 +63,7 @@ struct ReloadState {
 };
 
 namespace admin {
+class LeaderCalls;
 class Playground;
 class Simulations;
 }  // namespace admin
@@ -109,6 +111,10 @@ struct Operations {
   std::function<control::Jobs*()> jobs = [] { return nullptr; };
   std::function<control::Cordons*()> cordons = [] { return nullptr; };
   std::function<const scheduler::Planner*()> planner = [] { return nullptr; };
+  // This gateway among others; null: only where a test has none.
+  std::function<control::ControlPlane*()> control_plane = [] { return nullptr; };
+  // Passes calls to the gateway that leads; null: this one leads, or knows nothing of others.
+  std::function<admin::LeaderCalls*()> leader_calls = [] { return nullptr; };
   // The console's pages, at the paths that are no calls.
   std::function<admin::FindPage> page = [](std::string_view, std::string_view, std::string_view) {
     return std::nullopt;

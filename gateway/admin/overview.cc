@@ -1,6 +1,7 @@
 #include "gateway/admin/overview.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -152,6 +153,14 @@ answers::DevicesNow ShowDevices(const scheduler::Planner& planner, const control
         ++(cordoned || node_aside ? out.cordoned : out.free);
       }
     }
+  }
+  if (status.cluster.known) {
+    const auto rounded = [](double rate) { return std::round(rate * 1000) / 1000; };  // so that it rests
+    out.allocation_rate = rounded(status.cluster.now.gar);
+    out.occupation_rate = rounded(status.cluster.sor);
+    out.node_fragmentation_rate = rounded(status.cluster.now.gfr);
+    out.fragmented_share = rounded(status.cluster.now.fragmentation);
+    out.waiting = static_cast<double>(status.cluster.now.waiting) / scheduler::kWholeDevice;
   }
   for (const auto& [holder, number] : held) {
     out.by_holder.push_back(

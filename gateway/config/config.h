@@ -18,6 +18,7 @@
 #include "gateway/config/scaling.h"
 #include "gateway/config/server.h"
 #include "gateway/config/services.h"
+#include "gateway/config/state.h"
 #include "gateway/config/tenant.h"
 
 namespace conf {
@@ -34,6 +35,7 @@ struct Config {
   std::vector<config::Tenant> tenants;
   std::vector<config::Model> models;
   config::Ledger ledger;
+  std::optional<config::State> state;  // absent: the file of state_dir
   std::optional<config::Redis> redis;
   config::Telemetry telemetry;
   config::RoutingLog routing_log;

@@ -41,7 +41,8 @@ void Scaler::Configure(const Runtime& runtime, conf::TimePoint now) {
 void Scaler::Decide(conf::TimePoint now) {
   const std::shared_ptr<const Runtime> runtime = env_.runtime();
   const std::vector<const ShardMetrics*> shards = env_.shards();
-  const auto asked = AddUp(shards, *runtime);
+  auto asked = AddUp(shards, *runtime);
+  for (const auto& [model, demand] : env_.demand_elsewhere()) Add(demand, asked[model]);
   for (auto& [model, pool] : pools_) {
     const std::optional<ModelId> id = runtime->routes().Find(model);
     if (pool.owned && id) {

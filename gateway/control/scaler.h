@@ -15,6 +15,7 @@
 
 #include "gateway/control/cold_starts.h"
 #include "gateway/control/crash_loop.h"
+#include "gateway/control/gateway_record.h"
 #include "gateway/control/history.h"
 #include "gateway/control/model_order.h"
 #include "gateway/control/replicas.h"
@@ -34,6 +35,8 @@ class Scaler {
     // An operator's order to keep the number of replicas; null: none.
     std::function<const ModelOrder*(const std::string& model, conf::TimePoint now)> held =
         [](const std::string&, conf::TimePoint) { return nullptr; };
+    // What other gateways see of the models' demand.
+    std::function<DemandByModel()> demand_elsewhere = [] { return DemandByModel(); };
     ScaledModels* scaled = nullptr;  // null: no policy has an object of Kubernetes
   };
 

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "conf/text.h"
 #include "gateway/ledger/crc32c.h"
@@ -23,6 +25,14 @@ constexpr uint64_t kMinRing = 64 * 1024;
 
 size_t RoundUp(size_t bytes) {
   return (bytes + kPage - 1) & ~(kPage - 1);
+}
+
+// Faults every page of a mapping in for writing now, not under a request.
+void Populate(char* from, size_t bytes) {
+  if (madvise(from, bytes, MADV_POPULATE_WRITE) == 0) return;
+  // A kernel before 5.14.
+  volatile char* const touched = from;
+  for (size_t at = 0; at < bytes; at += kPage) touched[at] = touched[at];
 }
 
 uint32_t FrameCrc(uint64_t n, const char* payload, size_t size) {
@@ -152,7 +162,7 @@ absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Create(const std::st
     unlink(fresh.c_str());
     return mapped;
   }
-  std::memset(journal->ring_, 0, layout.ring_bytes);  // faults every page in now, not under a request
+  Populate(journal->ring_, layout.ring_bytes);
   auto* header = new (journal->header_) Header{};
   header->magic = kMagic;
   header->version = kVersion;
@@ -184,9 +194,7 @@ absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Reopen(const std::st
     return absl::NotFoundError(conf::Abseil(fmt::format("{} is a journal of another layout", path)));
   }
   if (absl::Status mapped = journal->Map(file->get(), path); !mapped.ok()) return mapped;
-  // Faults every page in now, not under a request.
-  volatile char* const ring = journal->ring_;
-  for (uint64_t at = 0; at < layout.ring_bytes; at += kPage) ring[at] = ring[at];
+  Populate(journal->ring_, layout.ring_bytes);
   Header& header = *journal->header_;
   journal->write_ = header.committed.load(std::memory_order_relaxed);
   journal->held_until_ = journal->write_;
@@ -325,16 +333,19 @@ uint64_t ShardJournal::pending_bytes() const {
 absl::StatusOr<JournalImage> ReadJournal(const std::string& path) {
   using Header = ShardJournal::Header;
   using Slot = ShardJournal::Slot;
-  constexpr size_t kMaxFile = size_t{2} << 30;
-  absl::StatusOr<std::string> read = net::ReadFile(path, kMaxFile);
-  if (!read.ok()) return read.status();
+  constexpr uint64_t kMaxFile = uint64_t{2} << 30;
+  const absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!file.ok()) return file.status();
+  const absl::StatusOr<uint64_t> size = net::FileSize(file->get(), path);
+  if (!size.ok()) return size.status();
+  std::string head(ShardJournal::kHeaderBytes, '\0');
+  if (const auto read = net::ReadAt(file->get(), path, 0, head); !read.ok()) return read.status();
   const auto bad = [&](std::string_view why) {
     return absl::DataLossError(conf::Abseil(fmt::format("{} is not a journal: {}", path, why)));
   };
-  if (read->size() < ShardJournal::kHeaderBytes) return bad("too short");
-  const char* data = read->data();
-  const auto word = [data]<class T>(size_t offset, T* value) {
-    std::memcpy(value, data + offset, sizeof(T));
+  if (*size < head.size()) return bad("too short");
+  const auto word = [&head]<class T>(size_t offset, T* value) {
+    std::memcpy(value, head.data() + offset, sizeof(T));
   };
   uint64_t magic, ring_bytes, committed, consumed;
   uint32_t version, slots;
@@ -350,9 +361,11 @@ absl::StatusOr<JournalImage> ReadJournal(const std::string& path) {
   if (magic != ShardJournal::kMagic || version != ShardJournal::kVersion)
     return bad("unknown magic or version");
   const size_t head_bytes = RoundUp(ShardJournal::kHeaderBytes + size_t{slots} * sizeof(Slot));
-  if (!std::has_single_bit(ring_bytes) || ring_bytes > kMaxFile || read->size() != head_bytes + ring_bytes) {
+  if (!std::has_single_bit(ring_bytes) || ring_bytes > kMaxFile || *size != head_bytes + ring_bytes) {
     return bad("its size does not fit its header");
   }
+  head.resize(head_bytes);
+  if (const auto read = net::ReadAt(file->get(), path, 0, head); !read.ok()) return read.status();
   for (uint32_t i = 0; i < slots; ++i) {
     const size_t at = ShardJournal::kHeaderBytes + size_t{i} * sizeof(Slot);
     JournalImage::OpenSlot slot;
@@ -373,7 +386,7 @@ absl::StatusOr<JournalImage> ReadJournal(const std::string& path) {
     word(at + offsetof(Slot, attempts), &slot.counts.attempts);
     word(at + offsetof(Slot, source), &source);
     slot.counts.source = source < kTokenSources ? static_cast<TokenSource>(source) : TokenSource::kNone;
-    const char* replica = data + at + offsetof(Slot, replica);
+    const char* replica = head.data() + at + offsetof(Slot, replica);
     slot.replica.assign(replica, strnlen(replica, kMaxReplica));
     image.slots.push_back(std::move(slot));
   }
@@ -381,12 +394,17 @@ absl::StatusOr<JournalImage> ReadJournal(const std::string& path) {
     image.unreadable_bytes = ring_bytes;
     return image;
   }
-  const std::string_view ring(data + head_bytes, ring_bytes);
-  const auto copy = [&](uint64_t from, size_t size, char* to) {
-    const size_t at = from & (ring_bytes - 1);
-    const size_t first = std::min<size_t>(size, ring_bytes - at);
-    std::memcpy(to, ring.data() + at, first);
-    std::memcpy(to + first, ring.data(), size - first);
+  // Of the ring, only what is not in the ledger yet: usually little of its megabytes.
+  std::string left_over(committed - consumed, '\0');
+  const size_t first = std::min<size_t>(left_over.size(), ring_bytes - (consumed & (ring_bytes - 1)));
+  const std::span<char> all(left_over);
+  const uint64_t ring_at = head_bytes;
+  for (const auto& [offset, part] : {std::pair{ring_at + (consumed & (ring_bytes - 1)), all.first(first)},
+                                     std::pair{ring_at, all.subspan(first)}}) {
+    if (const auto read = net::ReadAt(file->get(), path, offset, part); !read.ok()) return read.status();
+  }
+  const auto copy = [&](uint64_t from, size_t bytes, char* to) {
+    std::memcpy(to, left_over.data() + (from - consumed), bytes);
   };
   for (uint64_t at = consumed; at < committed;) {
     ShardJournal::FrameHead head{};

@@ -227,6 +227,7 @@ net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
       QueueEntry{.request = x.identity.id,
                  .tenant = x.identity.principal->tenant,
                  .weight = static_cast<double>(x.identity.principal->weight),
+                 .parent_weights = x.identity.principal->parent_weights,
                  .band = queue.bands[queue.BandOf(x.identity.Priority())].name,
                  .cost = QueueCost({.input = x.body.prompt_tokens, .output = x.ExpectedOutput()}),
                  .bytes = x.body.text.size() + kFootprint,

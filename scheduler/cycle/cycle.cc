@@ -113,7 +113,7 @@ class QueueWalk {
                                       conf::TimePoint by) const;
   bool ArrayIsFull(const PendingGroup& group, JobIndex job);
   void StopTheLine(JobIndex job);
-  Outcome TryStart(JobIndex job);
+  Outcome TryStart(JobIndex job, const std::optional<Reservation>& promise);
 
   PlanDraft& draft_;
   PlanningState& s_;
@@ -126,7 +126,7 @@ class QueueWalk {
   std::vector<GroupId> cannot_preempt_;       // tried this cycle, without success
 };
 
-QueueWalk::Outcome QueueWalk::TryStart(JobIndex job) {
+QueueWalk::Outcome QueueWalk::TryStart(JobIndex job, const std::optional<Reservation>& promise) {
   const JobEntry& entry = s_.jobs[job];
   const JobAccount& account = s_.accounts[job];
   const QuotaVerdict verdict = s_.queues.Admit(account.account, account.minimum);
@@ -136,7 +136,8 @@ QueueWalk::Outcome QueueWalk::TryStart(JobIndex job) {
   }
   if (s_.no_room_since[entry.signature] == s_.freed || !s_.gangs.MightFit(entry)) return Outcome::kNoRoom;
   const conf::TimePoint end = now_ + s_.ExpectedRun(job);
-  if (end > must_end_by_[entry.signature]) return Outcome::kOnlyShorter;
+  // What kept another of its kind off may be what was promised to this one.
+  if (!promise && end > must_end_by_[entry.signature]) return Outcome::kOnlyShorter;
 
   const NodeSet* const keep_off = book_.KeepOff(entry, now_, end);
   std::vector<MemberAt> placed = book_.PlaceOnReserved(job, keep_off);
@@ -220,7 +221,7 @@ void QueueWalk::Run() {
 
     const std::optional<Reservation> promise = book_.TakePromise(job);
     const size_t made = promise ? book_.AddPromises() : book_.all().size();
-    const Outcome outcome = TryStart(job);
+    const Outcome outcome = TryStart(job, promise);
     book_.Truncate(made);
     conf::TimePoint by = conf::TimePoint::max();
     if (outcome == Outcome::kNoRoom && draft_.IsImpossible(job)) continue;

@@ -107,7 +107,8 @@ void World::PlanIfDue() {
     if (sim_.options.planned) sim_.options.planned(sim_.now, plan, sim_.planner);
     for (const Action& action : plan.actions) lives_.Apply(action);
     lives_.ResumeHalted();
-    if (planner_has_dues_ && lives_.active() + sim_.planner.pending() > 0) wake = sim_.planner.NextDue();
+    if (lives_.active() + sim_.planner.pending() > 0)
+      wake = planner_has_dues_ ? sim_.planner.NextDue() : sim_.planner.NextReservedStart();
     if (wake) wake = std::max(*wake, sim_.now + conf::Duration(1));
   }
   if (wake && (!wake_ || *wake < *wake_)) {

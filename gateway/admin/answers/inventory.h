@@ -20,7 +20,7 @@ struct Tenant {
   bool at_run_time = false;                  // not configured in the file
   std::string_view state;                    // in_force, disabled, not_in_force
   bool self_service = false;                 // tenants can be made below it
-  std::optional<conf::RawJson> limits = {};  // its own, where it was made at run time
+  std::optional<conf::RawJson> limits = {};  // its own, without grants; absent: none
   std::optional<std::string> made_by = {};
   std::optional<Time> made = {};
 };

@@ -22,6 +22,14 @@ size_t WholeCharacters(std::string_view text) {
   return text.size();
 }
 
+// Leaves whole characters, and at the end of an output whole lines.
+void Trim(JobLog& log, uint64_t from) {
+  if (const size_t whole = WholeCharacters(log.text); whole > 0) log.text.resize(whole);
+  log.next = from + log.text.size();
+  if (const size_t line = log.text.find('\n'); log.cut && line != std::string::npos)
+    log.text.erase(0, line + 1);
+}
+
 }  // namespace
 
 absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which,
@@ -39,10 +47,20 @@ absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which
   const absl::StatusOr<size_t> n = net::ReadAt(file->get(), path, from, log.text);
   if (!n.ok()) return n.status();
   log.text.resize(*n);
-  if (const size_t whole = WholeCharacters(log.text); whole > 0) log.text.resize(whole);
-  log.next = from + log.text.size();
-  if (const size_t line = log.text.find('\n'); log.cut && line != std::string::npos)
-    log.text.erase(0, line + 1);
+  Trim(log, from);
+  return log;
+}
+
+JobLog PartOfLog(std::string_view text, const WhichLog& which) {
+  const uint64_t bytes = std::min(which.bytes, kMostLog);
+  const bool end = !which.from;
+  const uint64_t from = end                         ? text.size() - std::min<uint64_t>(text.size(), bytes)
+                        : *which.from > text.size() ? 0
+                                                    : *which.from;
+  JobLog log;
+  log.cut = end && from > 0;
+  log.text = text.substr(from, bytes);
+  Trim(log, from);
   return log;
 }
 

@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+
 #include "scheduler/sim/workload.h"
 #include "tests/unit/scheduler/clusters.h"
 
@@ -64,6 +69,52 @@ TEST(World, MeasuresTwoJobsInTurnAsByHand) {
   EXPECT_DOUBLE_EQ(report.sor_mean, 1);
   EXPECT_TRUE(report.samples[1].saturated);
   EXPECT_FALSE(report.samples[2].saturated);
+}
+
+// Reserved starts of a world with exact estimates: the earliest that each job was promised, and its start.
+struct Kept {
+  std::map<std::string, conf::TimePoint> promised;
+  std::map<std::string, conf::TimePoint> started;
+};
+
+Kept PromisesOf(uint64_t seed) {
+  const Cluster cluster = EightWay(4, 2);
+  Rng rng(seed);
+  std::vector<TraceJob> jobs;
+  conf::Duration at{};
+  for (int i = 0; i < 60; ++i) {
+    at += minutes(rng.Uniform(25));
+    const uint32_t devices = std::array<uint32_t, 5>{1, 4, 8, 16, 32}[rng.Uniform(5)];
+    jobs.push_back(JobOf(fmt::format("j{}", i), at, minutes(10 + rng.Uniform(170)), devices));
+  }
+  Policy policy = InOrder(Backfill::kConservative);
+  policy.backfill.depth = 64;
+  Kept kept;
+  WorldOptions options;
+  options.planned = [&](conf::TimePoint now, const Plan& plan, const Planner&) {
+    for (const Action& action : plan.actions) {
+      if (action.kind == ActionKind::kStart) kept.started.emplace(action.job, now);
+    }
+    for (const Reserved& reserved : plan.reserved) {
+      const auto [first, fresh] = kept.promised.emplace(reserved.job, reserved.start);
+      if (!fresh) first->second = std::min(first->second, reserved.start);
+    }
+  };
+  Simulate(cluster, std::move(jobs), std::move(policy), std::move(options));
+  return kept;
+}
+
+TEST(World, NoJobStartsLaterThanConservativeBackfillPromised) {
+  size_t promises = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Kept kept = PromisesOf(seed);
+    EXPECT_EQ(kept.started.size(), 60u);
+    promises += kept.promised.size();
+    for (const auto& [job, start] : kept.promised) {
+      EXPECT_LE(kept.started.at(job), start) << "job " << job << " of seed " << seed;
+    }
+  }
+  EXPECT_GT(promises, 200u);
 }
 
 TEST(World, SamplesHourlyOccupancyAndFragmentation) {
