@@ -116,7 +116,7 @@ TEST_F(Discovered, ANameInDnsIsFollowedAndAnOutageKeepsItsAddresses) {
   dns.Fail(false);
   dns.Set("vllm.test", {"127.0.0.1", "127.0.0.2"});
   EXPECT_TRUE(Becomes(gateway, 2));
-  dns.Set("vllm.test", std::vector<std::string>());
+  dns.Set("vllm.test", {});
   EXPECT_TRUE(Becomes(gateway, 0));
 }
 
