@@ -78,7 +78,8 @@ class KubeService : public testing::Test {
   }
 
   GatewayConfig Config() const {
-    return {.model =
+    return {.replicas = {},
+            .model =
                 "endpoints: [{name: pool, kubernetes: {service: vllm, port: http}, engine: vllm}], "
                 "queue: {max_wait: 60s}",
             .sections = KubeAccess(*cluster_) +
