@@ -18,9 +18,9 @@ namespace gateway::config {
 
 // A name with addresses, or one of SRV records (`_http._tcp.vllm.example.com`), which have ports of their own.
 struct DnsSource {
-  std::string name;
-  std::optional<uint16_t> port;  // required where the name has addresses
-  std::string resolver;          // ADDRESS[:PORT] of the name server; empty: as the system has it
+  std::string name{};
+  std::optional<uint16_t> port{};  // required where the name has addresses
+  std::string resolver{};          // ADDRESS[:PORT] of the name server; empty: as the system has it
   conf::Duration interval = std::chrono::seconds(10);  // the longest time between two look-ups
 
   bool srv() const { return name.starts_with('_'); }
@@ -29,25 +29,25 @@ struct DnsSource {
 
 // A list of addresses (HOST:PORT) and URLs, in YAML or JSON.
 struct FileSource {
-  std::string path;
+  std::string path{};
 
   friend bool operator==(const FileSource&, const FileSource&) = default;
 };
 
 struct KubernetesSource {
-  std::string service;
-  std::string port;               // its number, or its name in the Service; empty: the only one
-  std::string service_namespace;  // empty: that of section `kubernetes`
+  std::string service{};
+  std::string port{};               // its number, or its name in the Service; empty: the only one
+  std::string service_namespace{};  // empty: that of section `kubernetes`
 
   friend bool operator==(const KubernetesSource&, const KubernetesSource&) = default;
 };
 
 struct Discovery {
-  std::optional<DnsSource> dns;  // one of the three
-  std::optional<FileSource> file;
-  std::optional<KubernetesSource> kubernetes;
-  std::string scheme;  // http or https, of addresses; https where the endpoint has `tls`
-  std::string path;    // put before each request's path, as that of a URL
+  std::optional<DnsSource> dns{};  // one of the three
+  std::optional<FileSource> file{};
+  std::optional<KubernetesSource> kubernetes{};
+  std::string scheme{};  // http or https, of addresses; https where the endpoint has `tls`
+  std::string path{};    // put before each request's path, as that of a URL
 
   friend bool operator==(const Discovery&, const Discovery&) = default;
 };

@@ -83,9 +83,8 @@ struct ModelPolicy {
   std::string sha256;  // of its text
   scheduler::autoscale::ScalingPolicy scaling;
   Placement placement;
-  std::optional<ReplicaTemplate>
-      replica;                       // absent: for a simulation, in which nothing is started, and with scale
-  std::optional<ScaleTarget> scale;  // the cluster starts and places the replicas; absent: Tidegate does
+  std::optional<ReplicaTemplate> replica;  // absent: in a simulation, which starts nothing, and with scale
+  std::optional<ScaleTarget> scale{};  // the cluster starts and places the replicas; absent: Tidegate does
 
   const std::string& model() const { return scaling.model; }
   const std::string& preset() const { return scale ? scale->preset : replica->preset; }

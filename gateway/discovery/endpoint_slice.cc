@@ -87,8 +87,8 @@ absl::StatusOr<EndpointSlice> ParseEndpointSlice(const json& object) {
       const json* const number = Find(port, "port");
       const std::string protocol = TextAt(port, "protocol");
       if (!protocol.empty() && protocol != "TCP") continue;
-      const uint64_t value = number != nullptr && number->is_number_unsigned() ? number->get<uint64_t>() : 0;
-      if (value > 65'535) continue;
+      const int64_t value = number != nullptr && number->is_number_integer() ? number->get<int64_t>() : 0;
+      if (value < 0 || value > 65'535) continue;
       out.ports.push_back({TextAt(port, "name"), static_cast<uint16_t>(value)});
     }
   }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace plugins::kubernetes {
 namespace {
 
@@ -26,9 +28,8 @@ uint32_t ReplicasIn(const nlohmann::json& object, const char* part) {
   const auto of = object.find(part);
   if (of == object.end() || !of->is_object()) return 0;
   const auto number = of->find("replicas");
-  if (number == of->end() || !number->is_number_unsigned()) return 0;
-  const auto replicas = number->get<uint64_t>();
-  return replicas > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(replicas);
+  if (number == of->end() || !number->is_number_integer()) return 0;
+  return static_cast<uint32_t>(std::clamp<int64_t>(number->get<int64_t>(), 0, INT32_MAX));
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ class DnsServer {
     addresses_[name] = std::move(addresses);
     ttl_ = ttl;
   }
-  void Set(const std::string& name, std::vector<Service> services) {
+  void SetServices(const std::string& name, std::vector<Service> services) {
     const std::scoped_lock lock(mutex_);
     services_[name] = std::move(services);
   }

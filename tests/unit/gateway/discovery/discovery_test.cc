@@ -24,7 +24,8 @@ using testing::IsEmpty;
 
 Config Configured(const std::string& endpoints, const std::string& more = {}) {
   LoadResult loaded = ParseConfig(
-      "models:\n  - name: m\n    endpoints: [" + endpoints + "]\n" + more + "tenants: [{name: t}]\n",
+      "models:\n  - name: m\n    endpoints: [" + endpoints + "]\n" + more +
+          "tenants: [{name: t, models: [\"*\"]}]\nserver: {listen: 127.0.0.1:0, state_dir: /tmp/s}\n",
       "tidegate.yaml", conf::Sources());
   for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << ToString(problem);
   return loaded.config.value_or(Config());
@@ -185,7 +186,7 @@ TEST(Discovery, ANameIsFollowedThroughChangesAndOutages) {
     EXPECT_TRUE(there(2));
     server.Fail(false);
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return discovery.status().front().trouble.empty(); }));
-    server.Set("vllm.test", std::vector<std::string>());
+    server.Set("vllm.test", {});
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return there(0); }));
     EXPECT_THAT(discovery.status().front().trouble, HasSubstr("vllm.test"));
     discovery.Stop();
@@ -196,8 +197,7 @@ TEST(Discovery, ServiceRecordsAreFollowedWithTheirPorts) {
   tests::DnsServer server;
   server.Set("a.test", {"10.0.0.1"});
   server.Set("b.test", {"10.0.0.2"});
-  server.Set("_http._tcp.vllm.test",
-             std::vector<tests::DnsServer::Service>{{"a.test", 8000, 1}, {"b.test", 8001, 1}});
+  server.SetServices("_http._tcp.vllm.test", {{"a.test", 8000, 1}, {"b.test", 8001, 1}});
   tests::RunOnLoop([&](tests::TestLoop& loop) -> net::Task<void> {
     Discovery discovery(
         loop,
@@ -249,10 +249,11 @@ TEST(Discovery, AFileIsFollowedAndAWrongOneKeepsTheLastList) {
 TEST(DiscoveryConfig, AnEndpointHasOneSource) {
   const auto problems = [](const std::string& endpoint) {
     std::string all;
-    for (const conf::Problem& problem :
-         ParseConfig("models: [{name: m, endpoints: [" + endpoint + "]}]\ntenants: [{name: t}]\n", "f",
-                     conf::Sources())
-             .problems)
+    for (const conf::Problem& problem : ParseConfig("models: [{name: m, endpoints: [" + endpoint +
+                                                        "]}]\ntenants: [{name: t, models: [\"*\"]}]\nserver: "
+                                                        "{listen: 127.0.0.1:0, state_dir: /tmp/s}\n",
+                                                    "f", conf::Sources())
+                                            .problems)
       all += ToString(problem) + "\n";
     return all;
   };

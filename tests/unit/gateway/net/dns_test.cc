@@ -58,8 +58,7 @@ TEST(Dns, AServerThatFailsOrIsSilentIsUnavailable) {
 
 TEST(Dns, ServiceRecordsHaveHostsPortsAndPriorities) {
   tests::DnsServer server;
-  server.Set("_http._tcp.test",
-             std::vector<tests::DnsServer::Service>{{"a.test", 8000, 1}, {"b.test", 8001, 2}});
+  server.SetServices("_http._tcp.test", {{"a.test", 8000, 1}, {"b.test", 8001, 2}});
   absl::StatusOr<std::vector<DnsService>> found;
   tests::RunOnLoop([&](tests::TestLoop& loop) -> Task<void> {
     DnsClient client(loop, {.server = server.address()});
