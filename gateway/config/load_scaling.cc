@@ -211,6 +211,7 @@ class Loader {
             "has no queue in which requests could wait for replicas; remove queue.enabled: false");
     }
     if (!policy.replica) Wrong(policy, "/replica", "", "is required; it says how a replica is started");
+    CheckPod(policy);
     for (size_t i = 0; i < policy.placement.devices.size(); ++i) {
       const scheduler::DeviceAsk& ask = policy.placement.devices[i].ask;
       if (scaling_.slurm && (ask.milli > 0 || !ask.profile.empty())) {
@@ -236,6 +237,25 @@ class Loader {
     if (policy.replica && policy.replica->tls) CheckTls(policy, *policy.replica->tls);
     CheckQueue(policy);
     CheckMembers(policy);
+  }
+
+  void CheckPod(const ModelPolicy& policy) {
+    if (!policy.replica) return;
+    const bool pods = scaling_.launcher == LauncherKind::kKubernetes;
+    if (pods && policy.replica->image.empty())
+      Wrong(policy, "/replica/image", "", "is required with launcher: kubernetes, which runs it in a pod");
+    if (!pods && !policy.replica->image.empty())
+      Wrong(policy, "/replica/image", policy.replica->image, "has an effect with launcher: kubernetes only");
+    if (!pods && !policy.replica->pod.empty())
+      Wrong(policy, "/replica/pod", "", "has an effect with launcher: kubernetes only");
+    for (size_t i = 0; pods && i < policy.placement.devices.size(); ++i) {
+      if (policy.placement.devices[i].ask.milli > 0) {
+        Wrong(
+            policy, fmt::format("/placement/devices/{}", i), "",
+            "asks for a share of a device, which Kubernetes cannot give; ask for whole devices by count, or "
+            "for a profile");
+      }
+    }
   }
 
   void CheckTls(const ModelPolicy& policy, const ClientTls& tls) {

@@ -212,6 +212,8 @@ static void Bind(conf::Object& o, ReadyCheck& ready) {
 
 static void Bind(conf::Object& o, ReplicaTemplate& replica) {
   o.Required("engine", conf::Choice(replica.engine, "engine", EngineWords()));
+  o.Optional("image", replica.image, conf::NotEmpty());
+  o.Optional("pod", replica.pod);
   o.Required("command", replica.command, conf::NotEmpty());
   o.Optional("worker_command", replica.worker_command, conf::NotEmpty());
   o.Optional("env", replica.env);

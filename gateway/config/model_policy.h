@@ -14,6 +14,7 @@
 #include "conf/time.h"
 #include "gateway/config/device_need.h"
 #include "gateway/config/model.h"
+#include "gateway/config/pods.h"
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/io/loaded.h"
 #include "scheduler/work.h"
@@ -61,6 +62,8 @@ struct ReadyCheck {
 // plugins/launchers/placeholders.h are replaced.
 struct ReplicaTemplate {
   Engine engine = Engine::kVllm;
+  std::string image;  // of its pods, with Kubernetes
+  PodPiece pod;       // likewise
   std::vector<std::string> command;
   std::vector<std::string> worker_command;  // of the members that do not lead; empty: the command
   std::map<std::string, std::string> env;

@@ -98,7 +98,8 @@ static void CheckKubernetes(conf::Object& o, const Scaling& scaling) {
   if (o.Has("device_locks"))
     o.Error("has no effect with launcher: kubernetes, which assigns the devices; remove it", "device_locks");
   if (scaling.cluster.file.empty())
-    o.Error("must be a file with launcher: kubernetes, which lists the nodes by Kubernetes' names", "cluster");
+    o.Error("must be a file with launcher: kubernetes, which lists the nodes by Kubernetes' names",
+            "cluster");
 }
 
 void Bind(conf::Object& o, Scaling& scaling) {

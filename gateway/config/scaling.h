@@ -57,7 +57,7 @@ struct Scaling {
   std::vector<std::string>
       policies;  // files, and folders of files whose names end with .yaml; none: jobs only
   LauncherKind launcher = LauncherKind::kProcess;
-  std::optional<Slurm> slurm;  // of that launcher, and with it only
+  std::optional<Slurm> slurm;      // of that launcher, and with it only
   std::optional<Pods> kubernetes;  // likewise
   ClusterSource cluster;
   std::string planner;  // a file as in conf/policies; empty: its defaults, one queue

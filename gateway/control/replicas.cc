@@ -364,6 +364,8 @@ absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& rep
       spec.env.emplace_back(std::string(how->variable), std::string(key.Reveal()));
   }
   spec.directory = by.directory;
+  spec.image = by.image;
+  spec.pod = by.pod.json;
   spec.user = context_.users->replicas();
   spec.serves = rank == 0 || NamesPort(spec);
   return spec;

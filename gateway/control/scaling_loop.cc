@@ -126,6 +126,11 @@ Jobs::Environment ScalingLoop::JobsEnvironment() {
     return sentences;
   };
   env.sources = SystemSources();
+  env.pods = [this]() -> std::optional<config::Pods> {
+    const auto runtime = env_.runtime();
+    const std::optional<config::Scaling>& scaling = runtime->config().scaling;
+    return scaling ? scaling->kubernetes : std::nullopt;
+  };
   if (launcher_->shared() != nullptr) env.log_owner = plugins::launchers::LogOwner::kAnyone;
   return env;
 }

@@ -109,7 +109,7 @@ void Watch::ListAgain() {
   sleep_.Cancel();
 }
 
-void Watch::Hear() {
+void Watch::NoteAnswer() {
   heard_at_ = Now();
   health_ = absl::OkStatus();
   backoff_.Reset();
@@ -129,7 +129,7 @@ Task<void> Watch::Run() {
     if (closed_ || absl::IsCancelled(status)) break;
     conf::Duration pause = backoff_.Next();
     if (status.ok()) {
-      Hear();
+      NoteAnswer();
       // A server may end each watch at once; it is not asked in a circle.
       pause = backoff_.Jitter(options_.least_pause / 10, options_.least_pause / 5);
     } else if (!absl::IsDeadlineExceeded(status) && !absl::IsOutOfRange(status)) {
@@ -161,7 +161,7 @@ Task<absl::Status> Watch::List() {
   } while (!next.empty());
   version_ = std::move(version);
   listed_ = true;
-  Hear();
+  NoteAnswer();
   handlers_.on_listed();
   co_return absl::OkStatus();
 }
@@ -169,7 +169,7 @@ Task<absl::Status> Watch::List() {
 absl::Status Watch::OnLine(std::string_view line) {
   absl::StatusOr<WatchLine> read = ReadWatchLine(line);
   if (!read.ok()) return read.status();
-  Hear();
+  NoteAnswer();
   if (!read->version.empty()) version_ = read->version;
   switch (read->kind) {
     case WatchLine::Kind::kObject:

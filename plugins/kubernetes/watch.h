@@ -73,7 +73,7 @@ class Watch {
   gateway::net::Task<absl::Status> List();
   gateway::net::Task<absl::Status> Turn();
   absl::Status OnLine(std::string_view line);
-  void Hear();
+  void NoteAnswer();
 
   gateway::net::Loop& loop_;
   Client& client_;

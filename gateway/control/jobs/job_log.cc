@@ -54,8 +54,9 @@ absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which
 JobLog PartOfLog(std::string_view text, const WhichLog& which) {
   const uint64_t bytes = std::min(which.bytes, kMostLog);
   const bool end = !which.from;
-  const uint64_t from =
-      end ? text.size() - std::min<uint64_t>(text.size(), bytes) : *which.from > text.size() ? 0 : *which.from;
+  const uint64_t from = end                         ? text.size() - std::min<uint64_t>(text.size(), bytes)
+                        : *which.from > text.size() ? 0
+                                                    : *which.from;
   JobLog log;
   log.cut = end && from > 0;
   log.text = text.substr(from, bytes);

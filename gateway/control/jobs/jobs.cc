@@ -207,6 +207,15 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
           known ? fmt::format("{} failed or was cancelled, so this job would never start", name)
                 : fmt::format("no job has the id \"{}\"", name));
   }
+  const std::optional<config::Pods> pods = env_.pods();
+  if (!pods) {
+    constexpr const char* kOnly = "has an effect with launcher: kubernetes only";
+    if (!job.image.empty()) wrong("/image", job.image, kOnly);
+    if (!job.pod.empty()) wrong("/pod", "", kOnly);
+  } else {
+    for (config::PodDefect& defect : config::FindPodDefects(job, *pods))
+      wrong(std::move(defect.pointer), "", std::move(defect.why));
+  }
   const std::vector<scheduler::DeviceAsk>& devices = job.job.roles.front().ask.devices;
   for (size_t i = 0; i < devices.size(); ++i) {
     if (std::string cut = config::AsksForCut(devices[i], context_.planning->uncut()); !cut.empty())
@@ -603,6 +612,8 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
   spec.tenant = file.job.tenant;
   spec.command = job.resumes && !file.checkpoint.resume.empty() ? file.checkpoint.resume : file.command;
   spec.directory = file.directory;
+  spec.image = file.image;
+  spec.pod = file.pod.json;
   absl::StatusOr<std::string> user = UserOf(file);
   if (!user.ok()) return user.status();
   spec.user = *std::move(user);
