@@ -17,8 +17,8 @@ using nlohmann::json;
 using plugins::launchers::kubernetes::DeviceResource;
 namespace pods = plugins::launchers::kubernetes;
 
-constexpr conf::Word<pods::Bind> kBinds[] = {{"affinity", pods::Bind::kAffinity},
-                                             {"direct", pods::Bind::kDirect}};
+constexpr conf::Word<pods::Binding> kBinds[] = {{"affinity", pods::Binding::kAffinity},
+                                                {"direct", pods::Binding::kDirect}};
 constexpr conf::Word<TenantPods> kTenantPods[] = {{"safe", TenantPods::kSafe}, {"any", TenantPods::kAny}};
 
 struct PullPolicy {

@@ -35,7 +35,7 @@ enum class TenantPods : uint8_t {
 
 struct Pods {
   std::string name;  // of this gateway's runs; gateways that share a state have the same
-  plugins::launchers::kubernetes::Bind bind = plugins::launchers::kubernetes::Bind::kAffinity;
+  plugins::launchers::kubernetes::Binding bind = plugins::launchers::kubernetes::Binding::kAffinity;
   std::vector<plugins::launchers::kubernetes::DeviceResource> devices;  // before the built-in ones
   conf::Duration start_within = std::chrono::minutes(2);
   conf::Duration lost_after = std::chrono::minutes(1);

@@ -142,7 +142,8 @@ Jobs::Environment ScalingLoop::JobsEnvironment() {
   };
   env.sources = SystemSources();
   env.pods = [this]() -> std::optional<config::Pods> {
-    const std::optional<config::Scaling>& scaling = env_.runtime()->config().scaling;
+    const auto runtime = env_.runtime();
+    const std::optional<config::Scaling>& scaling = runtime->config().scaling;
     return scaling ? scaling->kubernetes : std::nullopt;
   };
   if (launcher_->shared() != nullptr) env.log_owner = plugins::launchers::LogOwner::kAnyone;

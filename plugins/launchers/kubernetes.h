@@ -36,7 +36,7 @@ class KubernetesLauncher final : public Launcher {
     plugins::kubernetes::Client::ReadAccess access{};
     std::string name_space{};  // of our pods
     std::string gateway{};     // names this gateway's runs, as a label; all that share a state have one name
-    kubernetes::Bind bind = kubernetes::Bind::kAffinity;
+    kubernetes::Binding bind = kubernetes::Binding::kAffinity;
     kubernetes::Runs::Ports ports{21'000, 21'999};  // in the network of a node; else the first of them
     std::vector<kubernetes::DeviceResource> devices{};
     kubernetes::ExpectedNodes nodes{};                      // of the planner's cluster

@@ -170,7 +170,7 @@ json BasePod(const Submission& submission) {
 void SetOwn(const Submission& submission, json& spec) {
   const RunSpec& run = submission.run;
   spec["restartPolicy"] = "Never";  // a restart is another run
-  if (submission.bind == Bind::kDirect) {
+  if (submission.bind == Binding::kDirect) {
     spec["nodeName"] = run.grant.node;
   } else {
     const json term = {{"matchFields", json::array({{{"key", "metadata.name"},

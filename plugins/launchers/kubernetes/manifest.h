@@ -16,7 +16,7 @@
 
 namespace plugins::launchers::kubernetes {
 
-enum class Bind : uint8_t {
+enum class Binding : uint8_t {
   kAffinity,  // Kubernetes' scheduler binds the pod, to the planned node only
   kDirect,    // the pod names its node: without the scheduler
 };
@@ -36,7 +36,7 @@ struct Submission {
   RunSpec run{};
   std::string gateway{};
   std::string name_space{};
-  Bind bind = Bind::kAffinity;
+  Binding bind = Binding::kAffinity;
   uint16_t port = 0;
   std::string node_address{};  // where a pod in the node's network listens
   std::string resource{};      // of its devices; empty: it has none

@@ -38,7 +38,7 @@ class Runs {
     bool asked = false;                  // its creation is under way, or was not answered
     bool equipped = true;                // its environment is there, or it has none
     bool told_to_stop = false;
-    bool doomed = false;  // told so before its pod was known: it must not live when it appears
+    bool doomed = false;        // told so before its pod was known: it must not live when it appears
     uint64_t version = 0;       // of its pod, as last seen
     uint64_t stamp = 0;         // of its creation: a list that was asked for before need not name it
     std::string ended_by_us{};  // why we deleted it

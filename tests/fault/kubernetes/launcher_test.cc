@@ -151,7 +151,7 @@ TEST_F(KubeTest, ARunAskedForTwiceOrByAnotherProcessIsOnePod) {
 TEST_F(KubeTest, APodThatNamesItsNodeIsRefusedByItWhereOthersHoldTheDevices) {
   RunOnLoop([this](TestLoop& loop) -> Task<void> {
     KubernetesLauncher::Options options = Options();
-    options.bind = kubernetes::Bind::kDirect;
+    options.bind = kubernetes::Binding::kDirect;
     KubernetesLauncher launcher(loop, options);
     co_await Ready(loop, launcher);
     cluster_->Create("other", "node-1", 7, kWait);

@@ -79,7 +79,7 @@ TEST(KubernetesWatch, APageThatExpiresBeginsTheListAgain) {
     server.expire_pages = 1;
     Follower follower(loop, server);
     follower.watch.Open();
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return follower.lists == 1; }));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return follower.lists == 1; }, 60s));
     EXPECT_EQ(follower.known.size(), 1'200u);
     EXPECT_EQ(server.Count("LIST /api/v1/pods"), 2 + 3) << "a page, its expired next one, and all three";
     co_await follower.Close();
