@@ -28,8 +28,7 @@ constexpr conf::Duration kCheckEvery = std::chrono::seconds(1);
 constexpr conf::Duration kAskEvery = std::chrono::seconds(5);
 // A list that is no younger than this is told; a watch's bookmarks come each minute.
 constexpr conf::Duration kOldest = std::chrono::seconds(90);
-// A kubelet of 1.20 takes up to a minute to end a pod that has just begun and that has a grace of 1 s.
-constexpr conf::Duration kLeastGrace = std::chrono::seconds(2);
+constexpr conf::Duration kLeastGrace = std::chrono::seconds(1);
 constexpr conf::Duration kAfterSignal = std::chrono::hours(1);
 constexpr size_t kMostLog = 32U << 20;
 

@@ -55,7 +55,7 @@ class KubernetesLauncher final : public Launcher {
 
   std::string_view name() const override { return "kubernetes"; }
   gateway::net::Task<absl::Status> Start(RunSpec spec) override;
-  // At least two seconds: with none, Kubernetes forgets a pod before its processes have ended.
+  // At least one second: with none, Kubernetes forgets a pod before its processes have ended.
   gateway::net::Task<absl::Status> Stop(std::string id, conf::Duration grace) override;
   // SIGTERM alone, after which the run has an hour until Stop() says otherwise.
   gateway::net::Task<absl::Status> Signal(std::string id, int signal) override;

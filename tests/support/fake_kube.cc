@@ -341,10 +341,10 @@ std::string FakeKube::CrowdPod(size_t i) const {
       R"("labels":{{"app":"others","pod-template-hash":"5f5f5f5f5f"}},"annotations":{{"note":"{2}"}},)"
       R"("ownerReferences":[{{"kind":"ReplicaSet","name":"rs-{0}"}}]}},"spec":{{"nodeName":"crowd-{3:05}",)"
       R"("containers":[{{"name":"main","image":"registry.example.com/team/image:1","env":[{{"name":"A","value":"{4}"}}],)"
-      R"("resources":{{"requests":{{"cpu":"1","memory":"1Gi"}},"limits":{{{5}}}}}}}]}},"status":{{"phase":"Running",)"
+      R"("resources":{{"requests":{{"cpu":"1","memory":"1Gi"{5}}},"limits":{{"cpu":"2"{5}}}}}}}]}},"status":{{"phase":"Running",)"
       R"("containerStatuses":[{{"name":"main","state":{{"running":{{"startedAt":"2026-11-26T04:02:14Z"}}}}}}]}}}})",
-      i, i % 50, note, i % std::max<size_t>(crowd_nodes_, 1), value,
-      i % 10 == 0 ? R"("nvidia.com/gpu":"1")" : "");
+      i, i % 50, note, i / 10 % std::max<size_t>(crowd_nodes_, 1), value,
+      i % 10 == 0 ? R"(,"nvidia.com/gpu":"1")" : "");
 }
 
 std::string FakeKube::List(const Path& path, const Query& query) {
