@@ -19,6 +19,10 @@ double AllocationRate(const ClusterTotals& totals) {
   return static_cast<double>(totals.allocated_milli) / static_cast<double>(totals.capacity_milli);
 }
 
+double OccupationRate(double held, double capacity) {
+  return capacity > 0 ? held / capacity : 0;
+}
+
 double FragmentationRate(const ClusterTotals& totals) {
   if (totals.device_nodes == 0) return 0;
   return static_cast<double>(totals.fragmented_nodes) / totals.device_nodes;

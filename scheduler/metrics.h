@@ -1,6 +1,6 @@
 // The metrics of a cluster, live and in the simulator: pure functions with their formulas.
 //
-// GAR and GFR are named as in Kant's paper; the definitions are here. JTTED has a file of its own (jtted.h).
+// GAR, SOR and GFR are named as in Kant's paper; the definitions are here. JTTED has a file of its own (jtted.h).
 #pragma once
 
 #include <array>
@@ -22,6 +22,9 @@ size_t SizeClass(int64_t device_milli);
 
 // Allocated over all devices of healthy nodes: 0 for a cluster without any.
 double AllocationRate(const ClusterTotals& totals);
+
+// SOR: of the device time that there was, the part that was held; 0 for none. Both in the same unit.
+double OccupationRate(double held, double capacity);
 
 // Nodes of which some but not all devices are taken, over all that may take work and have devices.
 double FragmentationRate(const ClusterTotals& totals);

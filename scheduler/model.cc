@@ -65,6 +65,15 @@ std::string FirstDefect(const Cluster& cluster) {
   return {};
 }
 
+uint64_t DevicesOf(const Cluster& cluster, std::string_view kind) {
+  uint64_t devices = 0;
+  for (const Node& node : cluster.nodes) {
+    const NodeType& type = cluster.types[node.type];
+    if (type.devices > 0 && cluster.kinds[type.kind].name == kind) devices += type.devices;
+  }
+  return devices;
+}
+
 Fabric FlatFabric() {
   return {.levels = {"cluster"}, .domains = {{.name = "cluster", .level = 0}}};
 }

@@ -112,6 +112,9 @@ std::string_view Name(Health health);
 // index out of range, too many devices or kinds, a level that does not rise towards the root. Empty: nothing.
 std::string FirstDefect(const Cluster& cluster);
 
+// The whole devices of a kind on all nodes, whatever their health.
+uint64_t DevicesOf(const Cluster& cluster, std::string_view kind);
+
 // One fabric domain over all nodes, for clusters whose fabric is not described.
 Fabric FlatFabric();
 

@@ -182,6 +182,9 @@ const ShapeTable& Planner::shapes() const {
 const QueueTree& Planner::queues() const {
   return state_->queues;
 }
+const DemandMix& Planner::mix() const {
+  return state_->learner.mix();
+}
 size_t Planner::pending() const {
   return state_->pending.size() + state_->held.size();
 }

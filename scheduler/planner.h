@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "scheduler/cycle/explain.h"
+#include "scheduler/placement/demand_mix.h"
 #include "scheduler/plan.h"
 #include "scheduler/policy.h"
 #include "scheduler/queues/queue_tree.h"
@@ -67,6 +68,7 @@ class Planner {
   const JobTable& jobs() const;
   const ShapeTable& shapes() const;
   const QueueTree& queues() const;
+  const DemandMix& mix() const;  // learned from the jobs so far
   size_t pending() const;
   // When a cycle is due although nothing happens: a reserved start, a limit, an advance start, an idle
   // notebook, the end of a preferred topology's wait, a suspect node's recovery.

@@ -29,6 +29,10 @@ bool IsHealth(std::string_view path) {
   return path == "/livez" || path == "/readyz" || path == "/metrics";
 }
 
+bool IsKey(Caller::Kind kind) {
+  return kind == Caller::Kind::kKey || kind == Caller::Kind::kApplication || kind == Caller::Kind::kBootstrap;
+}
+
 bool IsCall(std::string_view path) {
   return IsHealth(path) || path.starts_with("/admin/") || path.starts_with("/sign-in/");
 }
@@ -87,13 +91,17 @@ net::http::Server::Refusal RefuseUnread(int status) {
 absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Listen(net::Loop& loop,
                                                                  const Operations& operations,
                                                                  const config::Address& address,
-                                                                 const net::TlsHolder* tls) {
-  std::unique_ptr<AdminServer> admin(new AdminServer(loop, operations, tls != nullptr));
+                                                                 const net::TlsHolder* tls,
+                                                                 Audience audience) {
+  std::unique_ptr<AdminServer> admin(new AdminServer(loop, operations, tls != nullptr, audience));
   net::http::Server::Options options;
   options.acceptor.address = ToString(address);
   if (tls) options.acceptor.tls = [tls] { return tls->Get(); };
-  options.acceptor.admit = [&operations](const std::string& ip) {
-    const std::vector<config::AllowedAddresses>& allow = operations.runtime()->config().admin.allow;
+  options.acceptor.admit = [&operations, audience](const std::string& ip) {
+    const std::shared_ptr<const Runtime> runtime = operations.runtime();
+    const Config& config = runtime->config();
+    const std::vector<config::AllowedAddresses>& allow =
+        audience == Audience::kPeople ? config.people.allow : config.admin.allow;
     return allow.empty() || std::ranges::any_of(allow, [&](const config::AllowedAddresses& some) {
              return some.range.Contains(ip);
            });
@@ -147,12 +155,14 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
   call.cookies = exchange.head().Find(net::http::FieldId::cookie);
   call.host = exchange.head().Find(net::http::FieldId::host);
   call.secure = secure_ || call.runtime->config().people.url.tls();
-  const Answer answer =
+  Answer answer =
       server_->connections() > kMaxConnections && !IsHealth(exchange.path())
           ? Refuse(api::Code::kConnectionLimit, "too many connections to the admin listener", call.request_id)
           : co_await AnswerTo(exchange, call);
   const std::string_view method = exchange.method();
-  if (answer.status >= 400 && answer.status != 503) {
+  if (LimitStranger(call, answer)) {
+    // The ledger has their number, once a minute; a line each could fill the log.
+  } else if (answer.status >= 400 && answer.status != 503) {
     log::Warn("admin request refused", {{"method", method},
                                         {"path", exchange.path()},
                                         {"status", answer.status},
@@ -169,6 +179,8 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
       {"content-type", std::string(answer.content_type)},
       {"x-request-id", answer.request_id.empty() ? call.request_id : answer.request_id},
       {"cache-control", "no-store"}};
+  if (call.runtime->config().server.version_header)
+    headers.emplace_back("x-tidegate-version", TIDEGATE_VERSION);
   for (const api::ErrorHeader& header : answer.headers) headers.emplace_back(header.name, header.value);
   for (const auto& [name, value] : answer.fields) headers.emplace_back(name, value);
   if (!answer.allow.empty()) headers.emplace_back("allow", answer.allow);
@@ -181,6 +193,28 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
   co_await exchange.Send(answer.status, headers, answer.body);
 }
 
+// Calls that are refused without a known caller are counted by address, together with those to the applications'
+// listener. Beyond `auth.failed_per_minute` they are told to wait, and true is returned.
+bool AdminServer::LimitStranger(const Call& call, Answer& answer) const {
+  constexpr std::array kRefused = {401, 403, 404, 405};
+  if (call.caller.kind != Caller::Kind::kNobody ||
+      std::ranges::find(kRefused, answer.status) == kRefused.end())
+    return false;
+  const uint32_t per_minute = call.runtime->config().auth.failed_per_minute;
+  const std::string_view code = answer.status == 401   ? "admin_unauthenticated"
+                                : answer.status == 403 ? "admin_forbidden"
+                                                       : "admin_unknown_path";
+  const std::optional<conf::Duration> wait =
+      operations_.shared->failed_attempts.Count(call.address, code, per_minute, call.now);
+  if (!wait) return false;
+  api::ApiError error = api::Make(
+      api::Code::kTooManyFailedAttempts,
+      fmt::format("more than {} calls a minute from this address had no valid credential", per_minute));
+  error.retry_after = *wait;
+  answer = Refuse(error, call.request_id);
+  return true;
+}
+
 std::optional<WebPage> AdminServer::FindPage(const net::http::Exchange& exchange) const {
   const net::http::Head& head = exchange.head();
   if (head.method != Verb::get && head.method != Verb::head) return std::nullopt;
@@ -189,6 +223,10 @@ std::optional<WebPage> AdminServer::FindPage(const net::http::Exchange& exchange
 }
 
 net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& call) {
+  if (audience_ == Audience::kPeople && IsHealth(exchange.path())) {
+    co_return Refuse(api::Code::kNotFound,
+                     fmt::format("{} is not on the listener for people", exchange.path()), call.request_id);
+  }
   Match match = FindRoute(exchange.head().method, exchange.path());
   if (match.route == nullptr && match.allow.empty()) {
     co_return Refuse(api::Code::kNotFound,
@@ -209,6 +247,10 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
     std::variant<Caller, api::ApiError> caller = CallerOf(exchange.head(), call.runtime->config(), call.now);
     if (const auto* refused = std::get_if<api::ApiError>(&caller))
       co_return Refuse(*refused, call.request_id);
+    if (audience_ == Audience::kPeople && IsKey(std::get<Caller>(caller).kind)) {
+      co_return Refuse(api::Code::kInvalidApiKey, "no key works on the listener for people; sign in",
+                       call.request_id);
+    }
     call.caller = std::get<Caller>(std::move(caller));
     if (!call.caller.authority.May(*needed)) {
       co_return Refuse(api::Code::kPermissionDenied,
@@ -222,20 +264,61 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
   if (!exchange.body().empty() && !IsJson(exchange.head().Find(net::http::FieldId::content_type))) {
     co_return Refuse(api::Code::kUnsupportedMediaType, "the body must be application/json", call.request_id);
   }
-  std::vector<FieldProblem> problems =
-      ReadQuery(exchange.query(), route.query,
-                route.takes_any_query ? Unknowns::kPassedOver : Unknowns::kRefused, call.query);
-  call.text = exchange.body();
+  if (LeaderCalls* const leader = IsAnsweredByLeader(route) ? operations_.leader_calls() : nullptr) {
+    co_return co_await leader->Pass({.request_id = call.request_id,
+                                     .method = route.method,
+                                     .path = std::string(exchange.path()),
+                                     .query = std::string(exchange.query()),
+                                     .body = std::string(exchange.body()),
+                                     .caller = call.caller});
+  }
+  call.on_gone = [&exchange](std::function<void()> then) { exchange.OnGone(std::move(then)); };
+  call.head = &exchange.head();
+  co_return co_await RunChecked(route, exchange.query(), exchange.body(), call);
+}
+
+net::Task<Answer> AdminServer::Serve(PassedCall passed) {
+  Call call;
+  call.request_id = passed.request_id;
+  call.now = net::Now();
+  call.runtime = operations_.runtime();
+  call.caller = std::move(passed.caller);
+  call.on_gone = [](const std::function<void()>&) {};
+  Match match = FindRoute(passed.method, passed.path);
+  if (match.route == nullptr || !IsAnsweredByLeader(*match.route)) {
+    co_return Refuse(api::Code::kNotFound,
+                     fmt::format("the gateway that leads does not answer {}", passed.path), call.request_id);
+  }
+  call.item = std::move(match.item);
+  const std::optional<Permission> needed = PermissionFor(*match.route, call.runtime->config());
+  if (needed && !call.caller.authority.May(*needed)) {
+    co_return Refuse(api::Code::kPermissionDenied, fmt::format("this call needs {}", WhoMay(*needed)),
+                     call.request_id);
+  }
+  Answer answer = co_await RunChecked(*match.route, passed.query, passed.body, call);
+  if (match.route->method == Verb::post) {
+    log::Info("admin request", {{"method", "POST"},
+                                {"path", passed.path},
+                                {"status", answer.status},
+                                {"actor", call.caller.actor},
+                                {"request_id", call.request_id}});
+  }
+  co_return answer;
+}
+
+net::Task<Answer> AdminServer::RunChecked(const Route& route, std::string_view query, std::string_view body,
+                                          Call& call) {
+  std::vector<FieldProblem> problems = ReadQuery(
+      query, route.query, route.takes_any_query ? Unknowns::kPassedOver : Unknowns::kRefused, call.query);
+  call.text = body;
   if (!route.raw_body) {
     for (FieldProblem& problem : ReadBody(call.text, route.body, call.body))
       problems.push_back(std::move(problem));
   }
   if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
   if (!route.read.empty()) read_records_.Note(route, call);
-  call.on_gone = [&exchange](std::function<void()> then) { exchange.OnGone(std::move(then)); };
   call.read = [this](std::function<void()> work) { return ReadInTurn(std::move(work)); };
   try {
-    call.head = &exchange.head();
     Answer answer = co_await RunRoute(route, call);
     if (!call.caller.authority.MayEverywhere(Permission::kReadOutput)) HideOutput(answer.body);
     if (!call.caller.authority.roles().empty()) HideOthers(operations_, call, answer.body);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "gateway/admin/leader_calls.h"
 #include "gateway/admin/overview.h"
 #include "gateway/admin/scope.h"
 #include "gateway/net/clock.h"
@@ -160,6 +161,27 @@ void EventFeed::Update(Scope& scope, const Call& call) const {
   ++scope.version;
 }
 
+net::Task<void> EventFeed::UpdateFrom(LeaderCalls& leader, Scope& scope, Call call) const {
+  if (call.now - scope.computed < kAskLeaderEvery && !scope.overview.empty()) co_return;
+  scope.computed = call.now;
+  Answer answer = co_await leader.Pass({.request_id = call.request_id,
+                                        .method = net::http::Verb::get,
+                                        .path = "/admin/v1/overview",
+                                        .query = {},
+                                        .body = {},
+                                        .caller = std::move(call.caller)});
+  if (answer.status != 200) co_return;  // what was shown last stays
+  while (answer.body.ends_with('\n')) answer.body.pop_back();
+  ordered_json content = ordered_json::parse(answer.body, nullptr, false);
+  if (!content.is_object()) co_return;
+  content.erase("at");
+  std::string text = Line(content);
+  if (text == scope.content) co_return;
+  scope.content = std::move(text);
+  scope.overview = std::move(answer.body);
+  ++scope.version;
+}
+
 std::string EventFeed::Render(std::string_view type, uint64_t number, std::string_view data) const {
   return fmt::format("id: {}\nevent: {}\ndata: {}\n\n", ring_.IdOf(number), type, data);
 }
@@ -213,7 +235,11 @@ net::Task<void> EventFeed::Follow(net::http::Exchange& exchange, net::http::Head
       const FeedEvent& event = ring_.At(++seen);
       if (Sees(call, event)) out += Render(event.type, seen, Shown(call, event.data));
     }
-    Update(place.scope(), call);
+    if (LeaderCalls* const leader = operations_.leader_calls()) {
+      co_await UpdateFrom(*leader, place.scope(), call);
+    } else {
+      Update(place.scope(), call);
+    }
     if (seen == ring_.last() && place.scope().version != shown) {
       shown = place.scope().version;
       out += Render("overview", seen, place.scope().overview);

@@ -29,6 +29,7 @@ class EventFeed {
   static constexpr size_t kMostFollowers = 128;  // in all
   static constexpr conf::Duration kHeartbeat = std::chrono::seconds(15);
   static constexpr conf::Duration kOverviewEvery = std::chrono::seconds(1);
+  static constexpr conf::Duration kAskLeaderEvery = std::chrono::seconds(3);
   static constexpr conf::Duration kCheckEvery =
       std::chrono::milliseconds(500);  // whether the caller may still follow
 
@@ -70,6 +71,8 @@ class EventFeed {
   // As the caller may see it.
   std::string Shown(const Call& call, std::string data) const;
   void Update(Scope& scope, const Call& call) const;
+  // The same where another gateway leads: it is asked, less often.
+  net::Task<void> UpdateFrom(LeaderCalls& leader, Scope& scope, Call call) const;
   std::string Render(std::string_view type, uint64_t number, std::string_view data) const;
 
   net::Loop& loop_;

@@ -1,5 +1,6 @@
 // Grants and requests: who asks, who decides, what is given and until when.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -14,6 +15,8 @@
 #include "gateway/people/key_limits.h"
 #include "gateway/people/key_request.h"
 #include "gateway/people/overlay.h"
+#include "scheduler/planner.h"
+#include "scheduler/state/cluster_state.h"
 
 namespace gateway::admin {
 namespace {
@@ -38,6 +41,29 @@ bool MayGrant(const Call& call, std::string_view tenant) {
   return call.May(Permission::kGrant, limits::ParentPath(tenant));
 }
 
+// Devices are taken from everyone, so they are given by those who have a role over everything.
+bool MayGrant(const Call& call, const Allowance& allowance) {
+  return !allowance.devices || call.caller.authority.MayEverywhere(Permission::kGrant);
+}
+
+Answer RefuseDevices(const Call& call) {
+  return Refuse(api::Code::kPermissionDenied,
+                "devices are taken from everyone; giving them takes the role operator or admin",
+                call.request_id);
+}
+
+// Whether the caller may ask for something for the tenant, and it is not over.
+bool MayRenew(const Call& call, const gateway::TenantGrant& grant) {
+  return !grant.ended && grant.until > call.now && call.May(Permission::kAsk, grant.tenant);
+}
+
+bool MayComment(const Operations& operations, const Call& call, const gateway::GrantRequest& request);
+
+std::optional<answers::GrantedDevices> Show(const std::optional<DeviceAllowance>& devices) {
+  if (!devices) return std::nullopt;
+  return answers::GrantedDevices{.kind = devices->kind, .count = devices->count};
+}
+
 // Whether the one who asked stands behind the call, also with a key of theirs.
 bool IsOwn(const Operations& operations, const Call& call, std::string_view asked_by) {
   if (call.caller.actor == asked_by) return true;
@@ -49,7 +75,7 @@ bool IsOwn(const Operations& operations, const Call& call, std::string_view aske
   return belongs(call.caller.actor, asked_by) || belongs(asked_by, call.caller.actor);
 }
 
-std::string_view StateOf(const gateway::TenantGrant& grant, conf::TimePoint now) {
+std::string_view GrantState(const gateway::TenantGrant& grant, conf::TimePoint now) {
   if (grant.ended || grant.until <= now) return "ended";
   return grant.from > now ? "planned" : "in_force";
 }
@@ -57,9 +83,11 @@ std::string_view StateOf(const gateway::TenantGrant& grant, conf::TimePoint now)
 answers::Grant Show(const gateway::TenantGrant& grant, const Call& call) {
   answers::Grant out{.id = grant.id,
                      .tenant = grant.tenant,
-                     .state = StateOf(grant, call.now),
+                     .state = GrantState(grant, call.now),
                      .models = grant.gives.models,
                      .weight = grant.gives.weight,
+                     .devices = Show(grant.gives.devices),
+                     .job_queue = grant.gives.devices ? std::optional(grant.id) : std::nullopt,
                      .in_words = InWords(grant.gives),
                      .from = {grant.from},
                      .until = {grant.until},
@@ -69,7 +97,8 @@ answers::Grant Show(const gateway::TenantGrant& grant, const Call& call) {
                      .request = answers::TextOrNull(grant.request),
                      .ended = answers::TimeOrNull(grant.ended),
                      .ended_by = grant.ended_by,
-                     .may_end = !grant.ended && MayGrant(call, grant.tenant)};
+                     .may_end = !grant.ended && MayGrant(call, grant.tenant),
+                     .may_renew = MayRenew(call, grant)};
   if (!grant.gives.limits.empty()) out.limits = conf::RawJson{grant.gives.limits};
   return out;
 }
@@ -78,24 +107,31 @@ answers::GrantRequest Show(const gateway::GrantRequest& request, const Operation
                            const Call& call) {
   const bool pending = request.state == RequestState::kPending;
   const bool own = IsOwn(operations, call, request.asked_by);
-  answers::GrantRequest out{.id = request.id,
-                            .tenant = request.tenant,
-                            .state = conf::WordOf<RequestState>(WordsOf(RequestState{}), request.state),
-                            .models = request.wants.models,
-                            .weight = request.wants.weight,
-                            .in_words = InWords(request.wants),
-                            .from = answers::TimeOrNull(request.from),
-                            .until = {request.until},
-                            .reason = request.reason,
-                            .asked_by = request.asked_by,
-                            .asked = {request.asked},
-                            .expires = {request.expires},
-                            .decided_by = request.decided_by,
-                            .decided = answers::TimeOrNull(request.decided),
-                            .answer = request.answer,
-                            .grant = answers::TextOrNull(request.grant),
-                            .may_decide = pending && !own && MayGrant(call, request.tenant),
-                            .may_withdraw = pending && request.asked_by == call.caller.actor};
+  answers::GrantRequest out{
+      .id = request.id,
+      .tenant = request.tenant,
+      .state = conf::WordOf<RequestState>(WordsOf(RequestState{}), request.state),
+      .models = request.wants.models,
+      .weight = request.wants.weight,
+      .devices = Show(request.wants.devices),
+      .in_words = InWords(request.wants),
+      .from = answers::TimeOrNull(request.from),
+      .until = {request.until},
+      .reason = request.reason,
+      .asked_by = request.asked_by,
+      .asked = {request.asked},
+      .expires = {request.expires},
+      .decided_by = request.decided_by,
+      .decided = answers::TimeOrNull(request.decided),
+      .answer = request.answer,
+      .grant = answers::TextOrNull(request.grant),
+      .renews = answers::TextOrNull(request.renews),
+      .comments = {},
+      .may_decide = pending && !own && MayGrant(call, request.tenant) && MayGrant(call, request.wants),
+      .may_withdraw = pending && request.asked_by == call.caller.actor,
+      .may_comment = MayComment(operations, call, request)};
+  for (const gateway::RequestComment& comment : request.comments)
+    out.comments.push_back({.by = comment.by, .at = {comment.at}, .text = comment.text});
   if (!request.wants.limits.empty()) out.limits = conf::RawJson{request.wants.limits};
   return out;
 }
@@ -103,9 +139,13 @@ answers::GrantRequest Show(const gateway::GrantRequest& request, const Operation
 // What a body asks for or gives to a tenant, and when; every problem at once.
 class AllowanceReader {
  public:
-  AllowanceReader(const Operations& operations, const Call& call, const TenantRuntime& tenant)
-      : call_(call),
+  // `held`: what the tenant has by the grant that is changed.
+  AllowanceReader(const Operations& operations, const Call& call, const TenantRuntime& tenant,
+                  const Allowance& held = {})
+      : operations_(operations),
+        call_(call),
         tenant_(tenant),
+        held_(held),
         tenants_(WithProjects(call.runtime->configured().tenants, operations.projects == nullptr
                                                                       ? std::vector<Project>()
                                                                       : operations.projects->List())) {}
@@ -120,7 +160,27 @@ class AllowanceReader {
     }
     if (const auto given = call_.body.find("weight"); given != call_.body.end())
       what.weight = Weight(given->get<uint64_t>());
+    if (const auto given = call_.body.find("devices"); given != call_.body.end() && !given->empty())
+      what.devices = Devices(*given);
     return what;
+  }
+
+  // Whether the cluster has the devices beside those that were given to others for that time.
+  void CheckRoom(const std::optional<DeviceAllowance>& devices, conf::TimePoint from, conf::TimePoint until,
+                 std::string_view but = {}) {
+    const scheduler::Planner* const planner = operations_.planner();
+    if (!devices || planner == nullptr) return;
+    uint64_t given = 0;
+    for (const gateway::TenantGrant& other : operations_.grants->List()) {
+      const std::optional<DeviceAllowance>& theirs = other.gives.devices;
+      if (!theirs || theirs->kind != devices->kind || other.ended || other.id == but) continue;
+      if (other.from < until && from < other.until) given += theirs->count;
+    }
+    const uint64_t all = scheduler::DevicesOf(planner->state().cluster(), devices->kind);
+    if (devices->count + given <= all) return;
+    const bool seen = call_.caller.authority.MayEverywhere(Permission::kSeeLimits);
+    Add("devices", fmt::format("fewer devices {} are left at that time{}", devices->kind,
+                               seen ? fmt::format(": {} of {} are given by other grants", given, all) : ""));
   }
 
   std::optional<conf::TimePoint> From() {
@@ -167,6 +227,7 @@ class AllowanceReader {
     const auto& models = call_.runtime->routes().models();
     for (size_t i = 0; i < models.size(); ++i) {
       if (models[i].spec.name != name || (parent != nullptr && !parent->models[i])) continue;
+      if (std::ranges::find(held_.models, name) != held_.models.end()) return;
       if (tenant_.models[i]) Add("models", fmt::format("{} may use \"{}\" already", tenant_.path, name));
       return;
     }
@@ -200,14 +261,49 @@ class AllowanceReader {
   }
 
   std::optional<uint32_t> Weight(uint64_t weight) {
-    if (weight > tenant_.config->weight && weight <= config::kMaxShare) return static_cast<uint32_t>(weight);
-    Add("weight", fmt::format("must be more than the {} that {} has, and at most {}", tenant_.config->weight,
-                              tenant_.path, config::kMaxShare));
+    const config::Tenant* const base = TenantAt(tenants_, tenant_.path);
+    const uint32_t has = base == nullptr ? tenant_.config->weight : base->weight;
+    if (weight > has && weight <= config::kMaxShare) return static_cast<uint32_t>(weight);
+    Add("weight", fmt::format("must be more than the {} that {} has, and at most {}", has, tenant_.path,
+                              config::kMaxShare));
     return std::nullopt;
   }
 
+  std::optional<DeviceAllowance> Devices(const nlohmann::json& given) {
+    const auto kind = given.find("kind");
+    const auto count = given.find("count");
+    if (given.size() != 2 || kind == given.end() || !kind->is_string() || count == given.end() ||
+        !count->is_number_unsigned()) {
+      Add("devices", "must have kind, a text, and count, a whole number, and nothing else");
+      return std::nullopt;
+    }
+    const scheduler::Planner* const planner = operations_.planner();
+    if (planner == nullptr) {
+      Add("devices", "this gateway plans no devices: scaling.nodes is not configured");
+      return std::nullopt;
+    }
+    DeviceAllowance devices{.kind = kind->get<std::string>(), .count = 0};
+    const uint64_t all = scheduler::DevicesOf(planner->state().cluster(), devices.kind);
+    const uint64_t asked = count->get<uint64_t>();
+    if (all == 0) {
+      std::vector<std::string> kinds;
+      for (const scheduler::DeviceKind& one : planner->state().cluster().kinds) kinds.push_back(one.name);
+      Add("devices",
+          fmt::format("\"{}\" is no kind of device here: {}", devices.kind, fmt::join(kinds, ", ")));
+    } else if (asked == 0 || asked > all) {
+      Add("devices",
+          fmt::format("count must be from 1 to {}, the devices {} that there are", all, devices.kind));
+    } else {
+      devices.count = static_cast<uint32_t>(asked);
+      return devices;
+    }
+    return std::nullopt;
+  }
+
+  const Operations& operations_;
   const Call& call_;
   const TenantRuntime& tenant_;
+  const Allowance held_;
   const std::vector<config::Tenant> tenants_;
   Problems problems_;
 };
@@ -215,6 +311,10 @@ class AllowanceReader {
 // Whether the second gives nothing that the first does not.
 bool IsLess(const Allowance& asked, const Allowance& given) {
   if (given.weight && (!asked.weight || *given.weight > *asked.weight)) return false;
+  if (const auto& devices = given.devices;
+      devices &&
+      (!asked.devices || devices->kind != asked.devices->kind || devices->count > asked.devices->count))
+    return false;
   for (const std::string& model : given.models) {
     if (std::ranges::find(asked.models, model) == asked.models.end()) return false;
   }
@@ -238,6 +338,10 @@ const TenantRuntime* TenantOfBody(const Call& call, Permission permission) {
 bool MaySeeRequest(const Operations& operations, const Call& call, const gateway::GrantRequest& request) {
   return IsOwn(operations, call, request.asked_by) || call.May(Permission::kGrant, request.tenant) ||
          call.caller.authority.MayEverywhere(Permission::kSeeLimits);
+}
+
+bool MayComment(const Operations& operations, const Call& call, const gateway::GrantRequest& request) {
+  return IsOwn(operations, call, request.asked_by) || call.May(Permission::kGrant, request.tenant);
 }
 
 // The request that the path names, where the caller may see it.
@@ -269,7 +373,7 @@ Answer ListGrants(const Operations& operations, const Call& call) {
   std::vector<answers::Grant> all;
   for (const gateway::TenantGrant& grant : operations.grants->List()) {
     if (!IsWithin(grant.tenant, within) || !call.May(Permission::kSeeLimits, grant.tenant)) continue;
-    if (!state.empty() && StateOf(grant, call.now) != state) continue;
+    if (!state.empty() && GrantState(grant, call.now) != state) continue;
     all.push_back(Show(grant, call));
   }
   return ListPage(std::move(all), &answers::Grant::id, call);
@@ -293,7 +397,9 @@ net::Task<Answer> GiveGrant(const Operations& operations, const Call& call) {
   grant.reason = reader.Reason("reason");
   grant.approved_by = call.caller.actor;
   if (grant.gives.empty() && reader.problems().empty())
-    reader.Add("models", "give models, limits or weight: there is nothing to grant");
+    reader.Add("models", "give models, limits, weight or devices: there is nothing to grant");
+  if (!MayGrant(call, grant.gives)) co_return RefuseDevices(call);
+  reader.CheckRoom(grant.gives.devices, grant.from, grant.until);
   if (!reader.problems().empty())
     co_return Refuse(api::Code::kInvalidValue, reader.problems(), call.request_id);
   if (std::optional<Answer> refused = RefuseUnrecorded(operations, call)) co_return *std::move(refused);
@@ -319,6 +425,54 @@ net::Task<Answer> EndGrant(const Operations& operations, const Call& call) {
       co_await operations.grants->End(call.item, call.caller.actor, call.now);
   if (!ended.ok()) co_return RefuseChange(ended.status(), call);
   co_return Json(Show(*ended, call));
+}
+
+// Its end, and what it gives, as far as the body says.
+net::Task<Answer> ChangeGrant(const Operations& operations, const Call& call) {
+  if (operations.grants == nullptr) co_return NoGrants(call);
+  const gateway::TenantGrant* const found = operations.grants->Find(call.item);
+  if (found == nullptr || !call.May(Permission::kSeeLimits, found->tenant))
+    co_return RefuseUnknown("grant", call);
+  const gateway::TenantGrant grant = *found;
+  // Who asked for it does not make it larger.
+  if (!MayGrant(call, grant.tenant) || (!grant.asked_by.empty() && IsOwn(operations, call, grant.asked_by))) {
+    co_return Refuse(
+        api::Code::kPermissionDenied,
+        fmt::format(
+            "changing a grant of {} takes the role lead over a tenant above it, operator or admin, and is "
+            "not for the one who asked for it; ask for a renewal",
+            grant.tenant),
+        call.request_id);
+  }
+  const TenantRuntime* const tenant = call.runtime->FindTenant(grant.tenant);
+  if (tenant == nullptr) co_return Refuse(api::Code::kConflict, "its tenant is not there", call.request_id);
+  AllowanceReader reader(operations, call, *tenant, grant.gives);
+  const Allowance what = reader.What();
+  const std::string reason = reader.Reason("reason");
+  Allowance gives = grant.gives;
+  if (!what.models.empty()) gives.models = what.models;
+  if (!what.limits.empty()) gives.limits = what.limits;
+  if (what.weight) gives.weight = what.weight;
+  if (what.devices) gives.devices = what.devices;
+  const conf::TimePoint until = call.Text("until").empty() ? grant.until : reader.Until(grant.from);
+  if (what.empty() && call.Text("until").empty() && reader.problems().empty())
+    reader.Add("until", "give until, models, limits, weight or devices: there is nothing to change");
+  if (until <= call.now && reader.problems().empty())
+    reader.Add("until", "must lie ahead; end the grant instead");
+  if (!MayGrant(call, gives)) co_return RefuseDevices(call);
+  reader.CheckRoom(gives.devices, grant.from, until, grant.id);
+  if (!reader.problems().empty())
+    co_return Refuse(api::Code::kInvalidValue, reader.problems(), call.request_id);
+  if (std::optional<Answer> refused = RefuseUnrecorded(operations, call)) co_return *std::move(refused);
+  const auto edit = [&](gateway::TenantGrant& changed) {
+    changed.gives = gives;
+    changed.until = until;
+    if (!reason.empty()) changed.reason = reason;
+  };
+  const absl::StatusOr<gateway::TenantGrant> changed =
+      co_await operations.grants->Change(call.item, edit, call.caller.actor);
+  if (!changed.ok()) co_return RefuseChange(changed.status(), call);
+  co_return Json(Show(*changed, call));
 }
 
 Answer ListRequests(const Operations& operations, const Call& call) {
@@ -347,12 +501,27 @@ net::Task<Answer> AskForGrant(const Operations& operations, const Call& call) {
   gateway::GrantRequest request{.id = {}, .tenant = tenant->path, .wants = reader.What()};
   request.from = reader.From();
   request.until = reader.Until(request.from);
+  if (const std::string renews = call.Text("renews"); !renews.empty()) {
+    const gateway::TenantGrant* const grant = operations.grants->Find(renews);
+    if (grant == nullptr || grant->tenant != tenant->path || !MayRenew(call, *grant)) {
+      reader.Add("renews", fmt::format("\"{}\" is no grant of {} that has not ended", renews, tenant->path));
+    } else if (!request.wants.empty() || request.from) {
+      reader.Add("renews", "a renewal asks for the same for longer: leave out what it gives, and from");
+    } else if (reader.problems().empty() && request.until <= grant->until) {
+      reader.Add("until", "must be later than the end of the grant");
+    } else {
+      request.renews = renews;
+      request.wants = grant->gives;
+    }
+  }
+  if (request.renews.empty())
+    reader.CheckRoom(request.wants.devices, request.from.value_or(call.now), request.until);
   request.reason = reader.Reason("reason");
   request.asked_by = call.caller.actor;
   request.asked = call.now;
   request.expires = std::min(call.now + call.runtime->config().people.requests.expire, request.until);
   if (request.wants.empty() && reader.problems().empty())
-    reader.Add("models", "give models, limits or weight: there is nothing to ask for");
+    reader.Add("models", "give models, limits, weight or devices: there is nothing to ask for");
   if (request.reason.empty()) reader.Add("reason", "is missing: whoever decides needs to know what for");
   if (!reader.problems().empty())
     co_return Refuse(api::Code::kInvalidValue, reader.problems(), call.request_id);
@@ -385,7 +554,10 @@ net::Task<Answer> ApproveRequest(const Operations& operations, const Call& call)
   if (tenant == nullptr) co_return Refuse(api::Code::kConflict, "its tenant is not there", call.request_id);
   AllowanceReader reader(operations, call, *tenant);
   gateway::TenantGrant grant{.id = {}, .tenant = request.tenant, .gives = reader.What()};
+  if (!request.renews.empty() && !grant.gives.empty())
+    reader.Add("until", "a renewal gives the same for longer: give only until");
   if (grant.gives.empty() && reader.problems().empty()) grant.gives = request.wants;
+  if (!MayGrant(call, grant.gives)) co_return RefuseDevices(call);
   grant.from = std::max(request.from.value_or(call.now), call.now);
   grant.until = call.Text("until").empty() ? request.until : reader.Until(grant.from);
   grant.reason = request.reason;
@@ -396,6 +568,7 @@ net::Task<Answer> ApproveRequest(const Operations& operations, const Call& call)
     reader.Add("limits", "an approval gives what was asked for, or less; for more, give a grant");
   if (reader.problems().empty() && grant.until > request.until)
     reader.Add("until", "an approval lasts as long as was asked for, or shorter");
+  reader.CheckRoom(grant.gives.devices, grant.from, grant.until, request.renews);
   if (!reader.problems().empty())
     co_return Refuse(api::Code::kInvalidValue, reader.problems(), call.request_id);
   if (grant.until <= grant.from)
@@ -405,6 +578,26 @@ net::Task<Answer> ApproveRequest(const Operations& operations, const Call& call)
       co_await operations.grants->Approve(call.item, std::move(grant), answer, call.now);
   if (!approved.ok()) co_return RefuseChange(approved.status(), call);
   co_return Json(Show(*approved, operations, call));
+}
+
+net::Task<Answer> CommentOnRequest(const Operations& operations, const Call& call) {
+  const gateway::GrantRequest* const request = RequestOf(operations, call);
+  if (request == nullptr) co_return RefuseUnknown("request", call);
+  if (!MayComment(operations, call, *request)) {
+    co_return Refuse(api::Code::kPermissionDenied,
+                     "comments are for the one who asked, and for those who decide", call.request_id);
+  }
+  const std::string text = call.Text("text");
+  if (text.empty() || text.size() > kMaxReason) {
+    co_return Refuse(api::Code::kInvalidValue,
+                     Problems{{"text", fmt::format("must have from 1 to {} bytes", kMaxReason)}},
+                     call.request_id);
+  }
+  if (std::optional<Answer> refused = RefuseUnrecorded(operations, call)) co_return *std::move(refused);
+  const absl::StatusOr<gateway::GrantRequest> commented =
+      co_await operations.grants->Comment(call.item, {.by = call.caller.actor, .at = call.now, .text = text});
+  if (!commented.ok()) co_return RefuseChange(commented.status(), call);
+  co_return Json(Show(*commented, operations, call), 201);
 }
 
 net::Task<Answer> DeclineRequest(const Operations& operations, const Call& call) {

@@ -59,6 +59,15 @@ answers::Price PriceOf(const config::Price& price) {
           usd(price.image), usd(price.audio_second), usd(price.characters)};
 }
 
+void AddDiscovered(const Runtime& runtime, const std::string& model, std::vector<std::string>& names) {
+  const std::optional<ModelId> id = runtime.routes().Find(model);
+  if (!id) return;
+  for (const router::Replica& replica : runtime.routes().replicas(*id)) {
+    const config::Endpoint& endpoint = *runtime.replica(replica.id).config;
+    if (!endpoint.source.empty()) names.push_back(endpoint.name);
+  }
+}
+
 }  // namespace
 
 Answer ListTenants(const Operations& operations, const Call& call) {
@@ -91,7 +100,10 @@ Answer ListModels(const Operations& operations, const Call& call) {
     out.price = PriceOf(model.price);
     out.context = model.context;
     out.max_output_tokens = model.max_output_tokens;
-    for (const config::Endpoint& endpoint : model.endpoints) out.endpoints.push_back(endpoint.name);
+    for (const config::Endpoint& endpoint : model.endpoints) {
+      if (!endpoint.discovery) out.endpoints.push_back(endpoint.name);
+    }
+    if (config::DiscoversEndpoints(model)) AddDiscovered(*call.runtime, model.name, out.endpoints);
     if (model.lora) out.lora = {model.lora->base, model.lora->adapter};
     for (const config::Fallback& fallback : model.fallbacks) out.fallbacks.push_back(fallback.model);
     out.paused = ShownPause(operations, model.name);
@@ -114,6 +126,7 @@ Answer ListEndpoints(const Operations& operations, const Call& call) {
     out.model = model;
     out.name = endpoint.name;
     out.url = ToString(endpoint.url);
+    out.source = answers::TextOrNull(endpoint.source);
     out.engine = config::Name(endpoint.engine);
     out.role = router::RoleName(endpoint.role);
     out.weight = endpoint.weight;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <set>
 
 #include "conf/text.h"
@@ -424,28 +425,30 @@ Answer ListJobQueues(const Operations& operations, const Call& call) {
   const scheduler::Planner* const planner = operations.planner();
   if (planner == nullptr) return NotThere(call);
   const scheduler::QueueTree& tree = planner->queues();
-  std::vector<uint64_t> waiting(tree.size() + size_t{1});
-  std::vector<uint64_t> running(tree.size() + size_t{1});
-  for (scheduler::JobIndex job = 0; job < planner->jobs().bound(); ++job) {
-    const scheduler::JobEntry& entry = planner->jobs()[job];
-    if (!entry.alive) continue;
-    const bool waits = entry.phase == scheduler::Phase::kPending;
-    for (scheduler::QueueIndex q = entry.queue; q != scheduler::kNone; q = tree.parent(q))
-      ++(waits ? waiting : running)[q];
-  }
+  const scheduler::ClusterFigures figures = scheduler::FiguresOf(*planner, call.now);
+  const std::map<std::string, control::RecentWaits> recent = operations.scaling().cluster.recent;
+  const auto millis = [](double seconds) { return static_cast<int64_t>(seconds * 1e3); };
   std::vector<answers::JobQueue> all;
   for (scheduler::QueueIndex q = 0; q < tree.size(); ++q) {
-    const scheduler::QueueIndex parent = tree.parent(q);
-    const scheduler::Standing standing = tree.standing(q, scheduler::kAnyKind);
+    const scheduler::QueueFigures& of = figures.queues[q];
     answers::JobQueue& out = all.emplace_back();
-    out.name = tree.name(q);
-    if (parent != scheduler::kNone && parent != tree.root()) out.parent = tree.name(parent);
-    out.deserved = InDevices(standing.deserved);
-    out.used = InDevices(standing.allocated);
-    out.asked = InDevices(tree.requested(q, scheduler::kAnyKind));
-    out.jobs_running = running[q];
-    out.jobs_waiting = waiting[q];
+    out.name = of.name;
+    if (!of.parent.empty()) out.parent = of.parent;
+    out.deserved = InDevices(of.deserved);
+    out.share = InDevices(of.share);
+    out.used = InDevices(of.used);
+    out.asked = InDevices(of.asked);
+    out.borrowed = InDevices(of.borrowed);
+    out.lent = InDevices(of.lent);
+    out.jobs_running = of.running;
+    out.jobs_waiting = of.waiting;
     out.usage_device_hours = static_cast<double>(tree.QueueUsage(q)) / 3'600'000.0;
+    if (of.waiting > 0) out.oldest_wait_ms = conf::ToMillis(of.oldest_wait);
+    if (const auto waits = recent.find(of.name); waits != recent.end()) {
+      out.started = waits->second.jobs;
+      out.wait_p50_ms = millis(waits->second.p50);
+      out.wait_p90_ms = millis(waits->second.p90);
+    }
   }
   return ListPage(std::move(all), &answers::JobQueue::name, call);
 }

@@ -185,6 +185,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   CollectReplicas(out);
   CollectPrefixes(out);
   CollectScaling(out);
+  CollectCluster(out);
   CollectKvEvents(out);
   CollectRoutingLog(out);
   CollectShards(out);

@@ -33,6 +33,8 @@ class Metrics final : public prometheus::Collectable {
   void CollectReplicas(MetricFamilies& out) const;
   void CollectPrefixes(MetricFamilies& out) const;
   void CollectScaling(MetricFamilies& out) const;
+  void CollectCluster(MetricFamilies& out) const;
+  void CollectJobQueues(const control::ClusterStatus& cluster, size_t max, MetricFamilies& out) const;
   void CollectKvEvents(MetricFamilies& out) const;
   void CollectRoutingLog(MetricFamilies& out) const;
   void CollectShards(MetricFamilies& out) const;
@@ -47,6 +49,7 @@ class Metrics final : public prometheus::Collectable {
   mutable LabelValues classes_;
   mutable LabelValues replicas_;
   mutable LabelValues tenants_;
+  mutable LabelValues job_queues_;
 };
 
 }  // namespace gateway

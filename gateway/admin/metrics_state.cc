@@ -27,6 +27,10 @@ double Amount(const limits::LimitState& limit, int64_t value) {
   return static_cast<double>(value) * unit;
 }
 
+double InDevices(int64_t milli) {
+  return static_cast<double>(milli) / scheduler::kWholeDevice;
+}
+
 constexpr std::string_view kUnit =
     " (in requests, tokens, concurrent requests, USD or device-seconds, by limit)";
 
@@ -125,6 +129,86 @@ void Metrics::CollectScaling(MetricFamilies& out) const {
   out.Counter("tidegate_replica_launches_total", "Replicas that were launched").Add(status.launches);
   out.Counter("tidegate_failed_replicas_total", "Replicas that this gateway started and that failed")
       .Add(status.failures);
+}
+
+// The cluster that the planner shares out: once a second, by the formulas of the simulator.
+void Metrics::CollectCluster(MetricFamilies& out) const {
+  const control::ClusterStatus cluster = operations_.scaling().cluster;
+  if (!cluster.known) return;
+  const std::shared_ptr<const Runtime> runtime = operations_.runtime();
+  const size_t max = runtime->config().telemetry.metrics.max_label_values;
+  out.Gauge("tidegate_cluster_allocation_rate", "GAR: devices that are held, over all healthy devices")
+      .Add(cluster.now.gar);
+  out.Gauge("tidegate_cluster_occupation_rate",
+            "SOR: device time that was held, over all device time of the last hour")
+      .Add(cluster.sor);
+  out.Gauge("tidegate_cluster_node_fragmentation_rate",
+            "GFR: nodes of which some but not all devices are held, over all nodes that take work")
+      .Add(cluster.now.gfr);
+  out.Gauge("tidegate_cluster_fragmented_share",
+            "Share of the devices that the usual requests cannot use where they are free")
+      .Add(cluster.now.fragmentation);
+  out.Counter("tidegate_cluster_device_seconds_total",
+              "Device time of healthy devices: all of it, and the held part")
+      .Add(cluster.capacity_seconds, {{"what", "capacity"}})
+      .Add(cluster.held_seconds, {{"what", "held"}});
+  out.Gauge("tidegate_cluster_devices",
+            "Devices by kind: held, free, or unused because they are faulty or set aside");
+  for (const scheduler::KindFigures& kind : cluster.now.kinds) {
+    out.Add(InDevices(kind.held), {{"device_kind", kind.kind}, {"state", "held"}})
+        .Add(InDevices(kind.free), {{"device_kind", kind.kind}, {"state", "free"}})
+        .Add(InDevices(kind.unused), {{"device_kind", kind.kind}, {"state", "unused"}});
+  }
+  out.Gauge("tidegate_cluster_nodes", "Nodes, by health");
+  for (size_t health = 0; health < cluster.now.nodes.size(); ++health)
+    out.Add(uint64_t{cluster.now.nodes[health]}, {{"health", Name(static_cast<scheduler::Health>(health))}});
+  out.Gauge("tidegate_cluster_waiting_devices", "Devices that waiting jobs and replicas ask for")
+      .Add(InDevices(cluster.now.waiting));
+  CollectJobQueues(cluster, max, out);
+  for (const scheduler::TenantFigures& of : cluster.now.tenants) {
+    const TenantRuntime* const known = runtime->FindTenant(of.tenant);
+    const bool named = known != nullptr && !known->config->at_run_time;
+    const std::string_view tenant = named ? tenants_.Bounded(of.tenant, max) : std::string_view("other");
+    out.Gauge("tidegate_tenant_devices", "Devices that the jobs of a tenant hold")
+        .Add(InDevices(of.held), {{"tenant", tenant}});
+    out.Gauge("tidegate_tenant_jobs", "Jobs of a tenant that run or wait")
+        .Add(uint64_t{of.running}, {{"tenant", tenant}, {"state", "running"}})
+        .Add(uint64_t{of.waiting}, {{"tenant", tenant}, {"state", "waiting"}});
+  }
+}
+
+void Metrics::CollectJobQueues(const control::ClusterStatus& cluster, size_t max, MetricFamilies& out) const {
+  for (const scheduler::QueueFigures& of : cluster.now.queues) {
+    const std::string_view queue = job_queues_.Bounded(of.name, max);
+    out.Gauge("tidegate_job_queue_deserved_devices", "Devices that a queue deserves")
+        .Add(InDevices(of.deserved), {{"queue", queue}});
+    out.Gauge("tidegate_job_queue_share_devices", "Fair share of a queue, by what it and the others ask for")
+        .Add(InDevices(of.share), {{"queue", queue}});
+    out.Gauge("tidegate_job_queue_used_devices", "Devices that the jobs and replicas of a queue hold")
+        .Add(InDevices(of.used), {{"queue", queue}});
+    out.Gauge("tidegate_job_queue_asked_devices", "Devices that a queue holds or waits for")
+        .Add(InDevices(of.asked), {{"queue", queue}});
+    out.Gauge("tidegate_job_queue_borrowed_devices", "Devices that a queue uses above what it deserves")
+        .Add(InDevices(of.borrowed), {{"queue", queue}});
+    out.Gauge("tidegate_job_queue_lent_devices",
+              "Devices that a queue deserves and does not use, and that its neighbours use")
+        .Add(InDevices(of.lent), {{"queue", queue}});
+    out.Gauge("tidegate_job_queue_jobs", "Jobs and replicas of a queue that run or wait")
+        .Add(uint64_t{of.running}, {{"queue", queue}, {"state", "running"}})
+        .Add(uint64_t{of.waiting}, {{"queue", queue}, {"state", "waiting"}});
+    out.Gauge("tidegate_job_queue_oldest_wait_seconds",
+              "Age of the oldest job or replica that waits in a queue")
+        .Add(conf::ToSeconds(of.oldest_wait), {{"queue", queue}});
+  }
+  for (const auto& [of, waits] : cluster.waits) {
+    const HistogramSample sample{
+        control::WaitsOfJobs::kBounds, {waits.counts.begin(), waits.counts.end()}, waits.sum};
+    out.Histogram(
+           "tidegate_job_wait_seconds",
+           "JWTD: time from the submission of a job to its first start, by queue and number of devices")
+        .Add(sample, {{"queue", job_queues_.Bounded(of.first, max)},
+                      {"size", scheduler::kSizeClassNames[of.second]}});
+  }
 }
 
 // What engines say of their KV caches.
@@ -297,6 +381,13 @@ void Metrics::CollectServices(MetricFamilies& out) const {
     out.Gauge("tidegate_spans_queued_bytes", "Memory of the spans that wait to be sent")
         .Add(traces.queued_bytes);
   }
+  if (outbound.metrics) {
+    out.Counter("tidegate_otlp_metrics_sent_total", "Reports of metrics that the collector accepted")
+        .Add(outbound.metrics->sent);
+    out.Counter("tidegate_otlp_metrics_failures_total",
+                "Reports of metrics that the collector did not accept; the next one has their figures, too")
+        .Add(outbound.metrics->failures);
+  }
 }
 
 void Metrics::CollectProcess(MetricFamilies& out) const {
@@ -333,6 +424,12 @@ void Metrics::CollectProcess(MetricFamilies& out) const {
   out.Gauge("tidegate_draining", "1 while the process shuts down").Add(operations_.shared->stopping.load());
   out.Counter("tidegate_log_lines_dropped_total", "Log lines that could not be written in time")
       .Add(log::Dropped());
+
+  const telemetry::AccessLog::Stats access_log = operations_.shared->access_log.stats();
+  out.Counter("tidegate_access_log_lines_total", "Lines written to the access log").Add(access_log.written);
+  out.Counter("tidegate_access_log_dropped_total", "Lines that the access log lost, by reason")
+      .Add(access_log.dropped_queue, {{"why", "queue"}})
+      .Add(access_log.dropped_write, {{"why", "write"}});
 
   const ProcessStats stats = ReadProcessStats();
   out.Gauge("process_resident_memory_bytes", "Resident memory of the process").Add(stats.resident_bytes);

@@ -21,6 +21,7 @@
 #include "gateway/control/history.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/status.h"
+#include "gateway/discovery/discovery.h"
 #include "gateway/limits/budget_watch.h"
 #include "gateway/metrics/shard_metrics.h"
 #include "gateway/people/grants.h"
@@ -46,6 +47,7 @@ class EventFeed;
 }
 
 namespace control {
+class ControlPlane;
 class Cordons;
 class Jobs;
 class ModelOrders;
@@ -61,6 +63,7 @@ struct ReloadState {
 };
 
 namespace admin {
+class LeaderCalls;
 class Playground;
 class Simulations;
 }  // namespace admin
@@ -84,6 +87,9 @@ struct Operations {
   std::function<OutboundStatus()> outbound;
   std::function<std::vector<Jwks::Status>()> issuers;
   std::function<KvEventsStatus()> kv_events;
+  std::function<std::vector<discovery::SourceStatus>()> discovery = [] {
+    return std::vector<discovery::SourceStatus>();
+  };
   std::function<std::string()> metrics;  // in Prometheus' text format
   std::function<ReloadState()> reloads;
   std::function<std::vector<RecentTraffic::Row>()> traffic = [] { return std::vector<RecentTraffic::Row>(); };
@@ -105,6 +111,10 @@ struct Operations {
   std::function<control::Jobs*()> jobs = [] { return nullptr; };
   std::function<control::Cordons*()> cordons = [] { return nullptr; };
   std::function<const scheduler::Planner*()> planner = [] { return nullptr; };
+  // This gateway among others; null: only where a test has none.
+  std::function<control::ControlPlane*()> control_plane = [] { return nullptr; };
+  // Passes calls to the gateway that leads; null: this one leads, or knows nothing of others.
+  std::function<admin::LeaderCalls*()> leader_calls = [] { return nullptr; };
   // The console's pages, at the paths that are no calls.
   std::function<admin::FindPage> page = [](std::string_view, std::string_view, std::string_view) {
     return std::nullopt;

@@ -1,4 +1,4 @@
-// What operators see of all that the gateway sends beside requests: shares of limits, audit records, traces.
+// What operators see of all that the gateway sends beside requests: shares of limits, audit records, traces, metrics.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,7 @@
 #include "gateway/audit/audit_delivery.h"
 #include "gateway/limits/limits_sync.h"
 #include "gateway/telemetry/otlp.h"
+#include "gateway/telemetry/otlp_metrics.h"
 
 namespace gateway {
 
@@ -14,6 +15,7 @@ struct OutboundStatus {
   std::optional<SharingStatus> sharing;
   std::vector<SinkStatus> sinks;
   std::optional<telemetry::OtlpExporter::Status> traces;
+  std::optional<telemetry::OtlpMetrics::Status> metrics;
 };
 
 }  // namespace gateway

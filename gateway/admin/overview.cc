@@ -1,6 +1,7 @@
 #include "gateway/admin/overview.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -153,6 +154,14 @@ answers::DevicesNow ShowDevices(const scheduler::Planner& planner, const control
       }
     }
   }
+  if (status.cluster.known) {
+    const auto rounded = [](double rate) { return std::round(rate * 1000) / 1000; };  // so that it rests
+    out.allocation_rate = rounded(status.cluster.now.gar);
+    out.occupation_rate = rounded(status.cluster.sor);
+    out.node_fragmentation_rate = rounded(status.cluster.now.gfr);
+    out.fragmented_share = rounded(status.cluster.now.fragmentation);
+    out.waiting = static_cast<double>(status.cluster.now.waiting) / scheduler::kWholeDevice;
+  }
   for (const auto& [holder, number] : held) {
     out.by_holder.push_back(
         {.holder = answers::TextOrNull(holder.second), .kind = holder.first, .devices = number});
@@ -176,9 +185,10 @@ answers::JobsNow CountJobs(const Operations& operations, const Call& call) {
 }
 
 // Parts that belong to a model are told to those who see the model.
-bool IsVisible(const answers::Condition& condition, const VisibleModels& visible) {
+bool IsVisible(const answers::Condition& condition, const VisibleModels& visible, const Call& call) {
   const std::string_view part = condition.part;
   const std::string_view name = part.substr(std::min(part.find(':'), part.size() - 1) + 1);
+  if (part.starts_with("discovery:")) return call.caller.authority.MayEverywhere(Permission::kSeeReplicas);
   if (part.starts_with("model:")) return visible.Has(name);
   if (part.starts_with("endpoint:")) return visible.Has(name.substr(0, name.rfind('@')));
   return true;
@@ -196,7 +206,7 @@ answers::Overview OverviewOf(const Operations& operations, const Call& call) {
   answers::Readiness readiness = Judge(operations, call.now);
   for (std::vector<answers::Condition>* const some : {&readiness.degraded, &readiness.warnings}) {
     for (answers::Condition& condition : *some) {
-      if (IsVisible(condition, visible)) out.conditions.push_back(std::move(condition));
+      if (IsVisible(condition, visible, call)) out.conditions.push_back(std::move(condition));
     }
   }
   return out;

@@ -18,6 +18,10 @@ void JudgeModels(const Runtime& runtime, conf::TimePoint now, std::vector<Condit
       return state.health.Usable() && state.breaker.phase(now) != router::Breaker::Phase::kOpen;
     });
     if (any) continue;
+    if (replicas.empty() && model.spec.discovers) {
+      out.push_back({"model:" + model.spec.name, "no endpoint of it is found yet; its requests wait"});
+      continue;
+    }
     out.push_back({"model:" + model.spec.name,
                    replicas.size() == 1 ? "its endpoint is not up"
                                         : fmt::format("none of its {} endpoints is up", replicas.size())});
@@ -32,6 +36,16 @@ void JudgeCredentials(const Runtime& runtime, std::vector<Condition>& out) {
                    fmt::format("it answers {}: it refuses the gateway's credentials; correct its api_key or "
                                "secret_headers",
                                status)});
+  }
+}
+
+void JudgeDiscovery(const std::vector<discovery::SourceStatus>& sources, std::vector<Condition>& out) {
+  for (const discovery::SourceStatus& source : sources) {
+    if (source.trouble.empty()) continue;
+    out.push_back({"discovery:" + source.source,
+                   source.addresses == 0 ? source.trouble
+                                         : fmt::format("the addresses known before stay in use: {}",
+                                                       source.trouble)});
   }
 }
 
@@ -69,6 +83,7 @@ answers::Readiness Judge(const Operations& operations, conf::TimePoint now) {
   }
   JudgeModels(*operations.runtime(), now, out);
   JudgeCredentials(*operations.runtime(), out);
+  JudgeDiscovery(operations.discovery(), out);
   const control::Status scaling = operations.scaling();
   JudgeScaling(scaling, out);
   if (!scaling.run_warning.empty()) readiness.warnings.push_back({"runs", scaling.run_warning});

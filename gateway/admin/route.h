@@ -102,6 +102,9 @@ std::span<const Route> Routes();
 // What a caller needs: the route's own permission; metrics are open unless the configuration protects them.
 std::optional<Permission> PermissionFor(const Route& route, const Config& config);
 
+// Whether a gateway that follows passes the call to the one that leads (leader_calls.h).
+bool IsAnsweredByLeader(const Route& route);
+
 struct Match {
   const Route* route = nullptr;
   std::string item;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gateway/admin/answers/gateways.h"
 #include "gateway/admin/answers/grants.h"
 #include "gateway/admin/answers/inventory.h"
 #include "gateway/admin/answers/jobs.h"
@@ -161,22 +162,46 @@ constexpr Member kGivenModels{"models", Type::kTexts, false, "Models by name, be
 constexpr Member kGivenLimits{"limits", Type::kObject, false,
                               "The new amounts of limits that it has: the members of a key's limits"};
 constexpr Member kGivenWeight{"weight", Type::kWhole, false, "The new share of a queue, up to 1000"};
+constexpr Member kGivenDevices{
+    "devices", Type::kObject, false,
+    "Devices that the planner keeps for jobs of the tenant: {\"kind\": \"h100\", \"count\": 8}"};
 constexpr Member kGivenFrom{"from", Type::kText, false,
                             "The beginning: 2h, or 2027-01-31T00:00:00Z; default: at once"};
-constexpr std::array kNewGrant = {
+constexpr std::array kNewGrant = {Member{"tenant", Type::kText, true, "A tenant's name or path"},
+                                  kGivenModels,
+                                  kGivenLimits,
+                                  kGivenWeight,
+                                  kGivenDevices,
+                                  kGivenFrom,
+                                  Member{"until", Type::kText, true, "The end: 30d, or 2027-01-31T00:00:00Z"},
+                                  Member{"reason", Type::kText, false, "What it is for"}};
+constexpr std::array kChangedGrant = {
+    kGivenModels,
+    kGivenLimits,
+    kGivenWeight,
+    kGivenDevices,
+    Member{"until", Type::kText, false, "The new end: 30d from now, or 2027-01-31T00:00:00Z"},
+    Member{"reason", Type::kText, false, "What it is for, from now on"}};
+constexpr std::array kNewRequest = {
     Member{"tenant", Type::kText, true, "A tenant's name or path"},
     kGivenModels,
     kGivenLimits,
     kGivenWeight,
+    kGivenDevices,
     kGivenFrom,
     Member{"until", Type::kText, true, "The end: 30d, or 2027-01-31T00:00:00Z"},
-    Member{"reason", Type::kText, false, "What it is for; a request needs one"}};
+    Member{"renews", Type::kText, false, "The id of a grant: asks for the same until the new end"},
+    Member{"reason", Type::kText, false, "What it is for; it is needed"}};
+constexpr std::array kComment = {Member{"text", Type::kText, true, "What to say"}};
 constexpr std::array kOfGrants = {kTenant, Member{"state", Type::kText, false, "planned, in_force or ended"},
                                   kLimit, kAfter};
 constexpr std::array kOfRequests = {
     kTenant, Member{"state", Type::kText, false, "pending, approved, declined, withdrawn or expired"}, kLimit,
     kAfter};
-constexpr std::array kApproval = {kGivenModels, kGivenLimits, kGivenWeight,
+constexpr std::array kApproval = {kGivenModels,
+                                  kGivenLimits,
+                                  kGivenWeight,
+                                  kGivenDevices,
                                   Member{"until", Type::kText, false, "An earlier end than was asked for"},
                                   Member{"answer", Type::kText, false, "For the one who asked"}};
 constexpr std::array kDecline = {Member{"answer", Type::kText, true, "The reason, for the one who asked"}};
@@ -326,17 +351,27 @@ const std::array kRoutes = {
           "What tenants have for a time beside the configuration", Permission::kSeeLimits, kOfGrants, kNone,
           Shows<answers::ListOf<answers::Grant>>, kOk, Lane::kLoop, ListGrants},
     Route{"giveGrant", Verb::post, "/admin/v1/grants",
-          "Give a tenant models, higher limits or a larger share of a queue until a date", Permission::kGrant,
-          kNone, kNewGrant, Shows<answers::Grant>, kCreated, Lane::kLoop, nullptr, GiveGrant},
+          "Give a tenant models, higher limits, a larger share of a queue or devices until a date",
+          Permission::kGrant, kNone, kNewGrant, Shows<answers::Grant>, kCreated, Lane::kLoop, nullptr,
+          GiveGrant},
+    Route{"changeGrant", Verb::post, "/admin/v1/grants/{id}:change",
+          "Change the end of a grant, or what it gives: what the body names, the rest stays",
+          Permission::kGrant, kNone, kChangedGrant, Shows<answers::Grant>, kOk, Lane::kLoop, nullptr,
+          ChangeGrant},
     Route{"endGrant", Verb::post, "/admin/v1/grants/{id}:end", "End a grant before its date",
           Permission::kGrant, kNone, kNone, Shows<answers::Grant>, kOk, Lane::kLoop, nullptr, EndGrant},
     Route{"listRequests", Verb::get, "/admin/v1/requests",
           "What was asked for: the caller's own, and those of tenants that the caller leads",
           Permission::kAsk, kOfRequests, kNone, Shows<answers::ListOf<answers::GrantRequest>>, kOk,
           Lane::kLoop, ListRequests},
-    Route{"askForGrant", Verb::post, "/admin/v1/requests",
-          "Ask for models, higher limits or a larger share of a queue until a date", Permission::kAsk, kNone,
-          kNewGrant, Shows<answers::GrantRequest>, kCreated, Lane::kLoop, nullptr, AskForGrant},
+    Route{
+        "askForGrant", Verb::post, "/admin/v1/requests",
+        "Ask for models, higher limits, a larger share of a queue or devices until a date, or for a renewal",
+        Permission::kAsk, kNone, kNewRequest, Shows<answers::GrantRequest>, kCreated, Lane::kLoop, nullptr,
+        AskForGrant},
+    Route{"commentOnRequest", Verb::post, "/admin/v1/requests/{id}/comments",
+          "Say something about a request: the one who asked, and those who decide", Permission::kAsk, kNone,
+          kComment, Shows<answers::GrantRequest>, kCreated, Lane::kLoop, nullptr, CommentOnRequest},
     Route{"approveRequest", Verb::post, "/admin/v1/requests/{id}:approve",
           "Give what was asked for, or less; never to oneself", Permission::kGrant, kNone, kApproval,
           Shows<answers::GrantRequest>, kOk, Lane::kLoop, nullptr, ApproveRequest},
@@ -371,6 +406,10 @@ const std::array kRoutes = {
     Route{"listTraffic", Verb::get, "/admin/v1/traffic",
           "Requests, tokens and latencies of each model over the last minute", Permission::kSeeModels,
           kOfScaled, kNone, Shows<answers::ListOf<answers::Traffic>>, kOk, Lane::kLoop, ListTraffic},
+    Route{"listGateways", Verb::get, "/admin/v1/gateways",
+          "The gateways that share a store: their versions, which one leads, and how far each has followed",
+          Permission::kSeeReplicas, kPage, kNone, Shows<answers::ListOf<answers::Gateway>>, kOk, Lane::kLoop,
+          ListGateways},
     Route{"listReplicas", Verb::get, "/admin/v1/replicas",
           "The replicas that Tidegate runs: where, since when and why", Permission::kSeeReplicas, kOfScaled,
           kNone, Shows<answers::ListOf<answers::Replica>>, kOk, Lane::kLoop, ListReplicas},
@@ -415,6 +454,9 @@ const std::array kRoutes = {
     Route{"revokeKey", Verb::post, "/admin/v1/keys/{id}:revoke", "Revoke a key for good",
           Permission::kChangeOwnKeys, kNone, kRevocation, Shows<ShownKey>, kOk, Lane::kLoop, nullptr,
           RevokeKey},
+    Route{"showRoute", Verb::get, "/admin/v1/routes/{request}",
+          "The choices of replicas for a request, or for the last one, as the routing log has them",
+          Permission::kSeeReplicas, kNone, kNone, Shows<answers::LoggedRoute>, kOk, Lane::kReads, ShowRoute},
     Route{"usage", Verb::get, "/admin/v1/usage", "Requests, tokens, cost and device-seconds",
           Permission::kSeeUsage, kUsage, kNone, Shows<answers::UsageList>, kOk, Lane::kReads, Usage},
     Route{"showStatement", Verb::get, "/admin/v1/statements/{month}",
@@ -504,6 +546,14 @@ const std::array kRoutes = {
           ReloadConfig},
 };
 
+// What only the gateway that leads knows or may change.
+constexpr std::string_view kAtLeader[] = {
+    "showOverview",   "listReplicas",    "listScaling",   "showScalingHistory", "submitJob",
+    "listJobs",       "showJob",         "explainJob",    "readJobLog",         "cancelJob",
+    "suspendJob",     "resumeJob",       "listNodes",     "cordonNode",         "uncordonNode",
+    "drainNode",      "undrainNode",     "listJobQueues", "startSimulation",    "listSimulations",
+    "showSimulation", "cancelSimulation"};
+
 // The part of `path` that {…} stands for, percent-decoded; nothing when the pattern does not match.
 std::optional<std::string> ItemOf(std::string_view pattern, std::string_view path) {
   const size_t open = pattern.find('{');
@@ -528,6 +578,10 @@ std::span<const Route> Routes() {
 std::optional<Permission> PermissionFor(const Route& route, const Config& config) {
   if (route.run == MetricsText && config.admin.protect_metrics) return Permission::kSeeMetrics;
   return route.permission;
+}
+
+bool IsAnsweredByLeader(const Route& route) {
+  return std::ranges::find(kAtLeader, route.name) != std::end(kAtLeader);
 }
 
 Match FindRoute(Verb method, std::string_view path) {

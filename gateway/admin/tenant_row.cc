@@ -1,5 +1,9 @@
 #include "gateway/admin/tenant_row.h"
 
+#include <nlohmann/json.hpp>
+
+#include "gateway/people/overlay.h"
+
 namespace gateway::admin {
 namespace {
 
@@ -21,6 +25,38 @@ void Add(const Project& project, answers::Tenant& row) {
   row.made_by = project.made_by;
   row.made = {project.made};
   if (!project.limits.empty()) row.limits = conf::RawJson{project.limits};
+}
+
+// What the file gives it, without grants, in the form of a key's limits. Empty: nothing.
+std::string ConfiguredLimits(const Runtime& runtime, const std::string& path) {
+  const config::Tenant* const tenant = TenantAt(runtime.configured().tenants, path);
+  if (tenant == nullptr) return {};
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  const auto add = [](nlohmann::ordered_json& to, const char* name, const auto& value) {
+    if (value) to[name] = *value;
+  };
+  const auto add_all = [&](nlohmann::ordered_json& to, const config::Limits& limits) {
+    add(to, "requests_per_minute", limits.requests_per_minute);
+    add(to, "tokens_per_minute", limits.tokens_per_minute);
+    add(to, "input_tokens_per_minute", limits.input_tokens_per_minute);
+    add(to, "output_tokens_per_minute", limits.output_tokens_per_minute);
+    add(to, "concurrency", limits.concurrency);
+  };
+  add_all(json, tenant->limits);
+  for (const auto& [model, limits] : tenant->per_model) add_all(json["per_model"][model], limits);
+  nlohmann::ordered_json budgets = nlohmann::ordered_json::array();
+  for (const config::Budget& budget : tenant->budgets) {
+    nlohmann::ordered_json& one = budgets.emplace_back(nlohmann::ordered_json::object());
+    if (budget.micro_usd) one["usd"] = static_cast<double>(*budget.micro_usd) / 1e6;
+    add(one, "tokens", budget.tokens);
+    add(one, "device_hours", budget.device_hours);
+    one["period"] = config::Name(budget.period);
+    if (!budget.model.empty()) one["model"] = budget.model;
+    if (!budget.device.empty()) one["device"] = budget.device;
+  }
+  if (budgets.size() == 1) json["budget"] = budgets.front();
+  if (budgets.size() > 1) json["budget"] = std::move(budgets);
+  return json.empty() ? std::string() : json.dump();
 }
 
 // The name of the tenant above, which is the last part of its path where that was made at run time.
@@ -50,7 +86,11 @@ answers::Tenant RowOf(const Runtime& runtime, const TenantRuntime& tenant, const
                       .at_run_time = tenant.config->at_run_time,
                       .state = tenant.disabled ? "disabled" : "in_force",
                       .self_service = tenant.self_service};
-  if (project != nullptr) Add(*project, row);
+  if (project != nullptr) {
+    Add(*project, row);
+  } else if (std::string limits = ConfiguredLimits(runtime, tenant.path); !limits.empty()) {
+    row.limits = conf::RawJson{std::move(limits)};
+  }
   return row;
 }
 

@@ -1,10 +1,13 @@
 // The recent load of models, and the speed of their answers.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "gateway/admin/answers/traffic.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/admin/scope.h"
+#include "gateway/routing/find.h"
 
 namespace gateway::admin {
 namespace {
@@ -60,6 +63,24 @@ Answer ListTraffic(const Operations& operations, const Call& call) {
                    .classes = Classes(row, call.runtime->model(*id).config->queue, seconds)});
   }
   return ListPage(std::move(all), &answers::Traffic::model, call);
+}
+
+Answer ShowRoute(const Operations&, const Call& call) {
+  const Config& config = call.runtime->config();
+  const std::string request = call.item == "last" ? "" : call.item;
+  for (const std::string& path : routing::LogPaths(config.server.state_dir, config.routing_log.files)) {
+    const absl::StatusOr<std::optional<routing::LoggedRequest>> found = routing::FindRequest(path, request);
+    if (!found.ok() || !*found) continue;
+    return Json(answers::LoggedRoute{
+        .request = (*found)->request,
+        .time = (*found)->time,
+        .line = {(*found)->line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)}});
+  }
+  return Refuse(api::Code::kNotFound,
+                fmt::format("{} is not in the routing log; it has only a sample of the requests, see "
+                            "routing_log.sample",
+                            request.empty() ? "a request" : request),
+                call.request_id);
 }
 
 }  // namespace gateway::admin

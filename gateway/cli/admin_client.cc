@@ -32,6 +32,21 @@ bool KeyGiven(const AdminOptions& options) {
   return !options.key_file.empty() || (variable != nullptr && variable[0] != '\0');
 }
 
+absl::StatusOr<net::Url> LocalAddress(const Config& config) {
+  net::Url url;
+  url.tls = config.server.admin_tls.has_value();
+  url.host = config.server.admin.host;
+  // A gateway that listens on all addresses listens on the loopback address, too.
+  if (url.host == "0.0.0.0") url.host = "127.0.0.1";
+  if (url.host == "::") url.host = "::1";
+  url.port = std::to_string(config.server.admin.port);
+  if (config.server.admin.port == 0) {
+    return absl::InvalidArgumentError(
+        "server.admin has port 0, which the system chooses: give --gateway URL");
+  }
+  return url;
+}
+
 absl::StatusOr<net::Url> AddressOf(const AdminOptions& options) {
   std::string given = options.url;
   if (given.empty() && !ConfigGiven(options) && (options.only_session || !KeyGiven(options))) {
@@ -52,18 +67,7 @@ absl::StatusOr<net::Url> AddressOf(const AdminOptions& options) {
     return absl::InvalidArgumentError(
         "correct the configuration, sign in with tidegate login, or give the address of the gateway with "
         "--gateway");
-  net::Url url;
-  url.tls = config->server.admin_tls.has_value();
-  url.host = config->server.admin.host;
-  // A gateway that listens on all addresses listens on the loopback address, too.
-  if (url.host == "0.0.0.0") url.host = "127.0.0.1";
-  if (url.host == "::") url.host = "::1";
-  url.port = std::to_string(config->server.admin.port);
-  if (config->server.admin.port == 0) {
-    return absl::InvalidArgumentError(
-        "server.admin has port 0, which the system chooses: give --gateway URL");
-  }
-  return url;
+  return LocalAddress(*config);
 }
 
 // What a call carries, and how the gateway is verified.
@@ -165,6 +169,12 @@ bool AsksGateway(const AdminOptions& options) {
   if (ConfigGiven(options)) return false;
   const absl::StatusOr<KnownGateways> gateways = LoadGateways(GatewaysPath());
   return gateways.ok() && gateways->Current() != nullptr;
+}
+
+absl::StatusOr<std::string> LocalAdminUrl(const Config& config) {
+  const absl::StatusOr<net::Url> url = LocalAddress(config);
+  if (!url.ok()) return url.status();
+  return AddressText(*url);
 }
 
 absl::Status Resolve(AdminOptions& options) {

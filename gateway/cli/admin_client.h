@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "gateway/config/config.h"
 
 namespace gateway::cli {
 
@@ -38,6 +39,10 @@ void AddGatewayOptions(CLI::App& command, AdminOptions& options);
 
 // Whether such a command asks a gateway: one was given, or somebody is signed in and no configuration was given.
 bool AsksGateway(const AdminOptions& options);
+
+// The address of the admin listener for a program on the gateway's machine. InvalidArgument where the system chooses
+// the port.
+absl::StatusOr<std::string> LocalAdminUrl(const Config& config);
 
 // Resolves the options once, so that later calls need not: `url` is then the address of the gateway.
 absl::Status Resolve(AdminOptions& options);

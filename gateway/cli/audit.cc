@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +15,7 @@
 
 #include "conf/text.h"
 #include "gateway/audit/ledger_query.h"
+#include "gateway/audit/merged_export.h"
 #include "gateway/cli/admin_client.h"
 #include "gateway/cli/audit_erase.h"
 #include "gateway/cli/audit_remote.h"
@@ -39,7 +43,8 @@ constexpr size_t kMostMadeProof = 32 << 20;
 
 struct AuditOptions {
   AdminOptions admin;
-  std::string ledger;  // the folder, if no configuration is used
+  std::string ledger;            // the folder, if no configuration is used
+  std::vector<std::string> all;  // folders of ledgers, to be merged
   AuditRequest request;
   std::string format = "jsonl";
   std::string out;
@@ -141,7 +146,51 @@ bool IsElsewhere(const AuditOptions& options) {
   return options.ledger.empty() && AsksGateway(options.admin);
 }
 
+// The ledgers of several gateways, in the order of time.
+int ExportAll(const AuditOptions& options) {
+  if (options.format == "csv" || options.open_content || options.from_seq != 0 || !options.ledger.empty()) {
+    return Fail(
+        absl::InvalidArgumentError("--all writes JSON lines of whole ledgers; it goes without --format csv, "
+                                   "--open-content, --from-seq and "
+                                   "--ledger"));
+  }
+  for (const std::string& dir : options.all) {
+    if (std::filesystem::is_directory(dir)) continue;
+    fmt::print(stderr, "tidegate: {}: there is no ledger; name the folder of one\n", dir);
+    return kFailed;
+  }
+  ledger::ExportOptions wanted;
+  if (const int code = ReadRequest(options, Config(), wanted); code != kOk) return code;
+  const bool to_file = !options.out.empty() && options.out != "-";
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+      to_file ? std::fopen(options.out.c_str(), "wx") : nullptr,
+      [](std::FILE* of) { return std::fclose(of); });
+  if (to_file && !file) {
+    fmt::print(stderr, "tidegate: {}: {}\n", options.out, std::strerror(errno));
+    return kFailed;
+  }
+  std::FILE* const to = to_file ? file.get() : stdout;
+  bool broken = false;
+  const absl::StatusOr<uint64_t> records = ExportMerged(options.all, wanted, [&](std::string_view line) {
+    broken = std::fwrite(line.data(), 1, line.size(), to) != line.size();
+    return !broken;
+  });
+  if (!records.ok()) return Fail(records.status());
+  if (broken || std::fflush(to) != 0)
+    return Fail(absl::UnavailableError(fmt::format("the export is not whole: {}", std::strerror(errno))));
+  if (options.json) {
+    const nlohmann::ordered_json summary = {
+        {"records", *records}, {"ledgers", options.all.size()}, {"file", options.out}};
+    fmt::print(to_file ? stdout : stderr, "{}\n", summary.dump());
+  } else if (to_file) {
+    fmt::print("{}: {} of {}\n", options.out, Counted(*records, "record"),
+               Counted(options.all.size(), "ledger"));
+  }
+  return kOk;
+}
+
 int Export(const AuditOptions& options) {
+  if (!options.all.empty()) return ExportAll(options);
   if (IsElsewhere(options)) return ExportThere(RemoteOf(options));
   std::optional<Config> config;
   std::string dir;
@@ -311,6 +360,10 @@ void AddAudit(CLI::App& app, Run& run) {
   take->add_option("--tenant", request.tenant, "Only this tenant and the tenants below it");
   take->add_option("--model", request.model, "Only this model");
   take->add_option("--from-seq", options->from_seq, "The number of the first record");
+  take->add_option(
+      "--all", options->all,
+      "The folders of several gateways' ledgers: all records in the order of time, each with its "
+      "ledger, and the last signed checkpoint of each");
   take->add_flag("--open-content", options->open_content,
                  "Prompts and answers as text, not as they are stored, sealed; needs the gateway's keys");
   take->add_option("--format", options->format, "jsonl or csv")
@@ -323,7 +376,8 @@ void AddAudit(CLI::App& app, Run& run) {
       "export.\n\n"
       "Examples:\n"
       "  tidegate audit export --since 30d --kind close --tenant search --format csv --out search.csv\n"
-      "  tidegate audit export --kind config,key,admin | jq .action");
+      "  tidegate audit export --kind config,key,admin | jq .action\n"
+      "  tidegate audit export --all gw-a/ledger gw-b/ledger gw-c/ledger --out all.jsonl");
 
   options = std::make_shared<AuditOptions>();
   CLI::App* verify =

@@ -67,7 +67,7 @@ void AddFile(const std::string& path, Elsewhere& out) {
 }
 
 void AddConfigured(const Config& config, Elsewhere& out) {
-  absl::StatusOr<std::optional<ledger::KeptCheckpoints>> stored = StoredCheckpoint(config.server.state_dir);
+  absl::StatusOr<std::optional<ledger::KeptCheckpoints>> stored = StoredCheckpoint(config);
   if (!stored.ok()) out.missing.emplace_back(conf::Std(stored.status().message()));
   if (stored.ok() && *stored) out.kept.push_back(**std::move(stored));
   for (const config::Sink& sink : config.ledger.sinks) {

@@ -19,6 +19,8 @@ int RunCommandLine(int argc, const char* const* argv) {
   Run run;
   AddServe(app, run);
   AddCheck(app, run);
+  AddUpgradeCheck(app, run);
+  AddHealthcheck(app, run);
   AddLogin(app, run);
   AddLogout(app, run);
   AddKeys(app, run);
@@ -33,6 +35,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddModels(app, run);
   AddNodes(app, run);
   AddDevices(app, run);
+  AddGateways(app, run);
   AddQueues(app, run);
   AddTop(app, run);
   AddState(app, run);

@@ -35,13 +35,17 @@ void AddJobs(CLI::App& app, Run& run);
 void AddModels(CLI::App& app, Run& run);
 void AddNodes(CLI::App& app, Run& run);
 void AddDevices(CLI::App& app, Run& run);
+void AddGateways(CLI::App& app, Run& run);
 void AddQueues(CLI::App& app, Run& run);
 void AddState(CLI::App& app, Run& run);
+void AddStateCopies(CLI::App& state, Run& run);  // of the command `state`
 void AddRoute(CLI::App& app, Run& run);
 void AddPolicy(CLI::App& app, Run& run);
 void AddTop(CLI::App& app, Run& run);
 void AddSimulate(CLI::App& app, Run& run);
 void AddCompletion(CLI::App& app, Run& run);
+void AddHealthcheck(CLI::App& app, Run& run);
+void AddUpgradeCheck(CLI::App& app, Run& run);
 void AddVersion(CLI::App& app, Run& run);
 void AddReference(CLI::App& app, Run& run);
 

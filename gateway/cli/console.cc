@@ -33,10 +33,12 @@ struct LoginOptions {
 // Where a browser on this machine finds the console.
 std::string ConsoleAddress(const Config& config) {
   if (!config.people.url.empty()) return ToString(config.people.url);
-  config::Address address = config.server.admin;
+  const config::Server& server = config.server;
+  config::Address address = server.console.value_or(server.admin);
+  const bool tls = server.console ? server.console_tls.has_value() : server.admin_tls.has_value();
   if (address.host == "0.0.0.0") address.host = "127.0.0.1";
   if (address.host == "::") address.host = "::1";
-  return fmt::format("{}://{}", config.server.admin_tls ? "https" : "http", ToString(address));
+  return fmt::format("{}://{}", tls ? "https" : "http", ToString(address));
 }
 
 // The role over what it is asked for; InvalidArgument says what would be right.
@@ -61,7 +63,7 @@ absl::StatusOr<RoleOver> RoleAskedFor(const LoginOptions& options, const Config&
 
 absl::StatusOr<std::string> StoreCode(const Config& config, Person person, conf::TimePoint ends) {
   net::Loop loop([](const std::exception_ptr& error) { log::Exception("console login", error); });
-  auto store = OpenState(loop, config.server.state_dir);
+  auto store = OpenState(loop, config);
   if (!store.ok()) return store.status();
   Sessions sessions(loop, **store, [] { return SessionTerms(); });
   absl::StatusOr<std::string> code = net::Await(loop, sessions.MakeCode(std::move(person), ends));

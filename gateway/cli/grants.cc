@@ -1,6 +1,8 @@
 // tidegate grants, tidegate requests: what tenants have for a time, and what people ask for.
+#include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -26,7 +28,9 @@ struct GrantsOptions {
   std::optional<uint32_t> weight;
   std::string from;
   std::string until;
-  std::string text;  // a reason, or an answer
+  std::string devices;
+  std::string renews;
+  std::string text;  // a reason, an answer or a comment
 };
 using GrantsOptionsRef = std::shared_ptr<GrantsOptions>;
 
@@ -41,6 +45,14 @@ absl::StatusOr<json> BodyOf(const GrantsOptions& options) {
   if (options.weight) body["weight"] = *options.weight;
   if (!options.from.empty()) body["from"] = options.from;
   if (!options.until.empty()) body["until"] = options.until;
+  if (!options.renews.empty()) body["renews"] = options.renews;
+  if (!options.devices.empty()) {
+    const size_t colon = options.devices.rfind(':');
+    uint32_t count = 0;
+    if (colon == std::string::npos || !absl::SimpleAtoi(options.devices.substr(colon + 1), &count))
+      return absl::InvalidArgumentError("--devices: give a kind and a number, such as h100:8");
+    body["devices"] = {{"kind", options.devices.substr(0, colon)}, {"count", count}};
+  }
   if (options.limits.empty()) return body;
   body["limits"] = json::parse(options.limits, nullptr, false);
   if (!body["limits"].is_object())
@@ -60,7 +72,7 @@ int List(const GrantsOptions& options, std::string target, bool requests) {
   Table table(
       {{"ID"}, {"TENANT"}, {"STATE"}, {"WHAT"}, {"UNTIL"}, {requests ? "ASKED BY" : "GIVEN BY"}, {"REASON"}});
   for (const ordered_json& one : *all) {
-    table.Add({TextOf(one["id"]), TextOf(one["tenant"]), TextOf(one["state"]), TextOf(one["in_words"]),
+    table.Add({TextOf(one["id"]), TextOf(one["tenant"]), WordsOf(one["state"]), TextOf(one["in_words"]),
                Second(one["until"]), TextOf(one[requests ? "asked_by" : "approved_by"]),
                TextOf(one["reason"])});
   }
@@ -74,7 +86,7 @@ int Send(const GrantsOptions& options, const std::string& target, const json& bo
   if (options.admin.json) {
     fmt::print("{}\n", answer->dump());
   } else {
-    fmt::print("{} {}\n", TextOf((*answer)["id"]), TextOf((*answer)["state"]));
+    fmt::print("{} {}\n", TextOf((*answer)["id"]), WordsOf((*answer)["state"]));
   }
   return kOk;
 }
@@ -105,6 +117,46 @@ int Ask(const GrantsOptions& options) {
 int End(const GrantsOptions& options) {
   return Send(options, fmt::format("/admin/v1/grants/{}:end", net::PercentEncode(options.id)),
               json::object());
+}
+
+int Change(const GrantsOptions& options) {
+  return New(options, fmt::format("/admin/v1/grants/{}:change", net::PercentEncode(options.id)));
+}
+
+int Comment(const GrantsOptions& options) {
+  return Send(options, fmt::format("/admin/v1/requests/{}/comments", net::PercentEncode(options.id)),
+              {{"text", options.text}});
+}
+
+int ShowRequest(const GrantsOptions& options) {
+  const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, "/admin/v1/requests");
+  if (!all.ok()) return Fail(all.status());
+  const auto found =
+      std::ranges::find_if(*all, [&](const ordered_json& one) { return one.value("id", "") == options.id; });
+  if (found == all->end())
+    return Fail(absl::NotFoundError(fmt::format("you see no request with the id \"{}\"", options.id)));
+  const ordered_json& one = *found;
+  if (options.admin.json) {
+    fmt::print("{}\n", one.dump());
+    return kOk;
+  }
+  fmt::print("{} {}\n", TextOf(one["id"]), WordsOf(one["state"]));
+  const auto line = [](std::string_view name, std::string_view value) {
+    if (!value.empty() && value != "-") fmt::print("{:<10}{}\n", name, VisibleLines(value));
+  };
+  line("tenant", TextOf(one["tenant"]));
+  line("what", TextOf(one["in_words"]));
+  line("renews", TextOf(one["renews"]));
+  line("until", Second(one["until"]));
+  line("reason", TextOf(one["reason"]));
+  line("asked by", TextOf(one["asked_by"]) + ", " + Second(one["asked"]));
+  line("decided by", TextOf(one["decided_by"]));
+  line("answer", TextOf(one["answer"]));
+  for (const ordered_json& comment : one["comments"]) {
+    fmt::print("\n{} {}:\n{}\n", Second(comment["at"]), VisibleLines(TextOf(comment["by"])),
+               VisibleLines(TextOf(comment["text"])));
+  }
+  return kOk;
 }
 
 int Approve(const GrantsOptions& options) {
@@ -143,6 +195,7 @@ void AddAllowance(CLI::App& command, GrantsOptions& options) {
   command.add_option("--models", options.models, "Models by name")->delimiter(',');
   command.add_option("--limits", options.limits, "The new amounts of limits, as JSON");
   command.add_option("--weight", options.weight, "The new share of a queue");
+  command.add_option("--devices", options.devices, "Devices kept for jobs, as KIND:COUNT");
 }
 
 void AddNew(CLI::App& command, GrantsOptions& options) {
@@ -164,13 +217,30 @@ void AddGrants(CLI::App& app, Run& run) {
   AddFilters(*list, *options, "planned, in_force or ended");
 
   options = std::make_shared<GrantsOptions>();
-  CLI::App* give =
-      AddAction(*grants, run, "give", "Give models, limits or a share of a queue", options, Give, "");
+  CLI::App* give = AddAction(*grants, run, "give", "Give models, limits, a share of a queue or devices",
+                             options, Give, "");
   AddNew(*give, *options);
   give->add_option("--reason", options->text, "For people and the ledger");
   give->footer(
       "Examples:\n  tidegate grants give --tenant acme/demo --models chat-large --until 7d\n"
-      "  tidegate grants give --tenant acme/demo --limits '{\"budget\":{\"usd\":500}}' --until 2027-01-31");
+      "  tidegate grants give --tenant acme/demo --limits '{\"budget\":{\"usd\":500}}' --until 2027-01-31\n"
+      "  tidegate grants give --tenant acme/demo --devices h100:8 --from 2h --until 3d");
+
+  options = std::make_shared<GrantsOptions>();
+  CLI::App* renew =
+      AddAction(*grants, run, "renew", "Let a grant last longer", options, Change, "grant-1 --until 30d");
+  renew->add_option("id", options->id, "The id of the grant")->required();
+  renew->add_option("--until", options->until, "The new end: 30d from now, or 2027-01-31T00:00:00Z")
+      ->required();
+  renew->add_option("--reason", options->text, "For people and the ledger");
+
+  options = std::make_shared<GrantsOptions>();
+  CLI::App* change = AddAction(*grants, run, "change", "Change what a grant gives, or its end", options,
+                               Change, "grant-1 --weight 4");
+  change->add_option("id", options->id, "The id of the grant")->required();
+  AddAllowance(*change, *options);
+  change->add_option("--until", options->until, "The new end: 30d from now, or 2027-01-31T00:00:00Z");
+  change->add_option("--reason", options->text, "For people and the ledger");
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* end = AddAction(*grants, run, "end", "End a grant before its date", options, End, "grant-1");
@@ -187,12 +257,27 @@ void AddRequests(CLI::App& app, Run& run) {
   AddFilters(*list, *options, "pending, approved, declined, withdrawn or expired");
 
   options = std::make_shared<GrantsOptions>();
-  CLI::App* ask =
-      AddAction(*requests, run, "ask", "Ask for models, limits or a share of a queue", options, Ask, "");
+  CLI::App* show = AddAction(*requests, run, "show", "Show a request with its comments", options, ShowRequest,
+                             "request-1");
+  show->add_option("id", options->id, "The id of the request")->required();
+
+  options = std::make_shared<GrantsOptions>();
+  CLI::App* comment = AddAction(*requests, run, "comment", "Say something about a request", options, Comment,
+                                "request-1 --text 'would two be enough?'");
+  comment->add_option("id", options->id, "The id of the request")->required();
+  comment->add_option("--text", options->text, "What to say")->required();
+
+  options = std::make_shared<GrantsOptions>();
+  CLI::App* ask = AddAction(*requests, run, "ask", "Ask for models, limits, a share of a queue or devices",
+                            options, Ask, "");
   AddNew(*ask, *options);
+  ask->add_option("--renews", options->renews, "A grant: asks for the same until the new end");
   ask->add_option("--reason", options->text, "What it is for")->required();
   ask->footer(
-      "Examples:\n  tidegate requests ask --tenant search --models chat-large --until 7d --reason 'a demo'");
+      "Examples:\n  tidegate requests ask --tenant search --models chat-large --until 7d --reason 'a demo'\n"
+      "  tidegate requests ask --tenant search --devices h100:8 --from 2h --until 3d --reason 'a training "
+      "run'\n"
+      "  tidegate requests ask --tenant search --renews grant-1 --until 30d --reason 'it takes longer'");
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* approve = AddAction(*requests, run, "approve", "Give what was asked for, or less", options,

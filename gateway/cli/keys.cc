@@ -57,7 +57,7 @@ class OpenKeys {
  public:
   static absl::StatusOr<std::unique_ptr<OpenKeys>> Open(const Config& config) {
     std::unique_ptr<OpenKeys> open(new OpenKeys(FollowedPath(config)));
-    auto store = OpenState(open->loop_, config.server.state_dir);
+    auto store = OpenState(open->loop_, config);
     if (!store.ok()) return store.status();
     open->store_ = *std::move(store);
     open->keys_ = std::make_unique<Keys>(open->loop_, *open->store_);

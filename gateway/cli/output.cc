@@ -64,6 +64,12 @@ std::string AsText(const nlohmann::ordered_json& json) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+std::string WordsOf(const nlohmann::ordered_json& value) {
+  std::string words = TextOf(value);
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
 std::string Actor() {
   passwd entry{};
   passwd* found = nullptr;

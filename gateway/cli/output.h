@@ -40,6 +40,9 @@ std::string AsText(const nlohmann::ordered_json& json);
 // A value as a cell of a table: "-" for null.
 std::string TextOf(const nlohmann::ordered_json& value);
 
+// A word of the API as people read it: "in force" for in_force.
+std::string WordsOf(const nlohmann::ordered_json& value);
+
 // "cli:" and the name of the user that runs the command: the actor in the ledger.
 std::string Actor();
 

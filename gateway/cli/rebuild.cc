@@ -106,7 +106,7 @@ int Rebuild(const RebuildOptions& options) {
 }  // namespace
 
 void AddState(CLI::App& app, Run& run) {
-  CLI::App* state = app.add_subcommand("state", "Repair what a gateway keeps in its state folder");
+  CLI::App* state = app.add_subcommand("state", "Show, move and repair the state of a gateway");
   state->require_subcommand(1);
   auto options = std::make_shared<RebuildOptions>();
   CLI::App* rebuild = state->add_subcommand(
@@ -118,6 +118,7 @@ void AddState(CLI::App& app, Run& run) {
       "stays, under another name. Exit code 1: a gateway runs, or there is nothing to rebuild.\n\n"
       "Examples:\n  tidegate state rebuild --config tidegate.yaml\n  tidegate state rebuild --json");
   rebuild->callback([options, &run] { run = [options] { return Rebuild(*options); }; });
+  AddStateCopies(*state, run);
 }
 
 }  // namespace gateway::cli

@@ -10,19 +10,17 @@
 #include "gateway/config/state_files.h"
 #include "gateway/log.h"
 #include "gateway/net/loop.h"
-#include "gateway/store/sqlite_store.h"
+#include "gateway/process/open_state.h"
 
 namespace gateway::cli {
 
 absl::Status RecordRead(const Config& config, ledger::Event event) {
-  store::SqliteStoreOptions options;
-  options.file.path = StorePath(config.server.state_dir);
-  options.file.may_be_new = false;
   std::error_code error;
-  if (!std::filesystem::exists(options.file.path, error)) return absl::OkStatus();
+  if (!config.state && !std::filesystem::exists(StorePath(config.server.state_dir), error))
+    return absl::OkStatus();
   net::Loop loop([](const std::exception_ptr& thrown) { log::Exception("audit", thrown); });
   absl::Status status;
-  if (auto store = store::OpenSqliteStore(loop, std::move(options)); store.ok()) {
+  if (auto store = OpenState(loop, config); store.ok()) {
     std::vector<store::Write> writes;
     writes.push_back(StoredEvent(std::move(event)));
     status = net::Await(loop, (*store)->Commit(std::move(writes))).status();

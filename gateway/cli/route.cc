@@ -8,11 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "conf/text.h"
+#include "gateway/cli/admin_client.h"
 #include "gateway/cli/commands.h"
-#include "gateway/cli/files.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/state.h"
-#include "gateway/routing/files.h"
+#include "gateway/net/url.h"
+#include "gateway/routing/find.h"
 #include "gateway/routing/parse.h"
 
 namespace gateway::cli {
@@ -21,43 +22,19 @@ namespace {
 using routing::LoggedPick;
 using routing::LoggedRequest;
 
-constexpr size_t kMaxFile = size_t{1} << 30;
-
 struct RouteOptions {
-  std::shared_ptr<std::string> config;
+  AdminOptions admin;
   std::string log;
   std::string request;
   bool last = false;
-  bool json = false;
 };
 
 // The newest first.
 std::optional<std::vector<std::string>> FindLogs(const RouteOptions& options) {
   if (!options.log.empty()) return std::vector{options.log};
-  const std::optional<Config> config = LoadForState(*options.config, options.json);
+  const std::optional<Config> config = LoadForState(*options.admin.config, options.admin.json);
   if (!config) return std::nullopt;
-  std::vector<std::string> paths;
-  for (uint32_t n = 0; n < std::max(config->routing_log.files, 1u); ++n) {
-    std::string path = routing::LogPath(config->server.state_dir, n);
-    if (std::filesystem::exists(path)) paths.push_back(std::move(path));
-  }
-  if (paths.empty()) paths.push_back(routing::LogPath(config->server.state_dir, 0));
-  return paths;
-}
-
-// The last line of the wanted request, or of any request. Skips lines that a crash has cut short.
-std::optional<LoggedRequest> FindIn(std::string_view text, const RouteOptions& options) {
-  while (!text.empty()) {
-    if (text.ends_with('\n')) text.remove_suffix(1);
-    const size_t begin = text.rfind('\n') + 1;  // npos + 1 is 0
-    const std::string_view line = text.substr(begin);
-    text = text.substr(0, begin);
-    if (!options.request.empty() && line.find(options.request) == std::string_view::npos) continue;
-    auto logged = routing::ParseRoute(line);
-    if (!logged.ok() || !*logged) continue;
-    if (options.request.empty() || (*logged)->request == options.request) return *std::move(logged);
-  }
-  return std::nullopt;
+  return routing::LogPaths(config->server.state_dir, config->routing_log.files);
 }
 
 std::string Millis(double seconds) {
@@ -150,15 +127,34 @@ void PrintJson(LoggedRequest logged) {
   fmt::print("{}\n", AsText(logged.line));
 }
 
+int Print(const RouteOptions& options, LoggedRequest found) {
+  const bool differs = std::ranges::any_of(found.picks, [](const LoggedPick& pick) {
+    return ReplayOf(pick).result == routing::Replay::Result::kDiffers;
+  });
+  options.admin.json ? PrintJson(std::move(found)) : PrintPlain(found);
+  return differs ? kFailed : kOk;
+}
+
+int ExplainThere(const RouteOptions& options) {
+  const absl::StatusOr<nlohmann::ordered_json> answer =
+      AskAdmin(options.admin, "GET",
+               "/admin/v1/routes/" + (options.last ? "last" : net::PercentEncode(options.request)));
+  if (!answer.ok()) return Fail(answer.status());
+  auto found = routing::ParseRoute(answer->value("line", nlohmann::ordered_json()).dump());
+  if (!found.ok()) return Fail(found.status());
+  if (!*found) return Fail(absl::DataLossError("the gateway's answer is no line of a routing log"));
+  return Print(options, **std::move(found));
+}
+
 int Explain(const RouteOptions& options) {
   if (options.request.empty() == !options.last) {
     fmt::print(stderr, "tidegate: give the id of one request (x-request-id of its answer), or --last\n");
     return kUsage;
   }
+  if (options.log.empty() && AsksGateway(options.admin)) return ExplainThere(options);
   const auto paths = FindLogs(options);
   if (!paths) return kUsage;
   for (const std::string& path : *paths) {
-    const absl::StatusOr<std::string> text = ReadWhole(path, kMaxFile);
     if (options.log.empty() && !std::filesystem::exists(path)) {
       fmt::print(
           stderr,
@@ -167,17 +163,9 @@ int Explain(const RouteOptions& options) {
           path);
       return kFailed;
     }
-    if (!text.ok()) {
-      fmt::print(stderr, "tidegate: {}\n", conf::Std(text.status().message()));
-      return kFailed;
-    }
-    std::optional<LoggedRequest> found = FindIn(*text, options);
-    if (!found) continue;
-    const bool differs = std::ranges::any_of(found->picks, [](const LoggedPick& pick) {
-      return ReplayOf(pick).result == routing::Replay::Result::kDiffers;
-    });
-    options.json ? PrintJson(*std::move(found)) : PrintPlain(*found);
-    return differs ? kFailed : kOk;
+    absl::StatusOr<std::optional<LoggedRequest>> found = routing::FindRequest(path, options.request);
+    if (!found.ok()) return Fail(found.status());
+    if (*found) return Print(options, **std::move(found));
   }
   fmt::print(stderr, "tidegate: {}: {}; the log has only a sample of the requests, see routing_log.sample\n",
              paths->front(),
@@ -193,16 +181,18 @@ void AddRoute(CLI::App& app, Run& run) {
   CLI::App* command =
       route->add_subcommand("explain", "Show the choices for one request, and make them again");
   auto options = std::make_shared<RouteOptions>();
-  options->config = AddConfigOption(*command);
+  options->admin.config = AddConfigOption(*command);
+  AddGatewayOptions(*command, options->admin);
   command->add_option("request", options->request, "The id of the request: x-request-id of its answer");
   command->add_flag("--last", options->last, "The last request in the log");
   command->add_option("--log", options->log, "A log file, instead of the one in state_dir");
-  command->add_flag("--json", options->json, "Print the logged line and each replayed choice as JSON");
+  command->add_flag("--json", options->admin.json, "Print the logged line and each replayed choice as JSON");
   command->footer(
       "Exit code 1 when the request is not in the log, or when this version would choose differently.\n\n"
       "Examples:\n"
       "  tidegate route explain --last\n"
       "  tidegate route explain req_0123456789abcdef0123456789abcdef --json\n"
+      "  tidegate route explain --last --gateway https://tidegate.example.com:9090\n"
       "  tidegate route explain --log /backup/routing.1.jsonl --last");
   command->callback([options, &run] { run = [options] { return Explain(*options); }; });
 }

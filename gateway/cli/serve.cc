@@ -99,6 +99,7 @@ int Serve(const std::string& path) {
   }
   KeepMemoryPrivate();
   config::Address admin = loaded.config->server.admin;
+  std::optional<config::Address> console = loaded.config->server.console;
   const std::string host = loaded.config->server.listen.front().host;
   absl::StatusOr<std::unique_ptr<Process>> process =
       Process::Start(*std::move(loaded.config), path, std::move(broker));
@@ -108,6 +109,7 @@ int Serve(const std::string& path) {
     return kFailed;
   }
   admin.port = (*process)->admin_port();
+  if (console) console->port = (*process)->console_port();
   {
     Signals signals(**process);
     log::Info("serving", {{"listen", fmt::format("{}:{}", host, (*process)->port())},
@@ -115,6 +117,7 @@ int Serve(const std::string& path) {
                           {"models", (*process)->runtime()->models().size()},
                           {"config", (*process)->runtime()->hash()},
                           {"version", TIDEGATE_VERSION}});
+    if (console) log::Info("serving people", {{"console", config::ToString(*console)}});
     (*process)->Run();
   }
   process->reset();

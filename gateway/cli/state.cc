@@ -5,14 +5,18 @@
 
 namespace gateway::cli {
 
-std::optional<Config> LoadForState(const std::string& path, bool json) {
+conf::Sources SourcesForState() {
   conf::Sources sources = SystemSources();
   sources.environment = [system =
                              sources.environment](const std::string& name) -> std::optional<std::string> {
     if (std::optional<std::string> value = system(name)) return value;
     return "not-set-for-this-command-and-not-needed-by-it:" + name;
   };
-  LoadResult loaded = LoadConfig(path, sources);
+  return sources;
+}
+
+std::optional<Config> LoadForState(const std::string& path, bool json) {
+  LoadResult loaded = LoadConfig(path, SourcesForState());
   if (!loaded.config) PrintProblems(loaded.problems, json);
   return std::move(loaded.config);
 }

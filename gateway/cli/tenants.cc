@@ -10,6 +10,7 @@
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
 #include "gateway/net/url.h"
+#include "gateway/people/key_limits.h"
 
 namespace gateway::cli {
 namespace {
@@ -46,9 +47,9 @@ int List(const TenantsOptions& options) {
   Table table({{"TENANT"}, {"STATE"}, {"MADE BY"}, {"WEIGHT", true}, {"LIMITS"}, {"MODELS"}});
   for (const ordered_json& tenant : *all) {
     const bool made = tenant["at_run_time"].get<bool>();
-    table.Add({TextOf(tenant["path"]), TextOf(tenant["state"]),
+    table.Add({TextOf(tenant["path"]), WordsOf(tenant["state"]),
                made ? TextOf(tenant["made_by"]) : "(configuration)", TextOf(tenant["weight"]),
-               tenant.contains("limits") ? tenant["limits"].dump() : "-",
+               tenant.contains("limits") ? LimitsInWords(tenant["limits"].dump()) : "-",
                fmt::format("{}", fmt::join(tenant["models"].get<std::vector<std::string>>(), ","))});
   }
   fmt::print("{}", table.Render());

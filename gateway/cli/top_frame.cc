@@ -352,13 +352,15 @@ Places PlacesOf(const ordered_json& replica) {
   return out;
 }
 
-// Of the models that nothing scales: their configured endpoints.
+// Configured endpoints of the models that nothing scales, and discovered ones.
 void AddEndpoints(const Standing& standing, const Holders& holders, size_t width, std::vector<Line>& out) {
+  const bool discovered = std::ranges::any_of(
+      standing.endpoints, [](const ordered_json& row) { return Text(row, "source") != "-"; });
   Columns table({{" "},
                  {"ENDPOINT"},
                  {"HEALTH"},
                  {"BREAKER"},
-                 {"ENGINE", false, 2},
+                 {discovered ? "SOURCE" : "ENGINE", false, 2},
                  {"SENT", true},
                  {"TOKENS", true, 1},
                  {.text = "WHY", .reasons = true}},
@@ -366,7 +368,8 @@ void AddEndpoints(const Standing& standing, const Holders& holders, size_t width
   bool any = false;
   for (const ordered_json& row : standing.endpoints) {
     const std::string model = row.value("model", "");
-    if (Find(standing.scaling, "model", model) != nullptr) continue;
+    const std::string source = Text(row, "source");
+    if (source == "-" && Find(standing.scaling, "model", model) != nullptr) continue;
     any = true;
     const std::string health = Text(row, "health");
     const bool rests = row.value("resting", false);
@@ -377,7 +380,7 @@ void AddEndpoints(const Standing& standing, const Holders& holders, size_t width
                {.text = Text(row, "name")},
                {health, OfState(health)},
                {breaker == "half_open" ? "half open" : breaker, OfState(breaker)},
-               {.text = Text(row, "engine")},
+               {.text = discovered ? source : Text(row, "engine")},
                Count(Number(row, "outstanding_requests"), Style::kPlain),
                Count(Number(row, "outstanding_tokens"), Style::kPlain),
                {why, why == "-" ? Style::kDim : Style::kWarn}});

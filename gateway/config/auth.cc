@@ -44,7 +44,7 @@ void Write(conf::Writer& writer, const JwtAlgorithm& in) {
   conf::Write(writer, std::string(Name(in)));
 }
 
-static void Read(const conf::Value& value, AllowedAddresses& out) {
+void Read(const conf::Value& value, AllowedAddresses& out) {
   const std::optional<net::AddressRange> range =
       value.kind() == conf::Kind::kScalar ? net::AddressRange::Parse(value.text()) : std::nullopt;
   if (range) {
@@ -54,7 +54,7 @@ static void Read(const conf::Value& value, AllowedAddresses& out) {
   }
 }
 
-static void Write(conf::Writer& writer, const AllowedAddresses& in) {
+void Write(conf::Writer& writer, const AllowedAddresses& in) {
   conf::Write(writer, in.range.text());
 }
 

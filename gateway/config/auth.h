@@ -89,6 +89,8 @@ struct Admin {
   std::vector<AllowedAddresses> allow;
 };
 
+void Read(const conf::Value& value, AllowedAddresses& out);
+void Write(conf::Writer& writer, const AllowedAddresses& in);
 void Bind(conf::Object& object, Auth& out);
 void Bind(conf::Object& object, Admin& out);
 

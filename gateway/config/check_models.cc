@@ -54,13 +54,14 @@ void CheckEndpoints(conf::Document& document, size_t m, const std::vector<Endpoi
   for (size_t e = 0; e < endpoints.size(); ++e) {
     const Endpoint& endpoint = endpoints[e];
     if (endpoint.track.empty()) weights += endpoint.weight;
-    if (endpoint.url.empty()) continue;
-    const auto [same, new_target] = targets.try_emplace({ToString(endpoint.url), endpoint.model}, e);
+    if (endpoint.url.empty() && !endpoint.discovery) continue;
+    const std::string target = endpoint.discovery ? SourceOf(*endpoint.discovery) : ToString(endpoint.url);
+    const auto [same, new_target] = targets.try_emplace({target, endpoint.model}, e);
     if (!new_target) {
       document.AddAt(
-          fmt::format("/models/{}/endpoints/{}/url", m, e), ToString(endpoint.url),
-          fmt::format("{} is listed twice, first at /models/{}/endpoints/{}; use weight to prefer it",
-                      ToString(endpoint.url), m, same->second));
+          fmt::format("/models/{}/endpoints/{}{}", m, e, endpoint.discovery ? "" : "/url"), target,
+          fmt::format("{} is listed twice, first at /models/{}/endpoints/{}; use weight to prefer it", target,
+                      m, same->second));
       continue;
     }
     const auto [first, new_name] = names.try_emplace(endpoint.name, e);

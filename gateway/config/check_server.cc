@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -103,6 +104,34 @@ void CheckServer(conf::Document& document, const Config& config) {
                                  ToString(config.server.admin), ToString(listen[i])));
     }
   }
+  if (config.server.console) {
+    const Address& console = *config.server.console;
+    const bool taken = Conflict(console, config.server.admin) ||
+                       std::ranges::any_of(listen, [&](const Address& one) { return Conflict(console, one); });
+    if (taken) {
+      document.AddAt("/server/console", ToString(console),
+                     fmt::format("{} is taken by another listener; the one for people needs its own port",
+                                 ToString(console)));
+    }
+  }
+  if (!config.state || !config.scaling) return;
+  // Several gateways share the store, and any of them may lead: it must be able to take over what runs.
+  if (config.scaling->launcher == LauncherKind::kProcess) {
+    document.AddAt(
+        "/scaling/launcher", "process",
+        "another gateway of the database of `state` could not take over what runs on this machine; use "
+        "slurm or kubernetes, or leave `state` out, which keeps the store in server.state_dir");
+  } else if (config.scaling->slurm && config.scaling->slurm->name.empty()) {
+    document.AddAt(
+        "/scaling/slurm/name", "",
+        "is required with `state`: all gateways of the database need the same name, by which they know "
+        "their jobs");
+  } else if (config.scaling->kubernetes && config.scaling->kubernetes->name.empty()) {
+    document.AddAt(
+        "/scaling/kubernetes/name", "",
+        "is required with `state`: all gateways of the database need the same name, by which they know "
+        "their pods");
+  }
 }
 
 void CheckAuth(conf::Document& document, const Config& config) {
@@ -148,6 +177,18 @@ void CheckPeople(conf::Document& document, const Config& config) {
         "/server/admin", ToString(server.admin),
         "keys and sessions could be read on the network: set admin_tls, listen on 127.0.0.1, or set "
         "admin.insecure: true where the network is trusted or something in front speaks TLS");
+  }
+  if (server.console && !server.console->host.empty() && !server.console->loopback() && !server.console_tls &&
+      !config.people.insecure) {
+    document.AddAt("/server/console", ToString(*server.console),
+                   "sessions could be read on the network: set console_tls, listen on 127.0.0.1, or set "
+                   "people.insecure: true where the network is trusted or something in front speaks TLS");
+  }
+  if (!server.console) {
+    constexpr std::string_view kNoEffect =
+        "has no effect without server.console; for the admin listener, see admin";
+    if (!config.people.allow.empty()) document.AddAt("/people/allow", "", std::string(kNoEffect));
+    if (config.people.insecure) document.AddAt("/people/insecure", "", std::string(kNoEffect));
   }
   const Names tenants = TenantNames(config.tenants);
   std::set<std::string> names;
@@ -203,6 +244,7 @@ void CheckFiles(conf::Document& document, const Config& config) {
   Files files(document);
   files.Server("/server/tls", config.server.tls);
   files.Server("/server/admin_tls", config.server.admin_tls);
+  files.Server("/server/console_tls", config.server.console_tls);
   for (size_t i = 0; i < config.auth.jwt.size(); ++i) {
     files.Readable(fmt::format("/auth/jwt/{}/jwks", i), config.auth.jwt[i].jwks.file);
     files.Client(fmt::format("/auth/jwt/{}/tls", i), config.auth.jwt[i].tls);
@@ -219,6 +261,11 @@ void CheckFiles(conf::Document& document, const Config& config) {
   }
   for (size_t i = 0; i < config.people.providers.size(); ++i)
     files.Client(fmt::format("/people/providers/{}/tls", i), config.people.providers[i].tls);
+  if (config.state) {
+    files.Certificate("/state/ca", config.state->ca);
+    if (!config.state->certificate.empty())
+      files.KeyPair("/state", config.state->certificate, config.state->key);
+  }
   if (config.redis) files.Client("/redis/tls", config.redis->tls);
   if (config.telemetry.otlp) files.Client("/telemetry/otlp/tls", config.telemetry.otlp->tls);
 }

@@ -16,9 +16,11 @@ void Bind(conf::Object& o, Config& config) {
   o.Required("tenants", config.tenants, conf::NotEmpty());
   o.Required("models", config.models, conf::NotEmpty());
   o.Optional("ledger", config.ledger);
+  o.Optional("state", config.state);
   o.Optional("redis", config.redis);
   o.Optional("telemetry", config.telemetry);
   o.Optional("routing_log", config.routing_log);
+  o.Optional("kubernetes", config.kubernetes);
   o.Optional("scaling", config.scaling);
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gateway/config/auth.h"
+#include "gateway/config/kubernetes.h"
 #include "gateway/config/ledger.h"
 #include "gateway/config/model.h"
 #include "gateway/config/people.h"
@@ -17,6 +18,7 @@
 #include "gateway/config/scaling.h"
 #include "gateway/config/server.h"
 #include "gateway/config/services.h"
+#include "gateway/config/state.h"
 #include "gateway/config/tenant.h"
 
 namespace conf {
@@ -33,9 +35,11 @@ struct Config {
   std::vector<config::Tenant> tenants;
   std::vector<config::Model> models;
   config::Ledger ledger;
+  std::optional<config::State> state;  // absent: the file of state_dir
   std::optional<config::Redis> redis;
   config::Telemetry telemetry;
   config::RoutingLog routing_log;
+  std::optional<config::Kubernetes> kubernetes;
   std::optional<config::Scaling> scaling;
 
   // By name, of those that are configured, or by name or alias; null when there is none.

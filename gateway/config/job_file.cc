@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "conf/reader.h"
@@ -196,6 +197,8 @@ static void Bind(conf::Object& o, JobFile& job) {
   std::vector<DeviceNeed> devices;
   o.Required("name", job.name, JobName());
   o.Optional("work", conf::Choice(ask.work, "kind of work", kWork));
+  o.Optional("image", job.image, conf::NotEmpty());
+  o.Optional("pod", job.pod);
   o.Required("command", job.command, conf::NotEmpty());
   o.Optional("tenant", ask.tenant, ValidName());
   o.Optional("queue", ask.queue, conf::NotEmpty());
@@ -251,6 +254,25 @@ scheduler::io::Loaded<JobFile> ReadJobFile(std::string_view text, const std::str
   read.file = file;
   out.value = std::move(read);
   return out;
+}
+
+std::vector<PodDefect> FindPodDefects(const JobFile& job, const Pods& pods) {
+  std::vector<PodDefect> defects;
+  if (job.image.empty())
+    defects.push_back({"/image", "is required with launcher: kubernetes, which runs the job in pods"});
+  if (job.checkpoint.given && job.checkpoint.signal != SIGTERM)
+    defects.push_back({"/checkpoint/signal", "must be TERM with launcher: kubernetes, which sends no other"});
+  const std::vector<scheduler::DeviceAsk>& devices = job.job.roles.front().ask.devices;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (devices[i].milli > 0)
+      defects.push_back(
+          {fmt::format("/devices/{}", i), "asks for a share of a device, which Kubernetes cannot give"});
+  }
+  if (job.pod.empty() || job.job.tenant.empty() || pods.tenant_pods == TenantPods::kAny) return defects;
+  const nlohmann::json piece = nlohmann::json::parse(job.pod.json, nullptr, false);
+  if (auto unsafe = plugins::launchers::kubernetes::UnsafePiece(piece))
+    defects.push_back({"/pod" + unsafe->pointer, std::move(unsafe->why)});
+  return defects;
 }
 
 std::vector<conf::Problem> CheckJob(const JobFile& job, const scheduler::Cluster& cluster,

@@ -14,6 +14,7 @@
 #include "conf/secret.h"
 #include "conf/sources.h"
 #include "conf/time.h"
+#include "gateway/config/pods.h"
 #include "scheduler/io/loaded.h"
 #include "scheduler/model.h"
 #include "scheduler/queue.h"
@@ -34,6 +35,8 @@ struct JobCheckpoint {
 struct JobFile {
   std::string file;
   std::string name;
+  std::string image;  // of its pods, with Kubernetes
+  PodPiece pod;       // likewise
   std::vector<std::string> command;
   std::map<std::string, std::string> env;
   std::map<std::string, conf::Secret> secret_env;
@@ -54,6 +57,14 @@ const conf::Sources& ReferencesOnly();
 // Secrets are looked up in `sources`.
 scheduler::io::Loaded<JobFile> ReadJobFile(std::string_view text, const std::string& file,
                                            const conf::Sources& sources);
+
+// What a job that becomes pods gives wrongly: no image, a signal that cannot be sent, a share of a device, or a
+// piece of a tenant's that could reach what belongs to others.
+struct PodDefect {
+  std::string pointer;
+  std::string why;
+};
+std::vector<PodDefect> FindPodDefects(const JobFile& job, const Pods& pods);
 
 // Names in the job that the cluster does not have: queue, kinds of devices, level of the fabric.
 std::vector<conf::Problem> CheckJob(const JobFile& job, const scheduler::Cluster& cluster,

@@ -15,7 +15,7 @@ struct SocketUrl {
   std::string operator()(std::string_view url) const {
     const std::string_view rest = url.starts_with(kScheme) ? url.substr(kScheme.size()) : std::string_view();
     const size_t colon = rest.rfind(':');
-    const std::string_view host = rest.substr(0, colon);
+    const std::string_view host = rest.substr(0, colon);  // {host}: of a discovered address
     const std::string_view digits = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
     const bool good = conf::ReadNumber<uint16_t>(digits).value_or(0) > 0 && !host.empty() &&
                       host.find_first_of("/@*? ") == std::string_view::npos;

@@ -10,7 +10,7 @@ class Object;
 namespace gateway::config {
 
 struct KvEvents {
-  std::string url;     // tcp://HOST:PORT, of the PUB socket
+  std::string url;     // tcp://HOST:PORT, of the PUB socket; of discovered addresses: tcp://{host}:PORT
   std::string replay;  // of the ROUTER socket; empty: missed batches are not replayed
   std::string topic;   // only messages whose topic begins so
 };

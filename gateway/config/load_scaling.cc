@@ -210,7 +210,18 @@ class Loader {
       Wrong(policy, "/model", policy.model(),
             "has no queue in which requests could wait for replicas; remove queue.enabled: false");
     }
-    if (!policy.replica) Wrong(policy, "/replica", "", "is required; it says how a replica is started");
+    if (!policy.replica && !policy.scale) {
+      Wrong(policy, "/replica", "",
+            "is required; it says how a replica is started, where no scale names an object of Kubernetes");
+    }
+    if (policy.scale && model != config_.models.end() && !model->lora && !DiscoversEndpoints(*model)) {
+      Wrong(policy, "/scale", policy.scale->name,
+            fmt::format("needs a way by which the replicas come to {}: give it an endpoint with kubernetes: "
+                        "{{service: …}}, or with dns",
+                        policy.model()));
+    }
+    CheckTarget(policy);
+    CheckPod(policy);
     for (size_t i = 0; i < policy.placement.devices.size(); ++i) {
       const scheduler::DeviceAsk& ask = policy.placement.devices[i].ask;
       if (scaling_.slurm && (ask.milli > 0 || !ask.profile.empty())) {
@@ -236,6 +247,38 @@ class Loader {
     if (policy.replica && policy.replica->tls) CheckTls(policy, *policy.replica->tls);
     CheckQueue(policy);
     CheckMembers(policy);
+  }
+
+  void CheckPod(const ModelPolicy& policy) {
+    if (!policy.replica) return;
+    const bool pods = scaling_.launcher == LauncherKind::kKubernetes;
+    if (pods && policy.replica->image.empty())
+      Wrong(policy, "/replica/image", "", "is required with launcher: kubernetes, which runs it in a pod");
+    if (!pods && !policy.replica->image.empty())
+      Wrong(policy, "/replica/image", policy.replica->image, "has an effect with launcher: kubernetes only");
+    if (!pods && !policy.replica->pod.empty())
+      Wrong(policy, "/replica/pod", "", "has an effect with launcher: kubernetes only");
+    for (size_t i = 0; pods && i < policy.placement.devices.size(); ++i) {
+      if (policy.placement.devices[i].ask.milli > 0) {
+        Wrong(
+            policy, fmt::format("/placement/devices/{}", i), "",
+            "asks for a share of a device, which Kubernetes cannot give; ask for whole devices by count, or "
+            "for a profile");
+      }
+    }
+  }
+
+  // Two policies that write one number would undo each other's work.
+  void CheckTarget(const ModelPolicy& policy) {
+    if (!policy.scale) return;
+    for (const ModelPolicy& other : scaling_.models) {
+      if (&other >= &policy) break;
+      if (!other.scale || other.scale->kind != policy.scale->kind ||
+          other.scale->name != policy.scale->name || other.scale->name_space != policy.scale->name_space)
+        continue;
+      Wrong(policy, "/scale", policy.scale->name,
+            fmt::format("is scaled by the policy {} already; keep one of the two", other.file));
+    }
   }
 
   void CheckTls(const ModelPolicy& policy, const ClientTls& tls) {

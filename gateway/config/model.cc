@@ -1,10 +1,13 @@
 #include "gateway/config/model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "conf/reader.h"
+#include "gateway/net/url.h"
 
 namespace gateway::config {
 namespace {
@@ -68,6 +71,18 @@ constexpr conf::Word<Unpriced> kUnpricedWords[] = {{"refuse", Unpriced::kRefuse}
 constexpr std::array<std::string_view, 9> kServing = {
     "endpoints", "routing", "timeouts", "retries", "breaker", "health", "watch", "queue", "translate"};
 
+constexpr std::string_view kHost = "{host}";  // of a discovered address
+
+bool NamesHost(const KvEvents& events) {
+  const bool url = events.url.find(kHost) != std::string::npos;
+  return events.replay.empty() ? url : url && events.replay.find(kHost) != std::string::npos;
+}
+
+void PutHost(std::string& url, const std::string& host) {
+  if (const size_t at = url.find(kHost); at != std::string::npos)
+    url.replace(at, kHost.size(), net::Bracketed(host));
+}
+
 // Whether a segment of the path is a version, as in `/api/v3` and `/v1beta/openai`.
 bool HasVersion(std::string_view path) {
   for (size_t at = path.find("/v"); at != std::string_view::npos; at = path.find("/v", at + 1)) {
@@ -100,7 +115,13 @@ static void Bind(conf::Object& o, Price& price) {
 
 static void Bind(conf::Object& o, Endpoint& endpoint) {
   o.Optional("name", endpoint.name, ValidName());
-  o.Required("url", endpoint.url);
+  BindDiscovery(o, endpoint.discovery);
+  const bool discovers = o.Has("dns") || o.Has("file") || o.Has("kubernetes");
+  if (o.reading() && !discovers) {
+    o.Required("url", endpoint.url);
+  } else {
+    o.Optional("url", endpoint.url);
+  }
   o.Required("engine", conf::Choice(endpoint.engine, "engine", kEngines));
   o.Optional("model", endpoint.model, NotEmpty());
   o.Optional("weight", endpoint.weight, Range{0U, 1000U});
@@ -118,11 +139,20 @@ static void Bind(conf::Object& o, Endpoint& endpoint) {
   if (!o.reading()) return;
   // Clients' libraries want the /v1; here it is part of each request's own path.
   if (endpoint.url.path.ends_with("/v1")) endpoint.url.path.resize(endpoint.url.path.size() - 3);
+  if (!o.Has("name") && endpoint.discovery) endpoint.name = DefaultName(*endpoint.discovery);
   if (!o.Has("name") && !endpoint.url.empty()) endpoint.name = endpoint.url.authority() + endpoint.url.path;
+  if (endpoint.discovery && endpoint.discovery->scheme == "http" && endpoint.tls != ClientTls())
+    o.Error("has no effect with scheme: http", "tls");
   if (!o.Has("apis")) endpoint.apis = DefaultApis(endpoint.engine);
   RefuseIdleTls(o, endpoint.url, endpoint.tls);
   if (endpoint.kv_events && endpoint.engine != Engine::kVllm && endpoint.engine != Engine::kSglang)
     o.Error("is supported for the engines vllm and sglang only", "kv_events");
+  if (endpoint.kv_events && endpoint.discovery.has_value() != NamesHost(*endpoint.kv_events)) {
+    o.Error(endpoint.discovery
+                ? "must name tcp://{host}:PORT in url and replay, for each address that is found"
+                : "names {host}, which stands for discovered addresses; name the engine's host",
+            "kv_events");
+  }
 }
 
 static void Bind(conf::Object& o, Timeouts& timeouts) {
@@ -252,6 +282,28 @@ std::optional<router::PrefillTransferSpec> HandoverOf(const Model& model) {
                                      .min_uncached = given.min_uncached,
                                      .decodes_whole = !sglang,
                                      .at_once = sglang};
+}
+
+bool DiscoversEndpoints(const Model& model) {
+  return std::ranges::any_of(model.endpoints, [](const Endpoint& e) { return e.discovery.has_value(); });
+}
+
+Endpoint DiscoveredEndpoint(const Endpoint& from, const Target& target) {
+  Endpoint out = from;
+  out.source = SourceOf(*from.discovery);
+  out.discovery.reset();
+  out.url = target.url;
+  out.name = fmt::format("{}/{}{}", from.name, target.url.authority(), target.url.path);
+  out.authority = target.authority;
+  out.pod = target.pod;
+  if (out.zone.empty()) out.zone = target.zone;
+  if (out.kv_events) {
+    PutHost(out.kv_events->url, target.url.host);
+    PutHost(out.kv_events->replay, target.url.host);
+  }
+  if (out.tls.server_name.empty() && target.url.tls() && !target.authority.empty())
+    out.tls.server_name = target.authority.substr(0, target.authority.rfind(':'));
+  return out;
 }
 
 std::optional<Queue> QueueOf(const Model& model) {

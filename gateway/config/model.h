@@ -14,6 +14,7 @@
 #include "conf/time.h"
 #include "conf/words.h"
 #include "gateway/config/disaggregation.h"
+#include "gateway/config/discovery.h"
 #include "gateway/config/kv_events.h"
 #include "gateway/config/lora.h"
 #include "gateway/config/parameters.h"
@@ -49,8 +50,9 @@ ApiSet DefaultApis(Engine engine);
 bool HasHealthPath(Engine engine);
 
 struct Endpoint {
-  std::string name;  // default: host:port and path of the URL
-  Url url;
+  std::string name;  // default: host:port and path of the URL, or of its source
+  Url url;           // empty: its addresses are discovered
+  std::optional<Discovery> discovery{};
   Engine engine = Engine::kVllm;
   std::string model;  // the name at the engine; default: the model's own
   uint32_t weight = 1;
@@ -65,7 +67,25 @@ struct Endpoint {
   std::optional<KvEvents> kv_events;
   router::Role role = router::Role::kBoth;
   std::optional<uint16_t> bootstrap_port;  // of an sglang prefill; absent: kBootstrapPort
+
+  // Of one that was discovered, and only there:
+  std::string source{};     // as SourceOf has it
+  std::string authority{};  // the name by which it was found, for Host and TLS; empty: the URL's
+  std::string pod{};        // NAMESPACE/NAME; empty: not one of Kubernetes
 };
+
+// One address that a source has found.
+struct Target {
+  Url url;
+  std::string authority{};  // as Endpoint has it, as the next
+  std::string pod{};
+  std::string zone{};  // where the endpoint gives none
+
+  friend bool operator==(const Target&, const Target&) = default;
+};
+
+// The endpoint of an address that the source of `from` has found. Its name is that of `from` and the address.
+Endpoint DiscoveredEndpoint(const Endpoint& from, const Target& target);
 
 struct Timeouts {
   conf::Duration connect = std::chrono::seconds(2);
@@ -141,6 +161,8 @@ struct Model {
 bool HasPriceFor(const Price& price, router::Api api);
 // How the model's endpoints hand prompts over; nothing where no endpoint has a role.
 std::optional<router::PrefillTransferSpec> HandoverOf(const Model& model);
+// Whether addresses of some endpoints are discovered.
+bool DiscoversEndpoints(const Model& model);
 // The model's queue; nothing where it is switched off.
 std::optional<Queue> QueueOf(const Model& model);
 // Whether the engine serves a LoRA adapter to a request that names it as the model.

@@ -212,6 +212,8 @@ static void Bind(conf::Object& o, ReadyCheck& ready) {
 
 static void Bind(conf::Object& o, ReplicaTemplate& replica) {
   o.Required("engine", conf::Choice(replica.engine, "engine", EngineWords()));
+  o.Optional("image", replica.image, conf::NotEmpty());
+  o.Optional("pod", replica.pod);
   o.Required("command", replica.command, conf::NotEmpty());
   o.Optional("worker_command", replica.worker_command, conf::NotEmpty());
   o.Optional("env", replica.env);
@@ -239,6 +241,14 @@ static void Bind(conf::Object& o, ModelPolicy& policy) {
   BindScaling(o, policy.scaling);
   o.Optional("placement", policy.placement);
   o.Optional("replica", policy.replica);
+  o.Optional("scale", policy.scale);
+  for (const std::string_view key : {"replica", "placement"}) {
+    if (o.Has(key) && o.Has("scale")) {
+      o.Error(
+          "has no effect with scale: the cluster starts the replicas and places them; remove one of the two",
+          key);
+    }
+  }
 }
 
 scheduler::Job AskOf(const ModelPolicy& policy) {

@@ -14,6 +14,8 @@
 #include "conf/time.h"
 #include "gateway/config/device_need.h"
 #include "gateway/config/model.h"
+#include "gateway/config/pods.h"
+#include "gateway/config/scale_target.h"
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/io/loaded.h"
 #include "scheduler/work.h"
@@ -61,6 +63,8 @@ struct ReadyCheck {
 // plugins/launchers/placeholders.h are replaced.
 struct ReplicaTemplate {
   Engine engine = Engine::kVllm;
+  std::string image;  // of its pods, with Kubernetes
+  PodPiece pod;       // likewise
   std::vector<std::string> command;
   std::vector<std::string> worker_command;  // of the members that do not lead; empty: the command
   std::map<std::string, std::string> env;
@@ -79,9 +83,11 @@ struct ModelPolicy {
   std::string sha256;  // of its text
   scheduler::autoscale::ScalingPolicy scaling;
   Placement placement;
-  std::optional<ReplicaTemplate> replica;  // absent: for a simulation, in which nothing is started
+  std::optional<ReplicaTemplate> replica;  // absent: in a simulation, which starts nothing, and with scale
+  std::optional<ScaleTarget> scale{};  // the cluster starts and places the replicas; absent: Tidegate does
 
   const std::string& model() const { return scaling.model; }
+  const std::string& preset() const { return scale ? scale->preset : replica->preset; }
 };
 
 void Read(const conf::Value& value, Victim& out);

@@ -90,6 +90,8 @@ static void Bind(conf::Object& o, Webhook& webhook) {
 void Bind(conf::Object& o, People& people) {
   o.Optional("url", people.url);
   o.Optional("api_url", people.api_url);
+  o.Optional("allow", conf::OneOrMany(people.allow), conf::NotEmpty());
+  o.Optional("insecure", people.insecure);
   o.Optional("sessions", people.sessions);
   o.Optional("providers", people.providers);
   o.Optional("requests", people.requests);

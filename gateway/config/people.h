@@ -76,6 +76,8 @@ struct Webhook {
 struct People {
   Url url;      // what people open: scheme, host and port; empty: the admin listener, on this machine
   Url api_url;  // what applications call, for people to copy; empty: made from server.listen
+  std::vector<AllowedAddresses> allow;  // that may connect to server.console; empty: all
+  bool insecure = false;                // server.console speaks plain HTTP off loopback
   PeopleSessions sessions;
   std::vector<Provider> providers;
   Requests requests;

@@ -12,7 +12,8 @@ namespace gateway::config {
 namespace {
 
 constexpr conf::Word<LauncherKind> kLaunchers[] = {{"process", LauncherKind::kProcess},
-                                                   {"slurm", LauncherKind::kSlurm}};
+                                                   {"slurm", LauncherKind::kSlurm},
+                                                   {"kubernetes", LauncherKind::kKubernetes}};
 constexpr conf::Word<OnExit> kOnExit[] = {{"stop", OnExit::kStop}, {"keep", OnExit::kKeep}};
 
 }  // namespace
@@ -86,10 +87,26 @@ std::string WhyUnclaimed(const Scaling& scaling) {
          "declares them would give them out, too; set scaling.device_locks to one folder for all of them";
 }
 
+static void CheckKubernetes(conf::Object& o, const Scaling& scaling) {
+  if (scaling.launcher != LauncherKind::kKubernetes) {
+    if (o.Has("kubernetes")) o.Error("has no effect without launcher: kubernetes", "kubernetes");
+    return;
+  }
+  if (!o.Has("kubernetes")) o.Error("is required with launcher: kubernetes", "kubernetes");
+  if (o.Has("runs"))
+    o.Error("has no effect with launcher: kubernetes; give pod.securityContext, or remove it", "runs");
+  if (o.Has("device_locks"))
+    o.Error("has no effect with launcher: kubernetes, which assigns the devices; remove it", "device_locks");
+  if (scaling.cluster.file.empty())
+    o.Error("must be a file with launcher: kubernetes, which lists the nodes by Kubernetes' names",
+            "cluster");
+}
+
 void Bind(conf::Object& o, Scaling& scaling) {
   o.Optional("policies", conf::OneOrMany(scaling.policies), conf::NotEmpty());
   o.Optional("launcher", conf::Choice(scaling.launcher, "launcher", kLaunchers));
   o.Optional("slurm", scaling.slurm);
+  o.Optional("kubernetes", scaling.kubernetes);
   o.Optional("cluster", scaling.cluster);
   o.Optional("planner", scaling.planner, conf::NotEmpty());
   o.Optional("ports", scaling.ports);
@@ -103,6 +120,7 @@ void Bind(conf::Object& o, Scaling& scaling) {
   if (through_slurm && o.Has("device_locks"))
     o.Error("has no effect with launcher: slurm, which assigns the devices; remove it", "device_locks");
   if (!through_slurm && o.Has("slurm")) o.Error("has no effect without launcher: slurm", "slurm");
+  CheckKubernetes(o, scaling);
   if (through_slurm && scaling.cluster.file.empty()) {
     o.Error("must be a file with launcher: slurm, which lists the nodes by Slurm's names", "cluster");
   }

@@ -10,6 +10,7 @@
 
 #include "gateway/config/machine_probe.h"
 #include "gateway/config/model_policy.h"
+#include "gateway/config/pods.h"
 #include "gateway/config/runs.h"
 #include "gateway/config/slurm.h"
 #include "scheduler/io/policy_yaml.h"
@@ -23,7 +24,7 @@ class Writer;
 
 namespace gateway::config {
 
-enum class LauncherKind : uint8_t { kProcess, kSlurm };
+enum class LauncherKind : uint8_t { kProcess, kSlurm, kKubernetes };
 std::string_view Name(LauncherKind launcher);
 
 // What happens to replicas when the gateway stops.
@@ -44,8 +45,8 @@ struct DeviceOption {
 void Bind(conf::Object& object, DeviceOption& out);
 
 // The nodes for replicas: those of a file as in conf/clusters, or this machine with the devices that the
-// vendors' tools find (`probe`) or that are declared, or none. With Slurm: a file, with Slurm's names of the
-// nodes.
+// vendors' tools find (`probe`) or that are declared, or none. With Slurm and Kubernetes: a file, with their
+// names of the nodes.
 struct ClusterSource {
   std::string file;
   std::vector<DeviceOption> devices;
@@ -56,7 +57,8 @@ struct Scaling {
   std::vector<std::string>
       policies;  // files, and folders of files whose names end with .yaml; none: jobs only
   LauncherKind launcher = LauncherKind::kProcess;
-  std::optional<Slurm> slurm;  // of that launcher, and with it only
+  std::optional<Slurm> slurm;      // of that launcher, and with it only
+  std::optional<Pods> kubernetes;  // likewise
   ClusterSource cluster;
   std::string planner;  // a file as in conf/policies; empty: its defaults, one queue
   PortRange ports;      // of replicas on each machine

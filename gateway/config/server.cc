@@ -84,16 +84,21 @@ static void Bind(conf::Object& o, ServerLimits& limits) {
 void Bind(conf::Object& o, Server& server) {
   o.Required("listen", conf::OneOrMany(server.listen), NotEmpty());
   o.Optional("admin", server.admin);
+  o.Optional("console", server.console);
   o.Optional("threads", ThreadCount{&server.threads});
   o.Optional("state_dir", server.state_dir, NotEmpty());
   o.Optional("user", server.user, NotEmpty());
   o.Optional("zone", server.zone, ValidName());
   o.Optional("tls", server.tls);
   o.Optional("admin_tls", server.admin_tls);
+  o.Optional("console_tls", server.console_tls);
+  if (o.reading() && !o.Has("console") && o.Has("console_tls"))
+    o.Error("has no effect without console, the address of the listener for people", "console_tls");
   o.Optional("limits", server.limits);
   o.Optional("heartbeat", server.heartbeat);
   o.Optional("shutdown_delay", server.shutdown_delay);
   o.Optional("shutdown_grace", server.shutdown_grace);
+  o.Optional("version_header", server.version_header);
 }
 
 }  // namespace gateway::config

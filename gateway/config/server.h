@@ -42,17 +42,20 @@ struct ServerLimits {
 struct Server {
   std::vector<Address> listen;
   Address admin{"127.0.0.1", 9090};
+  std::optional<Address> console;   // a listener for people beside `admin`; absent: they come to `admin`
   std::optional<uint32_t> threads;  // absent: one per core
   std::string state_dir = "./var";
   std::string user;  // of the machine: the user of a gateway that starts as root; empty: unchanged
   std::string zone;  // where this gateway stands; empty: it does not matter
-  std::optional<ServerTls> tls;        // of `listen`
-  std::optional<ServerTls> admin_tls;  // of `admin`
+  std::optional<ServerTls> tls;          // of `listen`
+  std::optional<ServerTls> admin_tls;    // of `admin`
+  std::optional<ServerTls> console_tls;  // of `console`
   ServerLimits limits;
   conf::Duration heartbeat = std::chrono::seconds(15);  // between SSE comments while a stream waits; 0: none
   // From SIGTERM on, /readyz says 503, and requests are still served for so long; 0: not at all.
   conf::Duration shutdown_delay = std::chrono::seconds(5);
   conf::Duration shutdown_grace = std::chrono::seconds(30);  // then, for streams to finish
+  bool version_header = false;                               // answers name the version of the gateway
 };
 
 void Bind(conf::Object& object, Server& out);

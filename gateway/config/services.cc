@@ -57,6 +57,17 @@ static void Bind(conf::Object& o, Log& log) {
   o.Optional("format", conf::Choice(log.format, "format", kFormats));
 }
 
+static void Bind(conf::Object& o, AccessLog& access_log) {
+  o.Optional("sample", access_log.sample, Range{0.0, 1.0});
+  o.Optional("file", access_log.file, NotEmpty());
+}
+
+static void Bind(conf::Object& o, OtlpMetrics& metrics) {
+  o.Optional("endpoint", metrics.endpoint);
+  o.Optional("interval", metrics.interval,
+             Range{conf::Duration(std::chrono::seconds(1)), conf::Duration(std::chrono::hours(1))});
+}
+
 static void Bind(conf::Object& o, Otlp& otlp) {
   o.Required("endpoint", otlp.endpoint);
   o.Optional("secret_headers", otlp.headers);
@@ -64,6 +75,7 @@ static void Bind(conf::Object& o, Otlp& otlp) {
   o.Optional("sample_ratio", otlp.sample_ratio, Range{0.0, 1.0});
   o.Optional("service_name", otlp.service_name, NotEmpty());
   o.Optional("timeout", otlp.timeout, Positive());
+  o.Optional("metrics", otlp.metrics);
   RefuseIdleTls(o, otlp.endpoint, otlp.tls);
 }
 
@@ -73,6 +85,7 @@ static void Bind(conf::Object& o, Metrics& metrics) {
 
 void Bind(conf::Object& o, Telemetry& telemetry) {
   o.Optional("log", telemetry.log);
+  o.Optional("access_log", telemetry.access_log);
   o.Optional("otlp", telemetry.otlp);
   o.Optional("metrics", telemetry.metrics);
 }

@@ -37,6 +37,12 @@ struct Log {
   LogFormat format = LogFormat::kJson;
 };
 
+// Metrics beside the traces, to the same collector unless another is named.
+struct OtlpMetrics {
+  std::optional<Url> endpoint;  // /v1/metrics is appended
+  conf::Duration interval = std::chrono::minutes(1);
+};
+
 struct Otlp {
   Url endpoint;  // of the collector; /v1/traces is appended
   std::vector<SecretHeader> headers;
@@ -44,6 +50,13 @@ struct Otlp {
   double sample_ratio = 0.01;
   std::string service_name = "tidegate";
   conf::Duration timeout = std::chrono::seconds(5);
+  std::optional<OtlpMetrics> metrics;
+};
+
+// A line of JSON for each sampled request.
+struct AccessLog {
+  double sample = 1;
+  std::string file;  // empty: standard error
 };
 
 struct Metrics {
@@ -52,6 +65,7 @@ struct Metrics {
 
 struct Telemetry {
   Log log;
+  std::optional<AccessLog> access_log;
   std::optional<Otlp> otlp;
   Metrics metrics;
 };

@@ -11,6 +11,10 @@ namespace gateway {
 inline std::string StorePath(const std::string& state_dir) {
   return state_dir + "/state.db";
 }
+// By what a shared store knows this gateway: process/open_state.h.
+inline std::string GatewayIdPath(const std::string& state_dir) {
+  return state_dir + "/gateway.id";
+}
 // How far the running gateway has followed the store beside it: store/followed.h.
 inline std::string FollowedPath(const Config& config) {
   return config.server.state_dir + "/followed";

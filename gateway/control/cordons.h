@@ -35,6 +35,9 @@ class Cordons {
   net::Task<absl::Status> Drain(Cordon cordon);
   net::Task<absl::Status> Undrain(Cordon cordon);
 
+  // No read of the store is under way after Stop().
+  bool idle() const { return follower_.idle(); }
+
   std::vector<Cordon> all() const;
   // The order to drain the node; null: none.
   const Cordon* Drains(const std::string& node) const;

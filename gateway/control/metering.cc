@@ -26,16 +26,19 @@ bool SameInterval(const ledger::DeviceRecord& a, const ledger::DeviceRecord& b) 
 
 Metering::Metering(net::Loop& loop, std::unique_ptr<MeterLedger> ledger,
                    std::function<std::vector<HeldDevices>()> held,
-                   std::function<void(std::span<const ledger::DeviceRecord>)> charge)
+                   std::function<void(std::span<const ledger::DeviceRecord>)> charge,
+                   std::unique_ptr<MeteredMarks> marks)
     : loop_(loop),
       ledger_(std::move(ledger)),
       held_(std::move(held)),
       charge_(std::move(charge)),
+      marks_(std::move(marks)),
       begun_(net::Now()),
       turns_(kMaxWaiting),
       pause_(loop.watchdog) {}
 
 net::Task<void> Metering::Run() {
+  running_ = true;
   while (!closed_) {
     const bool counted = co_await Count({}, DeviceMeter::MinuteOf(net::Now() - kHindsight));
     if (closed_) break;
@@ -45,6 +48,7 @@ net::Task<void> Metering::Run() {
       co_await pause_.For(kTellRetry);
     }
   }
+  running_ = false;
 }
 
 void Metering::Close() {
@@ -82,6 +86,7 @@ net::Task<bool> Metering::CountInTurn(HeldBy by, conf::TimePoint until) {
       co_await net::OffLoop(loop_, [this] { return ledger_->TakeServed(); });
   if (!served.ok()) co_return Failed(served.status());
   if (by.all()) meter_.KeepOnly(held);
+  if (by.all() && marks_) (co_await marks_->KeepOnly(held)).IgnoreError();  // tried again in a minute
   meter_.Serve(*served, held);
   co_return co_await Write(meter_.Next(held, by, until));
 }
@@ -91,8 +96,21 @@ net::Task<bool> Metering::GoOn() {
   const absl::StatusOr<std::vector<ledger::LastHeld>> last =
       co_await net::OffLoop(loop_, [this] { return ledger_->Last(); });
   if (!last.ok()) co_return Failed(last.status());
+  if (first_ && marks_) {
+    absl::StatusOr<std::vector<ledger::LastHeld>> marked = co_await marks_->Load();
+    if (!marked.ok()) co_return Failed(marked.status());
+    marked_ = *std::move(marked);
+  }
   Decide(*last);
-  std::vector<ledger::DeviceRecord> missing = meter_.GoOn(*last, begun_);
+  std::vector<ledger::LastHeld> recorded = *last;
+  for (const ledger::LastHeld& mark : marked_) {
+    const bool later = std::ranges::none_of(*last, [&](const ledger::LastHeld& own) {
+      return own.model == mark.model && own.job == mark.job && own.device == mark.device &&
+             own.until_us >= mark.until_us;
+    });
+    if (later) recorded.push_back(mark);
+  }
+  std::vector<ledger::DeviceRecord> missing = meter_.GoOn(recorded, begun_);
   known_ = true;
   if (!co_await Write(std::move(missing))) co_return false;
   if (!first_) co_return true;
@@ -115,6 +133,10 @@ net::Task<bool> Metering::Write(std::vector<ledger::DeviceRecord> records) {
     while (end < records.size() && SameInterval(records[end - 1], records[end])) ++end;
     const std::vector<ledger::DeviceRecord> batch(records.begin() + static_cast<ptrdiff_t>(begin),
                                                   records.begin() + static_cast<ptrdiff_t>(end));
+    if (marks_) {
+      if (const absl::Status announced = co_await marks_->Announce(batch); !announced.ok())
+        co_return Failed(announced);
+    }
     const absl::Status written =
         co_await net::OffLoop(loop_, [this, &batch] { return ledger_->Append(batch); });
     if (!written.ok()) {

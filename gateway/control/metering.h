@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "gateway/control/device_meter.h"
+#include "gateway/control/metered_marks.h"
 #include "gateway/net/async_mutex.h"
 #include "gateway/net/loop.h"
 
@@ -40,16 +41,20 @@ using DeviceTotals = std::map<std::tuple<std::string, std::string, std::string>,
 
 class Metering {
  public:
-  // `held` returns the devices held now; `charge` is called with records that are on disk.
+  // `held` returns the devices held now; `charge` is called with records that are on disk. `marks`: what leaders
+  // of other gateways have recorded; null: this gateway has its store to itself.
   Metering(net::Loop& loop, std::unique_ptr<MeterLedger> ledger,
            std::function<std::vector<HeldDevices>()> held,
-           std::function<void(std::span<const ledger::DeviceRecord>)> charge);
+           std::function<void(std::span<const ledger::DeviceRecord>)> charge,
+           std::unique_ptr<MeteredMarks> marks = nullptr);
 
   // Counts until it is closed. Call it when the running workloads are known.
   net::Task<void> Run();
   // True: the device time of `by` up to now is on disk. False: call again later.
   net::Task<bool> UpToNow(HeldBy by);
   void Close();
+  // Run() has returned, or was never called.
+  bool ended() const { return !running_; }
 
   const DeviceTotals& totals() const { return totals_; }
 
@@ -66,7 +71,9 @@ class Metering {
   const std::unique_ptr<MeterLedger> ledger_;
   const std::function<std::vector<HeldDevices>()> held_;
   const std::function<void(std::span<const ledger::DeviceRecord>)> charge_;
+  const std::unique_ptr<MeteredMarks> marks_;
   const conf::TimePoint begun_;
+  std::vector<ledger::LastHeld> marked_;  // as they were when this began
   DeviceMeter meter_;
   DeviceTotals totals_;
   net::AsyncMutex turns_;
@@ -76,6 +83,7 @@ class Metering {
   bool known_ = false;                           // the records on disk are known
   bool failing_ = false;
   std::string trouble_;  // the last reason of it
+  bool running_ = false;
   bool closed_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "gateway/config/state_files.h"
+#include "gateway/control/open_kubernetes.h"
 #include "gateway/control/open_slurm.h"
 #include "gateway/log.h"
 #include "gateway/net/files.h"
@@ -65,6 +66,7 @@ absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(
   const config::Scaling& scaling = *config.scaling;
   const std::string& state_dir = config.server.state_dir;
   if (scaling.launcher == config::LauncherKind::kSlurm) return OpenSlurm(loop, scaling, state_dir);
+  if (scaling.launcher == config::LauncherKind::kKubernetes) return OpenKubernetes(loop, config);
   using plugins::launchers::ProcessLauncher;
   ProcessLauncher::Options options;
   options.state_dir = LauncherDir(state_dir);

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "gateway/config/cut_devices.h"
+#include "gateway/people/permissions.h"
 #include "scheduler/io/explanation_text.h"
 #include "scheduler/state/node_state.h"
 
@@ -30,7 +31,7 @@ std::string FirstLeaf(const std::vector<scheduler::Queue>& queues) {
 
 Planning::Planning(const config::Scaling& scaling, conf::TimePoint now)
     : policy_(scaling.planning.policy),
-      queues_(scaling.planning.queues),
+      configured_(scaling.planning.queues),
       first_queue_(FirstLeaf(scaling.planning.queues)),
       uncut_(config::UncutKinds(scaling)),
       last_(now) {
@@ -45,11 +46,56 @@ scheduler::Planner& Planning::planner() {
     planner_ = std::make_unique<scheduler::Planner>(start_, policy_);
     start_.jobs.clear();
     changed_ = true;
+    const conf::TimePoint now = std::max(last_, start_.as_of);
     for (scheduler::NodeId n = 0; n < reports_.size(); ++n) {
-      if (reports_[n].is_cordoned || reports_[n].cordoned != 0) UpdatePlanner(n, last_);
+      if (reports_[n].is_cordoned || reports_[n].cordoned != 0) UpdatePlanner(n, now);
     }
   }
   return *planner_;
+}
+
+// With no queues at all, the planner puts every job in one, whatever name it has.
+void Planning::ChooseQueue(scheduler::Job& job) {
+  const auto asked = asked_queues_.find(job.id);
+  const std::string wanted = asked == asked_queues_.end() ? job.queue : asked->second;
+  const auto is_there = [&](const std::vector<scheduler::Queue>& queues) {
+    return std::ranges::find(queues, wanted, &scheduler::Queue::name) != queues.end();
+  };
+  if (!wanted.empty() && !is_there(configured_)) asked_queues_[job.id] = wanted;
+  if (start_.queues.empty() || is_there(start_.queues)) {
+    job.queue = wanted;
+  } else {
+    job.queue = FirstLeaf(start_.queues);
+  }
+}
+
+void Planning::UpdateReserved(std::vector<ReservedDevices> reserved, conf::TimePoint now) {
+  if (reserved == reserved_) return;
+  reserved_ = std::move(reserved);
+  if (planner_) {
+    // The planner begins again with other queues; all else is in its snapshot.
+    scheduler::Snapshot next = planner_->TakeSnapshot(std::max(now, last_));
+    planner_.reset();
+    next.cluster = std::move(start_.cluster);
+    start_ = std::move(next);
+  }
+  start_.queues = WithReservations(configured_, reserved_, start_.cluster);
+  std::map<std::string, std::string> asked;
+  for (scheduler::JobState& state : start_.jobs) {
+    ChooseQueue(state.job);
+    if (const auto kept = asked_queues_.extract(state.job.id)) asked.insert({kept.key(), kept.mapped()});
+  }
+  asked_queues_ = std::move(asked);
+  changed_ = true;
+}
+
+std::vector<scheduler::Queue> Planning::QueuesOf(std::string_view tenant) const {
+  std::vector<scheduler::Queue> queues = start_.queues;
+  std::erase_if(queues, [&](const scheduler::Queue& queue) {
+    const auto of = std::ranges::find(reserved_, queue.name, &ReservedDevices::queue);
+    return of != reserved_.end() && !IsWithin(tenant, of->tenant);
+  });
+  return queues;
 }
 
 bool Planning::Restore(scheduler::JobState job) {
@@ -72,16 +118,19 @@ bool Planning::Restore(scheduler::JobState job) {
     if (!take(other.members) || !take(other.leaving)) return false;
   }
   if (!take(job.members) || !take(job.leaving)) return false;
+  ChooseQueue(job.job);
   start_.jobs.push_back(std::move(job));
   return true;
 }
 
 void Planning::Submit(scheduler::Job job, conf::TimePoint now) {
+  ChooseQueue(job);
   planner().Submit(std::move(job), now);
   changed_ = true;
 }
 
 void Planning::Leave(const std::string& id, conf::TimePoint now) {
+  asked_queues_.erase(id);
   const scheduler::JobIndex job = planner().jobs().Find(id);
   if (job == scheduler::kNone) return;
   planner().Ended(job, now);

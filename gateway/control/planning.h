@@ -11,6 +11,7 @@
 
 #include "gateway/config/scaling.h"
 #include "gateway/control/cordon.h"
+#include "gateway/control/reserved_devices.h"
 #include "plugins/launchers/launcher.h"
 #include "scheduler/planner.h"
 
@@ -24,6 +25,7 @@ class Planning {
   // exist, or are taken. Call it before the first Submit.
   bool Restore(scheduler::JobState job);
 
+  // A job of a queue that does not exist, such as one for a reservation that has ended, goes to the first queue.
   void Submit(scheduler::Job job, conf::TimePoint now);
   // The workload has ended, or is no longer wanted. Does nothing if the planner does not know it.
   void Leave(const std::string& id, conf::TimePoint now);
@@ -41,6 +43,9 @@ class Planning {
   // May be called before the planner begins.
   void UpdateCordons(const std::vector<Cordon>& cordons, conf::TimePoint now);
 
+  // The devices that are kept for tenants from now on, in place of those before. Running jobs go on.
+  void UpdateReserved(std::vector<ReservedDevices> reserved, conf::TimePoint now);
+
   // Plans, if something has changed since the last cycle or the next one is due.
   std::optional<scheduler::Plan> Run(conf::TimePoint now);
 
@@ -52,7 +57,8 @@ class Planning {
   void Changed() { changed_ = true; }
 
   const scheduler::Cluster& cluster() const { return start_.cluster; }
-  const std::vector<scheduler::Queue>& queues() const { return queues_; }
+  // Those in which jobs of the tenant may be: the configured ones, and those of its reservations.
+  std::vector<scheduler::Queue> QueuesOf(std::string_view tenant) const;
   const std::string& first_queue() const { return first_queue_; }  // a leaf
   // Kinds of devices without partitions, where other kinds have them (config/cut_devices.h).
   const std::vector<std::string>& uncut() const { return uncut_; }
@@ -67,10 +73,14 @@ class Planning {
     bool is_cordoned = false;                   // all of it
   };
   void UpdatePlanner(scheduler::NodeId node, conf::TimePoint now);
+  void ChooseQueue(scheduler::Job& job);
 
   const scheduler::Policy policy_;
-  const std::vector<scheduler::Queue> queues_;
+  const std::vector<scheduler::Queue> configured_;  // queues
   const std::string first_queue_;
+  std::vector<ReservedDevices> reserved_;
+  // The queues that the job files of known jobs name, where these are none of the configured ones.
+  std::map<std::string, std::string> asked_queues_;  // by id
   const std::vector<std::string> uncut_;
   scheduler::Snapshot start_;  // before the planner begins: running workloads, and the planner's cluster
   std::unique_ptr<scheduler::Planner> planner_;

@@ -54,8 +54,13 @@ void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
               {{"workload", workload.id}, {"state", Name(workload.state)}, {"restored", restored}});
     if (!workload.holds()) continue;
     // A replica may have stopped answering meanwhile.
-    if (workload.kind == Kind::kReplica && workload.state != State::kDraining)
-      workloads_.Enter(workload, State::kStarting, "it was running when this gateway started");
+    if (workload.kind == Kind::kReplica && workload.state != State::kDraining) {
+      const bool served = workload.state == State::kRunning && context_.served(id);
+      workloads_.Enter(workload, State::kStarting,
+                       context_.shared ? "it was running when this gateway began to lead"
+                                       : "it was running when this gateway started");
+      workload.serving.continues = served;
+    }
     if (!restored) {
       workloads_.End(workload, workload.kind == Kind::kReplica ? Afterwards::kFails : Afterwards::kWaits,
                      "its devices are no longer in the cluster");

@@ -11,6 +11,7 @@
 #include "conf/shown.h"
 #include "gateway/config/cut_devices.h"
 #include "gateway/control/grant.h"
+#include "gateway/control/replica_endpoint.h"
 #include "gateway/log.h"
 #include "plugins/engines/engine_key.h"
 
@@ -46,20 +47,6 @@ std::optional<ReplicaPhase> PhaseOf(State state) {
 bool Answers(const Workload& replica, conf::TimePoint now) {
   return replica.serving.load->health.Usable() &&
          replica.serving.load->breaker.phase(now) != router::Breaker::Phase::kOpen;
-}
-
-std::shared_ptr<const config::Endpoint> EndpointOf(const Workload& replica, const config::ReplicaTemplate& by,
-                                                   const ReplicaKeys& keys) {
-  const Member& leader = replica.members.front();
-  auto endpoint = std::make_shared<config::Endpoint>();
-  endpoint->name = replica.id;
-  endpoint->url = {.scheme = by.tls ? "https" : "http", .host = leader.host, .port = leader.port, .path = ""};
-  endpoint->engine = by.engine;
-  endpoint->model = by.model;
-  endpoint->apis = config::DefaultApis(by.engine);
-  if (by.tls) endpoint->tls = *by.tls;
-  if (replica.keyed) endpoint->api_key = keys.Of(replica.id);
-  return endpoint;
 }
 
 bool Serves(const Workload& replica) {
@@ -181,13 +168,18 @@ void Replicas::Tick(Workload& replica, conf::TimePoint now) {
     case State::kSaving: {
       if (replica.serving.unpublished == conf::TimePoint() || now - replica.serving.unpublished < kShardsKnow)
         break;
-      const uint32_t left = replica.in_flight();
-      if (left == 0) {
+      // Absent: another gateway may still send it requests.
+      const std::optional<uint32_t> elsewhere = env_.left_elsewhere(replica);
+      const uint32_t left = replica.in_flight() + elsewhere.value_or(0);
+      if (left == 0 && elsewhere) {
         workloads_.Enter(replica, State::kDraining, "its last request has ended");
       } else if (now - replica.since > by.drain) {
-        workloads_.Enter(replica, State::kDraining,
-                         fmt::format("{} {} not ended within {}", conf::Counted(left, "request"),
-                                     left == 1 ? "has" : "have", conf::InWords(by.drain)));
+        workloads_.Enter(
+            replica, State::kDraining,
+            left == 0 ? fmt::format("another gateway has not confirmed within {} that it sends it nothing",
+                                    conf::InWords(by.drain))
+                      : fmt::format("{} {} not ended within {}", conf::Counted(left, "request"),
+                                    left == 1 ? "has" : "have", conf::InWords(by.drain)));
       }
       break;
     }
@@ -206,17 +198,21 @@ void Replicas::Publish() {
     // Where its engine has ended, its port is free for anybody before the last of its processes is gone.
     const bool listens = replica.members.front().running;
     const bool serves = (replica.state == State::kRunning && replica.recorded && listens) ||
+                        (replica.state == State::kStarting && replica.serving.continues && listens) ||
                         (replica.state == State::kSaving && !replica.recorded);
     if (!serves) continue;
     serving[replica.model].push_back(replica.id);
     launched[replica.model].push_back(replica.serving.endpoint);
   }
-  if (serving != published_) {
+  // Where other gateways led before, those that they told of are not known to serve.
+  const bool first = context_.shared && !std::exchange(published_once_, true);
+  if (serving != published_ || first) {
     published_ = std::move(serving);
     env_.publish(launched);
   }
   for (Workload& replica : workloads_.all()) {
-    const bool out = replica.kind == Kind::kReplica && replica.state == State::kSaving && replica.recorded;
+    const bool out = replica.kind == Kind::kReplica && replica.state == State::kSaving && replica.recorded &&
+                     replica.saved;
     if (out && replica.serving.unpublished == conf::TimePoint()) replica.serving.unpublished = context_.now();
   }
 }
@@ -364,6 +360,8 @@ absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& rep
       spec.env.emplace_back(std::string(how->variable), std::string(key.Reveal()));
   }
   spec.directory = by.directory;
+  spec.image = by.image;
+  spec.pod = by.pod.json;
   spec.user = context_.users->replicas();
   spec.serves = rank == 0 || NamesPort(spec);
   return spec;
@@ -372,7 +370,10 @@ absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& rep
 void Replicas::OnMembersUp(Workload& replica) {
   const config::ModelPolicy* const policy = env_.policy(replica.model);
   if (replica.serving.endpoint || policy == nullptr || replica.members.front().port == 0) return;
-  replica.serving.endpoint = EndpointOf(replica, *policy->replica, *context_.keys);
+  const Member& leader = replica.members.front();
+  replica.serving.endpoint =
+      EndpointOf({.replica = replica.id, .host = leader.host, .port = leader.port, .keyed = replica.keyed},
+                 *policy->replica, *context_.keys);
   replica.serving.load = env_.load(replica.model + "@" + replica.id);
   context_.wake();
 }

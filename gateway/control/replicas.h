@@ -39,6 +39,11 @@ class Replicas final : public WorkloadKind {
     std::function<bool(const std::string& node)> doubted;
     // From now on requests go to these launched replicas, and to no other launched ones.
     std::function<void(const Launched&)> publish;
+    // The requests that other gateways have at a replica that takes no new ones; absent: one of them may still
+    // send it some.
+    std::function<std::optional<uint32_t>(const Workload& replica)> left_elsewhere = [](const Workload&) {
+      return std::optional<uint32_t>(0);
+    };
   };
 
   Replicas(const Context& context, Workloads& workloads, Environment env)
@@ -95,6 +100,7 @@ class Replicas final : public WorkloadKind {
   Workloads& workloads_;
   const Environment env_;
   std::map<std::string, std::vector<std::string>> published_;  // ids by model
+  bool published_once_ = false;
   int64_t last_stamp_ = 0;
   uint64_t failures_ = 0;
 };

@@ -41,7 +41,8 @@ void Scaler::Configure(const Runtime& runtime, conf::TimePoint now) {
 void Scaler::Decide(conf::TimePoint now) {
   const std::shared_ptr<const Runtime> runtime = env_.runtime();
   const std::vector<const ShardMetrics*> shards = env_.shards();
-  const auto asked = AddUp(shards, *runtime);
+  auto asked = AddUp(shards, *runtime);
+  for (const auto& [model, demand] : env_.demand_elsewhere()) Add(demand, asked[model]);
   for (auto& [model, pool] : pools_) {
     const std::optional<ModelId> id = runtime->routes().Find(model);
     if (pool.owned && id) {
@@ -52,7 +53,7 @@ void Scaler::Decide(conf::TimePoint now) {
       const std::optional<router::HeadroomLimits>& room = runtime->routes().model(*id).spec.headroom;
       pool.signals.demand.occupied = Occupied(pool, room.value_or(router::HeadroomLimits{}), now);
       ObeyHold(pool, now);
-      Decide(pool, now);
+      pool.policy.scale ? DecideScaled(pool, now) : Decide(pool, now);
       Keep(pool, now);
     } else {
       std::vector<std::string> ids;  // a replica without devices is dropped at once
@@ -105,12 +106,64 @@ void Scaler::Decide(Pool& pool, conf::TimePoint now) {
   });
 }
 
+void Scaler::DecideScaled(Pool& pool, conf::TimePoint now) {
+  const std::string& model = pool.policy.model();
+  const auto found = static_cast<uint32_t>(Discovered(pool).size());
+  const ScaledModels::View view = env_.scaled->ViewOf(model);
+  const uint32_t there = view.replicas.value_or(found);
+  std::vector<scheduler::autoscale::ReplicaView> views;
+  for (uint32_t i = 0; i < there; ++i) {
+    using enum scheduler::autoscale::ReplicaPhase;
+    views.push_back({.id = i, .phase = i < found ? kReady : kUnplaced, .since = now});
+  }
+  pool.decision = pool.autoscaler.Tick(pool.signals, views, conf::Duration::zero(), now);
+  env_.scaled->Want(
+      model, pool.decision.wanted,
+      fmt::format("{} wanted, {} there: {} (demand {:.2f} by {}{}, {:.0f} requests in flight, {:.0f} "
+                  "held)",
+                  pool.decision.wanted, there, pool.why(), pool.decision.demand, pool.capacity_by,
+                  Headroom(pool.decision), pool.signals.in_flight, pool.signals.held));
+}
+
+std::vector<const router::ReplicaState*> Scaler::Discovered(const Pool& pool) const {
+  std::vector<const router::ReplicaState*> out;
+  const std::shared_ptr<const Runtime> runtime = env_.runtime();
+  const std::optional<ModelId> id = runtime->routes().Find(pool.policy.model());
+  if (!id) return out;
+  for (const router::Replica& replica : runtime->routes().replicas(*id)) {
+    if (!runtime->replica(replica.id).config->source.empty()) out.push_back(&runtime->load()[replica.id]);
+  }
+  return out;
+}
+
+uint32_t Scaler::CountReady(const Pool& pool) const {
+  return pool.policy.scale ? static_cast<uint32_t>(Discovered(pool).size())
+                           : replicas_.Count(pool.policy.model(), ReplicaState::kReady);
+}
+
+uint32_t Scaler::CountComing(const Pool& pool) const {
+  if (pool.policy.scale) {
+    const uint32_t ready = CountReady(pool);
+    const uint32_t there = env_.scaled->ViewOf(pool.policy.model()).replicas.value_or(ready);
+    return there - std::min(there, ready);
+  }
+  uint32_t coming = 0;
+  for (const ReplicaState state : {ReplicaState::kWaiting, ReplicaState::kLaunching, ReplicaState::kWarming})
+    coming += replicas_.Count(pool.policy.model(), state);
+  return coming;
+}
+
 void Scaler::UpdateCapacity(Pool& pool, conf::TimePoint now) {
   std::vector<const router::EngineSignals*> engines;
+  // The runtime of this turn of the loop keeps the states.
+  const std::shared_ptr<const Runtime> runtime = env_.runtime();
+  if (pool.policy.scale) {
+    for (const router::ReplicaState* const state : Discovered(pool)) engines.push_back(&state->engine);
+  }
   replicas_.ForEach(pool.policy.model(), [&](const Workload& replica) {
     if (replica.serving.load) engines.push_back(&replica.serving.load->engine);
   });
-  CapacityEstimate estimate = EstimateCapacity(pool.policy.replica->preset, engines, now);
+  CapacityEstimate estimate = EstimateCapacity(pool.policy.preset(), engines, now);
   env_.scaling_hints->Get(pool.policy.model())->SetCapacity(estimate.capacity);
   pool.capacity_by = std::move(estimate.by);
 }
@@ -120,6 +173,12 @@ double Scaler::Occupied(const Pool& pool, const router::HeadroomLimits& room, co
   const std::string& model = pool.policy.model();
   const scheduler::autoscale::Capacity capacity = env_.scaling_hints->Get(model)->capacity();
   double sum = 0;
+  if (pool.policy.scale) {
+    const std::shared_ptr<const Runtime> runtime = env_.runtime();
+    for (const router::ReplicaState* const state : Discovered(pool))
+      sum += OccupiedOf(state->engine, capacity, room, pool.policy.scaling.inter_token, now);
+    return sum;
+  }
   replicas_.ForEach(model, [&](const Workload& replica) {
     if (replica.state != State::kRunning || !replica.serving.load) return;
     sum += OccupiedOf(replica.serving.load->engine, capacity, room, pool.policy.scaling.inter_token, now);
@@ -128,11 +187,8 @@ double Scaler::Occupied(const Pool& pool, const router::HeadroomLimits& room, co
 }
 
 void Scaler::Keep(Pool& pool, conf::TimePoint now) {
-  const std::string& model = pool.policy.model();
-  const uint32_t ready = replicas_.Count(model, ReplicaState::kReady);
-  uint32_t there = ready;
-  for (const ReplicaState coming : {ReplicaState::kWaiting, ReplicaState::kLaunching, ReplicaState::kWarming})
-    there += replicas_.Count(model, coming);
+  const uint32_t ready = CountReady(pool);
+  const uint32_t there = ready + CountComing(pool);
   pool.history.Add({.signals = pool.signals,
                     .came = pool.asked.came,
                     .ready = ready,
@@ -154,6 +210,7 @@ void Scaler::PublishTrouble(Pool& pool) {
   if (pool.crashes.failures() > 0 && replicas_.Count(model, ReplicaState::kReady) < pool.decision.wanted) {
     trouble = fmt::format("{} starts in a row have failed: {}", pool.crashes.failures(), pool.crashes.why());
   }
+  if (pool.policy.scale && pool.owned) trouble = env_.scaled->ViewOf(model).trouble;
   if (trouble == pool.trouble) return;
   pool.trouble = trouble;
   env_.scaling_hints->Get(model)->SetWhyNone(std::move(trouble));
@@ -161,7 +218,7 @@ void Scaler::PublishTrouble(Pool& pool) {
 
 const config::ModelPolicy* Scaler::PolicyOf(const std::string& model) const {
   const auto pool = pools_.find(model);
-  return pool == pools_.end() ? nullptr : &pool->second.policy;
+  return pool == pools_.end() || pool->second.policy.scale ? nullptr : &pool->second.policy;
 }
 
 uint32_t Scaler::WantedOf(const std::string& model) const {
@@ -229,6 +286,10 @@ std::vector<ModelStatus> Scaler::Rows(conf::TimePoint now) const {
     row.classes = ClassesOf(pool, now);
     for (size_t s = 0; s < kReplicaStates; ++s)
       row.replicas[s] = replicas_.Count(model, static_cast<ReplicaState>(s));
+    if (pool.policy.scale) {
+      row.replicas[static_cast<size_t>(ReplicaState::kReady)] = CountReady(pool);
+      row.replicas[static_cast<size_t>(ReplicaState::kWarming)] = CountComing(pool);
+    }
     row.failures = pool.crashes.failures();
     if (!pool.crashes.MayStart(now)) row.next_start = pool.crashes.next();
     row.trouble = pool.trouble;

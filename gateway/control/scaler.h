@@ -15,9 +15,11 @@
 
 #include "gateway/control/cold_starts.h"
 #include "gateway/control/crash_loop.h"
+#include "gateway/control/gateway_record.h"
 #include "gateway/control/history.h"
 #include "gateway/control/model_order.h"
 #include "gateway/control/replicas.h"
+#include "gateway/control/scaled_models.h"
 #include "gateway/control/signals.h"
 #include "gateway/control/status.h"
 #include "gateway/shard/runtime.h"
@@ -33,6 +35,9 @@ class Scaler {
     // An operator's order to keep the number of replicas; null: none.
     std::function<const ModelOrder*(const std::string& model, conf::TimePoint now)> held =
         [](const std::string&, conf::TimePoint) { return nullptr; };
+    // What other gateways see of the models' demand.
+    std::function<DemandByModel()> demand_elsewhere = [] { return DemandByModel(); };
+    ScaledModels* scaled = nullptr;  // null: no policy has an object of Kubernetes
   };
 
   Scaler(Workloads& workloads, Replicas& replicas, const ColdStarts& cold_starts, Environment env)
@@ -42,7 +47,7 @@ class Scaler {
   void Configure(const Runtime& runtime, conf::TimePoint now);
   void Decide(conf::TimePoint now);
 
-  // The model's last policy, while its replicas end; null: none since the start.
+  // The model's last policy, while its replicas end; null: none since the start, or Kubernetes starts them.
   const config::ModelPolicy* PolicyOf(const std::string& model) const;
   uint32_t WantedOf(const std::string& model) const;  // replicas, by the last decision
   bool MayStart(const std::string& model, conf::TimePoint now) const;
@@ -75,6 +80,11 @@ class Scaler {
   };
 
   void Decide(Pool& pool, conf::TimePoint now);
+  // Of a model whose replicas Kubernetes runs: those that are found are ready, the others are on their way.
+  void DecideScaled(Pool& pool, conf::TimePoint now);
+  std::vector<const router::ReplicaState*> Discovered(const Pool& pool) const;
+  uint32_t CountReady(const Pool& pool) const;
+  uint32_t CountComing(const Pool& pool) const;
   void ObeyHold(Pool& pool, conf::TimePoint now);
   void UpdateCapacity(Pool& pool, conf::TimePoint now);
   double Occupied(const Pool& pool, const router::HeadroomLimits& room, conf::TimePoint now) const;

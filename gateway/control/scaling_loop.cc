@@ -31,7 +31,7 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
       env_(std::move(env)),
       device_warning_(config::WhyUnclaimed(scaling)),
       planning_(scaling, net::Now()),
-      store_(*env_.store, planning_.cluster()),
+      store_(*env_.store, planning_.cluster(), {.epoch = env_.epoch, .deposed = env_.deposed}),
       context_(MakeContext()),
       workloads_(context_),
       runner_(context_, workloads_),
@@ -44,11 +44,15 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
           [this](Workload& replica, std::string why) {
             replicas_.Fail(replica, std::move(why), Blame::kWorkload);
           }),
+      scaled_(loop,
+              {.record = env_.record, .pods = [this](const std::string& model) { return PodsOf(model); }}),
       scaler_(workloads_, replicas_, readiness_.cold_starts(),
               {.runtime = env_.runtime,
                .shards = env_.shards,
                .scaling_hints = env_.scaling_hints,
-               .held = env_.held}),
+               .held = env_.held,
+               .demand_elsewhere = env_.demand_elsewhere,
+               .scaled = &scaled_}),
       node_trust_(context_,
                   [this](std::map<std::string, NodeWatch::Runs>& runs) {
                     replicas_.CountRuns(runs);
@@ -62,7 +66,8 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
                    .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); }}),
       metering_(
           loop, env_.meter(), [this] { return workloads_.Held(began_); },
-          [this](std::span<const ledger::DeviceRecord> records) { env_.charge(records); }),
+          [this](std::span<const ledger::DeviceRecord> records) { env_.charge(records); },
+          env_.shared ? std::make_unique<MeteredMarks>(*env_.store, env_.epoch, env_.deposed) : nullptr),
       pause_(loop.watchdog),
       began_(net::Now()) {
   workloads_.Use(Kind::kReplica, replicas_);
@@ -93,6 +98,11 @@ Context ScalingLoop::MakeContext() {
           .planning = &planning_,
           .store = &store_,
           .users = &env_.users,
+          .epoch = env_.epoch,
+          .leads = env_.leads,
+          .confirm = env_.confirm,
+          .shared = env_.shared,
+          .served = env_.served,
           .keys = &keys_};
 }
 
@@ -105,7 +115,12 @@ Replicas::Environment ScalingLoop::ReplicasEnvironment() {
               },
           .load = [this](const std::string& identity) { return env_.replicas->Get(identity); },
           .doubted = [this](const std::string& node) { return node_trust_.doubted(node); },
-          .publish = env_.publish};
+          .publish = env_.publish,
+          .left_elsewhere = [this](const Workload& replica) -> std::optional<uint32_t> {
+            if (!env_.shared) return 0;
+            const std::optional<uint64_t> change = store_.VersionOf(replica);
+            return change ? env_.left_elsewhere(replica.id, *change) : std::nullopt;
+          }};
 }
 
 Jobs::Environment ScalingLoop::JobsEnvironment() {
@@ -126,8 +141,27 @@ Jobs::Environment ScalingLoop::JobsEnvironment() {
     return sentences;
   };
   env.sources = SystemSources();
+  env.pods = [this]() -> std::optional<config::Pods> {
+    const auto runtime = env_.runtime();
+    const std::optional<config::Scaling>& scaling = runtime->config().scaling;
+    return scaling ? scaling->kubernetes : std::nullopt;
+  };
   if (launcher_->shared() != nullptr) env.log_owner = plugins::launchers::LogOwner::kAnyone;
   return env;
+}
+
+std::vector<ScaledModels::Pod> ScalingLoop::PodsOf(const std::string& model) const {
+  std::vector<ScaledModels::Pod> out;
+  const std::shared_ptr<const Runtime> runtime = env_.runtime();
+  const std::optional<ModelId> id = runtime->routes().Find(model);
+  if (!id) return out;
+  for (const router::Replica& replica : runtime->routes().replicas(*id)) {
+    const std::string& pod = runtime->replica(replica.id).config->pod;
+    if (pod.empty()) continue;
+    const int64_t requests = std::max<int64_t>(runtime->load()[replica.id].load.requests(), 0);
+    out.push_back({.name = pod, .requests = static_cast<uint32_t>(std::min<int64_t>(requests, INT32_MAX))});
+  }
+  return out;
 }
 
 void ScalingLoop::Wake() {
@@ -141,7 +175,9 @@ void ScalingLoop::Start() {
 }
 
 void ScalingLoop::Configure(const Runtime& runtime) {
+  scaled_.Configure(runtime.config());
   scaler_.Configure(runtime, net::Now());
+  planning_.UpdateReserved(env_.reserved(), net::Now());
 }
 
 void ScalingLoop::OnWaiting() {
@@ -188,6 +224,7 @@ net::Task<void> ScalingLoop::Begin() {
     if (known.ok()) runs = co_await launcher_->List();
     if (known.ok() && runs.ok()) {
       jobs_.SetLastNumber(known->last_number);
+      planning_.UpdateReserved(env_.reserved(), net::Now());
       reconciler_.TakeOver(std::move(known->workloads), *runs);
       reconciler_.SetTrouble({});
       begun_ = true;
@@ -211,6 +248,7 @@ net::Task<void> ScalingLoop::Begin() {
 }
 
 void ScalingLoop::OnAlarm() {
+  if (!env_.leads()) return SetAfter(Meter::kTick);  // it is closed soon
   const conf::TimePoint now = net::Now();
   node_trust_.Tick();
   replicas_.SetAside([this](const std::string& node) { return node_trust_.DoubtOf(node); });
@@ -225,6 +263,7 @@ void ScalingLoop::OnAlarm() {
   replicas_.Tick();
   jobs_.Tick();
   node_trust_.UpdatePlanner();
+  cluster_metrics_.Tick(planning_.planner(), now);
   Place();
   replicas_.Publish();
   runner_.TakeSteps();
@@ -251,7 +290,10 @@ void ScalingLoop::Place() {
   const conf::TimePoint now = net::Now();
   const std::optional<scheduler::Plan> plan = planning_.Run(now);
   if (!plan) return;
-  for (const scheduler::Action& action : plan->actions) workloads_.Apply(action);
+  for (const scheduler::Action& action : plan->actions) {
+    CountFirstStart(action, now);
+    workloads_.Apply(action);
+  }
   workloads_.NoteWaiting(plan->waiting);
   for (const auto& [id, reason] : plan->waiting) {
     Workload* const waits = workloads_.Find(id);
@@ -263,9 +305,25 @@ void ScalingLoop::Place() {
   }
 }
 
+// Before the action is applied, which begins an attempt.
+void ScalingLoop::CountFirstStart(const scheduler::Action& action, conf::TimePoint now) {
+  const Workload* const workload = workloads_.Find(action.job);
+  const bool first = action.kind == scheduler::ActionKind::kStart && workload != nullptr &&
+                     workload->kind == Kind::kJob && workload->state == State::kPending &&
+                     workload->attempt == 0;
+  if (!first) return;
+  const scheduler::Planner& planner = planning_.planner();
+  const scheduler::JobIndex index = planner.jobs().Find(action.job);
+  if (index == scheduler::kNone) return;
+  const scheduler::JobEntry& entry = planner.jobs()[index];
+  cluster_metrics_.OnFirstStart(planner.queues().name(entry.queue), entry.device_milli,
+                                now - workload->wanted);
+}
+
 size_t ScalingLoop::under_way() const {
   return runner_.under_way() + jobs_.under_way() + readiness_.under_way() + node_trust_.under_way() +
-         device_faults_.under_way() + (reconciler_.reconciling() ? 1 : 0) + (beginning_ ? 1 : 0);
+         device_faults_.under_way() + scaled_.under_way() + (reconciler_.reconciling() ? 1 : 0) +
+         (beginning_ ? 1 : 0);
 }
 
 net::Task<void> ScalingLoop::Close(bool keep) {
@@ -277,6 +335,7 @@ net::Task<void> ScalingLoop::Close(bool keep) {
   Clear();
   pause_.Cancel();
   readiness_.Close();
+  scaled_.Close();
   net::Sleep tick(loop_.watchdog);
   while (!begun_ && !GivesUp()) co_await tick.For(kCloseTick);
   pause_.Cancel();
@@ -301,7 +360,9 @@ net::Task<void> ScalingLoop::Close(bool keep) {
   while (under_way() > 0) co_await tick.For(kCloseTick);
   cordons_.Stop();
   metering_.Close();
-  if (begun_) (void)co_await metering_.UpToNow({});
+  // A gateway that leads no more leaves the rest to the one that does.
+  if (begun_ && env_.leads()) (void)co_await metering_.UpToNow({});
+  while (!metering_.ended() || !cordons_.idle()) co_await tick.For(kCloseTick);
   for (const Workload& workload : workloads_.all()) {
     if (workload.kind != Kind::kJob)
       log::Info("left running", {{"workload", workload.id}, {"state", Name(workload.state)}});
@@ -319,6 +380,7 @@ Status ScalingLoop::status(conf::TimePoint now) const {
   out.nodes = node_trust_.Rows();
   out.faults = device_faults_.known();
   out.cordons = cordons_.all();
+  out.cluster = cluster_metrics_.status();
   out.suspicions = node_trust_.suspicions();
   out.launches = runner_.launches();
   out.failures = replicas_.failures();

@@ -14,8 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "gateway/control/cluster_metrics.h"
 #include "gateway/control/cordons.h"
 #include "gateway/control/device_faults.h"
+#include "gateway/control/gateway_record.h"
 #include "gateway/control/jobs/jobs.h"
 #include "gateway/control/metering.h"
 #include "gateway/control/node_drain.h"
@@ -25,6 +27,7 @@
 #include "gateway/control/reconciler.h"
 #include "gateway/control/replicas.h"
 #include "gateway/control/run_users.h"
+#include "gateway/control/scaled_models.h"
 #include "gateway/control/scaler.h"
 #include "gateway/control/status.h"
 #include "gateway/control/step_runner.h"
@@ -57,6 +60,25 @@ struct LoopEnvironment {
   // An operator's order to keep a model's number of replicas; null: none.
   std::function<const ModelOrder*(const std::string& model, conf::TimePoint now)> held =
       [](const std::string&, conf::TimePoint) { return nullptr; };
+  // The term in which it drives; alone, the epoch may be 0 (Leadership::epoch).
+  uint64_t epoch = 0;
+  bool shared = false;  // other gateways use the store
+  std::function<bool()> leads = [] { return true; };
+  std::function<net::Task<absl::Status>()> confirm = []() -> net::Task<absl::Status> {
+    co_return absl::OkStatus();
+  };
+  // A write of the term was refused since another gateway leads.
+  std::function<void()> deposed = [] {};
+  // Whether this gateway sent requests to the replica before the term.
+  std::function<bool(const std::string& replica)> served = [](const std::string&) { return false; };
+  // What other gateways see of the models' demand.
+  std::function<DemandByModel()> demand_elsewhere = [] { return DemandByModel(); };
+  // The requests that other gateways have at a replica that has left the routes with that change of the store;
+  // absent: one of them may still send it some.
+  std::function<std::optional<uint32_t>(const std::string& replica, uint64_t change)> left_elsewhere =
+      [](const std::string&, uint64_t) { return std::optional<uint32_t>(0); };
+  // Devices that are kept for tenants now.
+  std::function<std::vector<ReservedDevices>()> reserved = [] { return std::vector<ReservedDevices>(); };
   RunUsers users;
   std::string state_dir;  // for files of version 0.1 and the copy of the replicas' secret; empty: neither
 };
@@ -72,7 +94,7 @@ class ScalingLoop final : private net::Alarm {
 
   // Takes over what runs, then begins.
   void Start();
-  // Call it when policies may have changed.
+  // Call it when policies or reserved devices may have changed.
   void Configure(const Runtime& runtime);
   // A request has begun to wait for a model without waiting requests.
   void OnWaiting();
@@ -91,6 +113,7 @@ class ScalingLoop final : private net::Alarm {
   Context MakeContext();
   Replicas::Environment ReplicasEnvironment();
   Jobs::Environment JobsEnvironment();
+  std::vector<ScaledModels::Pod> PodsOf(const std::string& model) const;
   void OnAlarm() override;
   void Wake();
 
@@ -99,6 +122,7 @@ class ScalingLoop final : private net::Alarm {
   net::Task<void> KeepSecret();
   bool GivesUp() const;
   void Place();
+  void CountFirstStart(const scheduler::Action& action, conf::TimePoint now);
   void SetUnplaced(const std::string& why);
   size_t under_way() const;
 
@@ -117,11 +141,13 @@ class ScalingLoop final : private net::Alarm {
   Jobs jobs_;
   Orphans orphans_;
   Readiness readiness_;
+  ScaledModels scaled_;
   Scaler scaler_;
   NodeTrust node_trust_;
   DeviceFaults device_faults_;
   Cordons cordons_;
   NodeDrain node_drain_;
+  ClusterMetrics cluster_metrics_;
   Metering metering_;
   net::Sleep pause_;
   const conf::TimePoint began_;

@@ -52,6 +52,44 @@ std::map<std::string, Asked, std::less<>> AddUp(std::span<const ShardMetrics* co
   return sums;
 }
 
+void Add(const DemandAt& elsewhere, Asked& sum) {
+  sum.work_ns += elsewhere.work_ns;
+  sum.came += elsewhere.came;
+  sum.in_time += elsewhere.in_time;
+  sum.late += elsewhere.late;
+  sum.hopeless += elsewhere.hopeless;
+  sum.held_work_ns += elsewhere.held_work_ns;
+  sum.active += elsewhere.active;
+  sum.waiting_elsewhere += elsewhere.waiting;
+  sum.oldest_elsewhere = std::max(sum.oldest_elsewhere, elsewhere.oldest);
+}
+
+DemandByModel DemandHere(std::span<const ShardMetrics* const> shards, const Runtime& runtime,
+                         conf::TimePoint now) {
+  DemandByModel here;
+  if (!runtime.config().scaling) return here;
+  const auto asked = AddUp(shards, runtime);
+  for (const config::ModelPolicy& policy : runtime.config().scaling->models) {
+    const auto of = asked.find(policy.model());
+    const std::optional<ModelId> id = runtime.routes().Find(policy.model());
+    if (of == asked.end() || of->second.came == 0 || !id) continue;
+    DemandAt& at = here[policy.model()];
+    at = {.work_ns = of->second.work_ns,
+          .came = of->second.came,
+          .in_time = of->second.in_time,
+          .late = of->second.late,
+          .hopeless = of->second.hopeless,
+          .held_work_ns = of->second.held_work_ns,
+          .active = of->second.active};
+    const ModelQueue& queue = *runtime.model(*id).waits;
+    at.waiting = queue.waiting();
+    if (at.waiting == 0) continue;
+    for (const ModelQueue::Band& band : queue.Describe(now, 0).bands)
+      at.oldest = std::max(at.oldest, band.oldest);
+  }
+  return here;
+}
+
 scheduler::autoscale::Signals Meter::Next(const Asked& asked, const ModelQueue& queue, conf::TimePoint now) {
   const bool first = last_ == conf::TimePoint();
   const uint64_t work = Since(asked.work_ns, work_ns_);
@@ -69,8 +107,10 @@ scheduler::autoscale::Signals Meter::Next(const Asked& asked, const ModelQueue& 
                                    .hopeless = static_cast<double>(hopeless)};
   }
   signals.in_flight = static_cast<double>(asked.active);
-  if (queue.waiting() == 0) return signals;
-  signals.held = queue.waiting();
+  const uint64_t held = queue.waiting() + asked.waiting_elsewhere;
+  if (held == 0) return signals;
+  signals.held = static_cast<double>(held);
+  signals.demand.oldest = asked.oldest_elsewhere;
   signals.demand.backlog = static_cast<double>(asked.held_work_ns) * 1e-9;
   for (const ModelQueue::Band& band : queue.Describe(now, 0).bands)
     signals.demand.oldest = std::max(signals.demand.oldest, band.oldest);

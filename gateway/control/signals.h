@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "gateway/control/gateway_record.h"
 #include "gateway/metrics/shard_metrics.h"
 #include "gateway/shard/model_queue.h"
 #include "gateway/shard/runtime.h"
@@ -36,12 +37,21 @@ struct Asked {
   uint64_t in_time = 0;  // first tokens, likewise
   uint64_t late = 0;
   uint64_t hopeless = 0;
+  uint64_t waiting_elsewhere = 0;     // requests that wait at other gateways,
+  conf::Duration oldest_elsewhere{};  // and the age of the oldest of them
   std::map<std::string, AskedOfClass, std::less<>> classes;
 };
 
 // By model; an adapter counts as its base.
 std::map<std::string, Asked, std::less<>> AddUp(std::span<const ShardMetrics* const> shards,
                                                 const Runtime& runtime);
+
+// Adds what other gateways see of a model.
+void Add(const DemandAt& elsewhere, Asked& sum);
+
+// What this gateway tells others of the models that a policy scales, and of no others.
+DemandByModel DemandHere(std::span<const ShardMetrics* const> shards, const Runtime& runtime,
+                         conf::TimePoint now);
 
 class Meter {
  public:

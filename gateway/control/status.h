@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "gateway/control/cluster_metrics.h"
 #include "gateway/control/cordon.h"
 #include "plugins/launchers/launcher.h"
 
@@ -110,6 +111,7 @@ struct Status {
   std::vector<NodeStatus> nodes;
   std::vector<plugins::launchers::DeviceFault> faults;
   std::vector<Cordon> cordons;
+  ClusterStatus cluster;
   uint64_t suspicions = 0;  // of nodes, since the start
   uint64_t launches = 0;    // likewise
   uint64_t failures = 0;

@@ -47,6 +47,7 @@ bool StepRunner::NeedsStep(const Workload& workload, conf::TimePoint now) const 
 }
 
 void StepRunner::TakeSteps() {
+  if (!context_.leads()) return;
   const conf::TimePoint now = context_.now();
   std::vector<std::string> due;
   for (const Workload& workload : workloads_.all()) {
@@ -106,7 +107,7 @@ net::Task<void> StepRunner::Act(std::string id) {
   }
 }
 
-// The ledger's record and the store's, at the same time.
+// The ledger's record and the store's, at the same time; where the store is shared, the store's first.
 net::Task<absl::Status> StepRunner::Persist(std::string id) {
   const Workload& workload = *workloads_.Find(id);
   std::string action = workloads_.KindOf(workload).ActionOf(workload);
@@ -114,6 +115,11 @@ net::Task<absl::Status> StepRunner::Persist(std::string id) {
   absl::Status recorded;
   net::Event written;
   const bool records = !workload.recorded && !action.empty();
+  if (context_.shared) {
+    if (absl::Status saved = co_await Save(id); !saved.ok()) co_return saved;
+    const Workload* const now = workloads_.Find(id);
+    if (now == nullptr || now->version != version) co_return absl::OkStatus();
+  }
   if (records) {
     context_.spawn([](StepRunner& self, std::string of, std::string word, absl::Status& out,
                       net::Event& done) -> net::Task<void> {
@@ -190,6 +196,14 @@ net::Task<void> StepRunner::Launch(std::string id) {
       if (context_.now() - now->since < kElsewhere) co_return;
       co_return workloads_.KindOf(*now).Fail(*now, std::string(conf::Std(may.message())), Blame::kPlace);
     }
+    if (absl::Status leads = co_await context_.confirm(); !leads.ok()) {
+      now = workloads_.Find(id);
+      now->next_step = context_.now() + kRetry;
+      co_return;
+    }
+    now = workloads_.Find(id);
+    if (now->version != version) co_return;
+    spec->epoch = context_.epoch;
     if (now->kind == Kind::kReplica && !now->asked()) ++launches_;
     now->members[rank].asked = true;
     const absl::Status started = co_await context_.launcher->Start(*std::move(spec));
@@ -220,6 +234,7 @@ net::Task<void> StepRunner::SignalSave(std::string id) {
     if (!member.started || member.ended || member.told) continue;
     member.told = member.signalled = true;
     const std::string run = member.run;
+    if (!(co_await context_.confirm()).ok()) co_return;
     const absl::Status told = co_await context_.launcher->Signal(run, signal);
     if (told.ok() || absl::IsNotFound(told)) continue;
     log::Warn("save signal not delivered",
@@ -236,7 +251,8 @@ net::Task<void> StepRunner::SignalEnd(std::string id) {
     member.told = member.signalled = true;
     const std::string run = member.run;
     const conf::Duration grace = workloads_.KindOf(workload).StopGrace(workload);
-    const absl::Status told = co_await context_.launcher->Stop(run, grace);
+    absl::Status told = co_await context_.confirm();
+    if (told.ok()) told = co_await context_.launcher->Stop(run, grace);
     Workload& now = *workloads_.Find(id);
     Member& after = now.members[rank];
     if (told.ok()) {
@@ -264,6 +280,7 @@ net::Task<void> StepRunner::Finish(std::string id) {
       const Member& member = workloads_.Find(id)->members[rank];
       if (!member.asked) continue;
       const std::string run = member.run;
+      if (!(co_await context_.confirm()).ok()) co_return again();
       if (!(co_await context_.launcher->Forget(run)).ok()) co_return again();
     }
   }
@@ -289,6 +306,7 @@ net::Task<void> StepRunner::ForgetRuns() {
   while (!to_forget_.empty() && !closing_) {
     const std::string run = std::move(to_forget_.back());
     to_forget_.pop_back();
+    if (!(co_await context_.confirm()).ok()) break;
     if (const absl::Status forgotten = co_await context_.launcher->Forget(run); !forgotten.ok())
       log::Warn("run not forgotten", {{"run", run}, {"why", conf::Std(forgotten.message())}});
   }

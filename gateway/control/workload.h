@@ -121,6 +121,8 @@ struct Serving {
   conf::TimePoint next_probe{};
   conf::TimePoint unpublished{};  // kSaving: when it was removed from the routes
   bool probing = false;
+  // Taken over from another gateway while this one sent it requests: they go on while it is probed again.
+  bool continues = false;
   // Its node is not trusted: another replica starts in its place, and this one is not ended.
   bool set_aside = false;
 };

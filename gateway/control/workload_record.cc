@@ -53,6 +53,10 @@ json Written(const std::vector<Member>& members, const scheduler::Cluster& clust
     if (member.signal) one["signal"] = *member.signal;
     if (!member.why.empty()) one["why"] = member.why;
     if (!member.log.empty()) one["log"] = member.log;
+    if (member.port != 0) {
+      one["host"] = member.host;
+      one["port"] = member.port;
+    }
     if (member.ended) one["ended"] = true;
     if (member.began) one["began_us"] = conf::ToUnixMicros(*member.began);
     if (member.gone) one["gone_us"] = conf::ToUnixMicros(*member.gone);
@@ -102,6 +106,8 @@ std::vector<Member> ReadMembers(const json& in, const scheduler::Cluster& cluste
     if (one.contains("signal")) member.signal = one["signal"].get<int>();
     member.why = one.value("why", "");
     member.log = one.value("log", "");
+    member.host = one.value("host", "");
+    member.port = one.value("port", uint16_t{0});
     member.ended = one.value("ended", false);
     if (one.contains("began_us")) member.began = conf::FromUnixMicros(one["began_us"].get<int64_t>());
     if (one.contains("gone_us")) member.gone = conf::FromUnixMicros(one["gone_us"].get<int64_t>());
@@ -191,6 +197,8 @@ std::string BodyOf(const Workload& workload, const scheduler::Cluster& cluster) 
   if (workload.kind == Kind::kReplica) {
     out["model"] = workload.model;
     out["keyed"] = workload.keyed;
+    out["serves"] = workload.state == State::kRunning ||
+                    (workload.state == State::kStarting && workload.serving.continues);
   } else {
     out["of"] = workload.of->id;
     out["element"] = workload.element;

@@ -1,6 +1,7 @@
 #include "gateway/control/workload_store.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "gateway/api/coded_status.h"
 #include "gateway/store/kinds.h"
@@ -14,8 +15,8 @@ constexpr size_t kMostBytes = size_t{32} << 20;  // of them
 
 }  // namespace
 
-WorkloadStore::WorkloadStore(store::Store& store, const scheduler::Cluster& cluster)
-    : store_(store), cluster_(cluster), writes_(kMaxWrites) {}
+WorkloadStore::WorkloadStore(store::Store& store, const scheduler::Cluster& cluster, Fence fence)
+    : store_(store), cluster_(cluster), fence_(std::move(fence)), writes_(kMaxWrites) {}
 
 net::Task<absl::StatusOr<KnownWorkloads>> WorkloadStore::Load() {
   const absl::StatusOr<store::Listing> workloads = co_await store_.List(store::kWorkload);
@@ -50,6 +51,13 @@ void WorkloadStore::Remove(const Workload& workload) {
 
 void WorkloadStore::Remove(const Submission& submission) {
   Put({store::kSubmission, submission.id}, std::nullopt);
+}
+
+std::optional<uint64_t> WorkloadStore::VersionOf(const Workload& workload) const {
+  const Key key(store::kWorkload, workload.id);
+  const auto version = versions_.find(key);
+  if (waiting_.contains(key) || version == versions_.end()) return std::nullopt;
+  return version->second;
 }
 
 net::Task<absl::Status> WorkloadStore::Flush() {
@@ -100,8 +108,9 @@ net::Task<absl::Status> WorkloadStore::Write() {
   // Objects that are put during this write wait for the next one.
   std::map<Key, std::optional<std::string>> taken;
   for (const Key& key : keys) taken.insert(waiting_.extract(key));
-  const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes));
+  const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes), fence_.epoch);
   if (!committed.ok()) {
+    if (absl::IsPermissionDenied(committed.status())) fence_.deposed();
     versions_known_ = !absl::IsUnknown(committed.status()) && !absl::IsAborted(committed.status());
     waiting_.merge(taken);
     co_return committed.status();

@@ -11,6 +11,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,10 +24,16 @@
 
 namespace gateway::control {
 
+// By which term writes are fenced.
+struct Fence {
+  uint64_t epoch = 0;                     // 0: they are not
+  std::function<void()> deposed = [] {};  // another gateway leads: no write of the term counts
+};
+
 class WorkloadStore {
  public:
   // Both must outlive this.
-  WorkloadStore(store::Store& store, const scheduler::Cluster& cluster);
+  WorkloadStore(store::Store& store, const scheduler::Cluster& cluster, Fence fence = {});
 
   // The records of earlier processes. DataLoss: none of them is used, and nothing may be started.
   net::Task<absl::StatusOr<KnownWorkloads>> Load();
@@ -36,6 +43,10 @@ class WorkloadStore {
   void Put(const Submission& submission);
   void Remove(const Workload& workload);
   void Remove(const Submission& submission);
+
+  // The change by which its record came into the store as it stands there; absent: it is not there, or a newer
+  // one waits.
+  std::optional<uint64_t> VersionOf(const Workload& workload) const;
 
   // OK: everything that was put before the call is on disk.
   net::Task<absl::Status> Flush();
@@ -49,6 +60,7 @@ class WorkloadStore {
 
   store::Store& store_;
   const scheduler::Cluster& cluster_;
+  const Fence fence_;
   std::map<Key, std::optional<std::string>> waiting_;  // nothing: to be removed
   std::map<Key, uint64_t> versions_;                   // of what is in the store
   bool versions_known_ = false;

@@ -18,6 +18,7 @@
 
 #include "conf/text.h"
 #include "gateway/net/files.h"
+#include "gateway/net/owner_rights.h"
 
 namespace gateway::net {
 namespace {
@@ -64,6 +65,7 @@ std::set<std::string> SocketsOn(uint16_t port, const std::set<std::string>& plac
 
 std::set<std::string> HeldBy(const std::filesystem::path& process, const std::set<std::string>& sockets) {
   std::set<std::string> held;
+  const AsOwner owner(process / "fd");
   std::error_code error;
   for (std::filesystem::directory_iterator fd(process / "fd", error), end; !error && fd != end;
        fd.increment(error)) {

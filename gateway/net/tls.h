@@ -25,10 +25,19 @@ class TlsContext {
     std::string key;
     bool verify = true;
   };
+  // The same as texts, for what is not in files of its own.
+  struct ClientPem {
+    std::string ca;  // empty: the system's
+    std::string certificate;
+    std::string key;
+    bool verify = true;
+  };
 
   // Errors name the file and OpenSSL's reason.
   static absl::StatusOr<std::shared_ptr<const TlsContext>> Server(const ServerFiles& files);
   static absl::StatusOr<std::shared_ptr<const TlsContext>> Client(const ClientFiles& files);
+  // Errors name the part and OpenSSL's reason, never the text.
+  static absl::StatusOr<std::shared_ptr<const TlsContext>> ClientOfPem(const ClientPem& pem);
 
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;

@@ -44,6 +44,7 @@ bool Approves(const config::ApprovalRule& rule, const Allowance& wants) {
                                [&](const std::string& glob) { return config::GlobMatches(glob, model); });
   };
   if (!std::ranges::all_of(wants.models, named)) return false;
+  if (wants.devices) return false;  // they are taken from everyone: a person decides
   if (wants.weight && !AtMost(*wants.weight, rule.weight)) return false;
   if (wants.limits.empty()) return true;
   const auto amounts = ParseKeyLimits(wants.limits);

@@ -15,10 +15,17 @@
 namespace gateway {
 
 template <class O>
+constexpr void Bind(O& o, DeviceAllowance& devices) {
+  o.Required("kind", devices.kind);
+  o.Required("count", devices.count);
+}
+
+template <class O>
 constexpr void Bind(O& o, Allowance& allowance) {
   o.Optional("models", allowance.models);
   o.Optional("limits", allowance.limits);
   o.Optional("weight", allowance.weight);
+  o.Optional("devices", allowance.devices);
 }
 
 template <class O>
@@ -38,6 +45,13 @@ constexpr void Bind(O& o, TenantGrant& grant) {
 }
 
 template <class O>
+constexpr void Bind(O& o, RequestComment& comment) {
+  o.Required("by", comment.by);
+  o.Required("at", comment.at);
+  o.Required("text", comment.text);
+}
+
+template <class O>
 constexpr void Bind(O& o, GrantRequest& request) {
   o.Required("id", request.id);
   o.Required("tenant", request.tenant);
@@ -53,6 +67,8 @@ constexpr void Bind(O& o, GrantRequest& request) {
   o.Optional("decided", request.decided);
   o.Optional("answer", request.answer);
   o.Optional("grant", request.grant);
+  o.Optional("renews", request.renews);
+  o.Optional("comments", request.comments);
 }
 
 namespace {
@@ -75,6 +91,8 @@ std::string InWords(const Allowance& allowance) {
   if (!allowance.models.empty()) add(fmt::format("models {}", fmt::join(allowance.models, ", ")));
   if (!allowance.limits.empty()) add("limits " + LimitsInWords(allowance.limits));
   if (allowance.weight) add(fmt::format("weight {}", *allowance.weight));
+  if (const auto& devices = allowance.devices)
+    add(fmt::format("{} {} {}", devices->count, devices->count == 1 ? "device" : "devices", devices->kind));
   return out;
 }
 

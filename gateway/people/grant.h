@@ -14,17 +14,26 @@
 
 namespace gateway {
 
+// Devices that the planner keeps for jobs of the tenant and those below it.
+struct DeviceAllowance {
+  std::string kind = {};  // as the cluster names it
+  uint32_t count = 0;     // whole devices
+
+  bool operator==(const DeviceAllowance&) const = default;
+};
+
 // What is given, or asked for.
 struct Allowance {
   std::vector<std::string> models = {};  // by name
   std::string limits = {};               // the new amounts as JSON: key_limits.h; empty: none
   std::optional<uint32_t> weight = {};   // the new share of a queue
+  std::optional<DeviceAllowance> devices = {};
 
-  bool empty() const { return models.empty() && limits.empty() && !weight; }
+  bool empty() const { return models.empty() && limits.empty() && !weight && !devices; }
   bool operator==(const Allowance&) const = default;
 };
 
-// "models chat-large", "limits 600 requests/min", "weight 4", joined by "; ".
+// "models chat-large", "limits 600 requests/min", "weight 4", "8 devices h100", joined by "; ".
 std::string InWords(const Allowance& allowance);
 
 struct TenantGrant {
@@ -46,6 +55,14 @@ struct TenantGrant {
   bool InForce(conf::TimePoint now) const { return !ended && from <= now && now < until; }
 };
 
+struct RequestComment {
+  std::string by = {};
+  conf::TimePoint at = {};
+  std::string text = {};
+
+  bool operator==(const RequestComment&) const = default;
+};
+
 enum class RequestState : uint8_t { kPending, kApproved, kDeclined, kWithdrawn, kExpired };
 conf::Words<RequestState> WordsOf(RequestState);
 
@@ -64,6 +81,8 @@ struct GrantRequest {
   std::optional<conf::TimePoint> decided = {};
   std::string answer = {};  // of who decided, for the one who asked
   std::string grant = {};   // id, once it is approved
+  std::string renews = {};  // id of the grant that it asks to make last longer; empty: it asks for a new one
+  std::vector<RequestComment> comments = {};
 
   bool operator==(const GrantRequest&) const = default;
 };

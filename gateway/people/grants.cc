@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "conf/text.h"
@@ -49,6 +50,10 @@ store::Write Event(std::string_view action, const std::string& actor, const Gran
 
 absl::Status NoSuch(std::string_view what, std::string_view id) {
   return absl::NotFoundError(conf::Abseil(fmt::format("no {} has the id \"{}\"", what, id)));
+}
+
+absl::Status HasEnded(std::string_view id) {
+  return absl::FailedPreconditionError(conf::Abseil(fmt::format("the grant {} has ended", id)));
 }
 
 absl::Status BeingChanged(std::string_view id) {
@@ -224,8 +229,7 @@ net::Task<absl::StatusOr<TenantGrant>> Grants::End(std::string id, std::string a
     if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
     const auto* const entry = grants_.Find(id);
     if (entry == nullptr) co_return NoSuch("grant", id);
-    if (entry->value.ended)
-      co_return absl::FailedPreconditionError(conf::Abseil(fmt::format("the grant {} has ended", id)));
+    if (entry->value.ended) co_return HasEnded(id);
     TenantGrant ended = entry->value;
     ended.ended = std::min(now, ended.until);
     ended.ended_by = actor;
@@ -239,6 +243,49 @@ net::Task<absl::StatusOr<TenantGrant>> Grants::End(std::string id, std::string a
     co_return ended;
   }
   co_return BeingChanged(id);
+}
+
+net::Task<absl::StatusOr<TenantGrant>> Grants::Change(std::string id, std::function<void(TenantGrant&)> edit,
+                                                      std::string actor) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
+    const auto* const entry = grants_.Find(id);
+    if (entry == nullptr) co_return NoSuch("grant", id);
+    if (entry->value.ended) co_return HasEnded(id);
+    TenantGrant changed = entry->value;
+    edit(changed);
+    if (changed == entry->value) co_return changed;
+    if (changed.until > entry->value.until) changed.reminded = false;
+    std::vector<store::Write> writes;
+    writes.push_back(Event("grant.change", actor, changed));
+    writes.push_back({store::kGrant, id, entry->version, EncodeGrant(changed)});
+    const absl::StatusOr<bool> again = co_await Commit(std::move(writes));
+    if (!again.ok()) co_return again.status();
+    if (*again) continue;
+    notify_({.event = "grant.change", .actor = actor, .grant = &changed});
+    co_return changed;
+  }
+  co_return BeingChanged(id);
+}
+
+absl::StatusOr<TenantGrant> Grants::AddGiven(const GrantRequest& request, TenantGrant grant,
+                                             std::vector<store::Write>& writes) const {
+  if (request.renews.empty()) {
+    grant.id = NewId("gr_");
+    grant.request = request.id;
+    writes.push_back(Event("grant.give", grant.approved_by, grant));
+    writes.push_back(store::Write::Create(store::kGrant, grant.id, EncodeGrant(grant)));
+    return grant;
+  }
+  const auto* const entry = grants_.Find(request.renews);
+  if (entry == nullptr) return NoSuch("grant", request.renews);
+  if (entry->value.ended) return HasEnded(request.renews);
+  TenantGrant renewed = entry->value;
+  renewed.until = std::max(renewed.until, grant.until);
+  renewed.reminded = false;
+  writes.push_back(Event("grant.renew", grant.approved_by, renewed));
+  writes.push_back({store::kGrant, renewed.id, entry->version, EncodeGrant(renewed)});
+  return renewed;
 }
 
 net::Task<absl::StatusOr<GrantRequest>> Grants::Ask(GrantRequest request, const TenantGrant* grant) {
@@ -257,23 +304,22 @@ net::Task<absl::StatusOr<GrantRequest>> Grants::Ask(GrantRequest request, const 
     std::vector<store::Write> writes;
     std::optional<TenantGrant> given;
     if (grant != nullptr) {
-      given = *grant;
-      given->id = NewId("gr_");
-      given->request = request.id;
+      absl::StatusOr<TenantGrant> added = AddGiven(request, *grant, writes);
+      if (!added.ok()) co_return added.status();
+      given = *std::move(added);
       request.state = RequestState::kApproved;
-      request.decided_by = given->approved_by;
+      request.decided_by = grant->approved_by;
       request.decided = request.asked;
       request.grant = given->id;
-      writes.push_back(Event("request.make", request.asked_by, request));
-      writes.push_back(Event("grant.give", given->approved_by, *given));
-      writes.push_back(store::Write::Create(store::kGrant, given->id, EncodeGrant(*given)));
-    } else {
-      writes.push_back(Event("request.make", request.asked_by, request));
     }
+    writes.insert(writes.begin(), Event("request.make", request.asked_by, request));
     writes.push_back(store::Write::Create(store::kRequest, request.id, EncodeRequest(request)));
     const absl::StatusOr<bool> again = co_await Commit(std::move(writes));
     if (!again.ok()) co_return again.status();
-    if (*again) continue;  // an id is taken
+    if (*again) {  // an id is taken, or the renewed grant was changed
+      if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
+      continue;
+    }
     notify_({.event = grant == nullptr ? "request.make" : "request.approve",
              .actor = grant == nullptr ? request.asked_by : request.decided_by,
              .request = &request,
@@ -298,16 +344,22 @@ net::Task<absl::StatusOr<GrantRequest>> Grants::Decide(std::string id,
     GrantRequest decided = entry->value;
     decide(decided);
     std::vector<store::Write> writes;
-    writes.push_back(Event(action, decided.decided_by, decided));
-    writes.push_back({store::kRequest, id, entry->version, EncodeRequest(decided)});
+    std::optional<TenantGrant> given;
     if (grant != nullptr) {
-      writes.push_back(Event("grant.give", grant->approved_by, *grant));
-      writes.push_back(store::Write::Create(store::kGrant, grant->id, EncodeGrant(*grant)));
+      absl::StatusOr<TenantGrant> added = AddGiven(decided, *grant, writes);
+      if (!added.ok()) co_return added.status();
+      given = *std::move(added);
+      decided.grant = given->id;
     }
+    writes.insert(writes.begin(), Event(action, decided.decided_by, decided));
+    writes.push_back({store::kRequest, id, entry->version, EncodeRequest(decided)});
     const absl::StatusOr<bool> again = co_await Commit(std::move(writes));
     if (!again.ok()) co_return again.status();
     if (*again) continue;
-    notify_({.event = action, .actor = decided.decided_by, .request = &decided, .grant = grant});
+    notify_({.event = action,
+             .actor = decided.decided_by,
+             .request = &decided,
+             .grant = given ? &*given : nullptr});
     co_return decided;
   }
   co_return BeingChanged(id);
@@ -315,14 +367,11 @@ net::Task<absl::StatusOr<GrantRequest>> Grants::Decide(std::string id,
 
 net::Task<absl::StatusOr<GrantRequest>> Grants::Approve(std::string id, TenantGrant grant, std::string answer,
                                                         conf::TimePoint now) {
-  grant.id = NewId("gr_");
-  grant.request = id;
   const auto decide = [&](GrantRequest& request) {
     request.state = RequestState::kApproved;
     request.decided_by = grant.approved_by;
     request.decided = now;
     request.answer = answer;
-    request.grant = grant.id;
   };
   co_return co_await Decide(std::move(id), decide, ActionOf(RequestState::kApproved), &grant);
 }
@@ -336,6 +385,32 @@ net::Task<absl::StatusOr<GrantRequest>> Grants::Close(std::string id, RequestSta
     request.answer = answer;
   };
   co_return co_await Decide(std::move(id), decide, ActionOf(state), nullptr);
+}
+
+net::Task<absl::StatusOr<GrantRequest>> Grants::Comment(std::string id, RequestComment comment) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
+    const auto* const entry = requests_.Find(id);
+    if (entry == nullptr) co_return NoSuch("request", id);
+    if (entry->value.comments.size() >= kMaxComments) {
+      co_return absl::FailedPreconditionError(
+          conf::Abseil(fmt::format("the request {} has {} comments, the most", id, kMaxComments)));
+    }
+    GrantRequest commented = entry->value;
+    commented.comments.push_back(comment);
+    const nlohmann::ordered_json detail = {{"request", id}, {"text", comment.text}};
+    std::vector<store::Write> writes;
+    writes.push_back(
+        StoredEvent(EventOf("request.comment", comment.by, id, commented.tenant,
+                            detail.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace))));
+    writes.push_back({store::kRequest, id, entry->version, EncodeRequest(commented)});
+    const absl::StatusOr<bool> again = co_await Commit(std::move(writes));
+    if (!again.ok()) co_return again.status();
+    if (*again) continue;
+    notify_({.event = "request.comment", .actor = comment.by, .request = &commented});
+    co_return commented;
+  }
+  co_return BeingChanged(id);
 }
 
 std::vector<store::Write> Grants::EndAllOf(std::string_view tenant, const std::string& actor,

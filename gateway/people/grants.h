@@ -28,6 +28,7 @@ class Grants final : private net::Alarm {
  public:
   static constexpr size_t kMax = 20'000;             // of grants, and of requests
   static constexpr size_t kMaxPendingOfPerson = 50;  // requests
+  static constexpr size_t kMaxComments = 100;        // of a request
 
   // Something that people are told of.
   struct Notice {
@@ -52,14 +53,21 @@ class Grants final : private net::Alarm {
   net::Task<absl::StatusOr<TenantGrant>> Give(TenantGrant grant);
   net::Task<absl::StatusOr<TenantGrant>> End(std::string id, std::string actor, conf::TimePoint now);
 
-  // `grant`: what a rule gives for it at once.
+  // Also of a grant that has not begun. `edit` may change all but its id and tenant.
+  net::Task<absl::StatusOr<TenantGrant>> Change(std::string id, std::function<void(TenantGrant&)> edit,
+                                                std::string actor);
+
+  // `grant`: what a rule gives for it at once; of a request that renews a grant, until when that lasts then.
   net::Task<absl::StatusOr<GrantRequest>> Ask(GrantRequest request, const TenantGrant* grant);
-  // `grant` is what is given, possibly less than was asked for.
+  // `grant` is what is given, possibly less than was asked for; of a request that renews a grant, only its end counts.
   net::Task<absl::StatusOr<GrantRequest>> Approve(std::string id, TenantGrant grant, std::string answer,
                                                   conf::TimePoint now);
   // Declined, withdrawn or expired.
   net::Task<absl::StatusOr<GrantRequest>> Close(std::string id, RequestState state, std::string actor,
                                                 std::string answer, conf::TimePoint now);
+
+  // Whatever its state: people also talk about what was decided.
+  net::Task<absl::StatusOr<GrantRequest>> Comment(std::string id, RequestComment comment);
 
   // What ends the grants of a tenant and the requests for it in a transaction of others.
   std::vector<store::Write> EndAllOf(std::string_view tenant, const std::string& actor,
@@ -79,6 +87,9 @@ class Grants final : private net::Alarm {
   net::Task<void> Remind(std::string id, conf::TimePoint now);
   net::Task<absl::StatusOr<GrantRequest>> Decide(std::string id, std::function<void(GrantRequest&)> decide,
                                                  std::string_view action, const TenantGrant* grant);
+  // Adds the writes of what is given for the request; FailedPrecondition: the grant that it renews has ended.
+  absl::StatusOr<TenantGrant> AddGiven(const GrantRequest& request, TenantGrant grant,
+                                       std::vector<store::Write>& writes) const;
   // Commits, and has the copies show it. True: an object has changed meanwhile; look again.
   net::Task<absl::StatusOr<bool>> Commit(std::vector<store::Write> writes);
   net::Task<absl::Status> CatchUp();

@@ -45,7 +45,7 @@ const std::vector<PermissionRow>& Table() {
       {kReadOutput, "read_output", "Read the output of jobs and their files", kManagers, {}},
       {kSimulate, "simulate", "Ask what-if questions of the scheduler", kManagers, {}},
       {kSeeCluster, "see_cluster", "See nodes, devices, queues and what holds them", kOverseers, {}},
-      {kSeeReplicas, "see_replicas", "See endpoints and replicas, and why they started", kViewers, {}},
+      {kSeeReplicas, "see_replicas", "See gateways, endpoints and replicas, and why they started", kViewers, {}},
       {kMaintain, "maintain", "Cordon nodes and devices, drain nodes, pause and hold models", kOperators, {}},
       {kReadAudit, "read_audit", "Read the records of the ledger", kOperators, {}},
       {kReadContent, "read_content", "Read stored prompts and answers", kAdmins, {}},
@@ -62,8 +62,16 @@ const std::vector<PermissionRow>& Table() {
        "Make, change and remove tenants and members at run time",
        kManagers,
        {}},
-      {kAsk, "ask", "Ask for models, limits, budgets and shares of queues", kPeople, {}},
-      {kGrant, "grant", "Decide requests; give and end grants of tenants below one's own", kManagers, {}},
+      {kAsk,
+       "ask",
+       "Ask for models, limits, budgets, shares of queues and devices, and comment on it",
+       kPeople,
+       {}},
+      {kGrant,
+       "grant",
+       "Decide requests; give, change and end grants of tenants below one's own",
+       kManagers,
+       {}},
   };
   return rows;
 }

@@ -32,8 +32,9 @@ struct Principal {
   router::limits::NodeRef node;
   std::vector<bool> models;  // by ModelId
   config::ApiSet apis;
-  std::string priority;  // the most urgent band that its requests may wait in
-  uint32_t weight = 1;   // of its tenant
+  std::string priority;                // the most urgent band that its requests may wait in
+  uint32_t weight = 1;                 // of its tenant, in queues
+  std::vector<double> parent_weights;  // of the tenants above it, the root's first
   config::StoreContent store_content = config::StoreContent::kNone;
   ledger::ContentKeyRef content_key;           // of its tenant: seals what is stored; null: nothing is stored
   std::vector<config::Parameters> parameters;  // of its tenant and those above, the root's first; none empty

@@ -17,9 +17,10 @@ absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
   std::string changed;
   const auto note = [&](const char* pointer) { changed.append(changed.empty() ? "" : ", ").append(pointer); };
   for (const char* pointer :
-       {"/server/listen", "/server/admin", "/server/threads", "/server/state_dir", "/ledger", "/redis",
-        "/telemetry/log", "/telemetry/otlp", "/scaling/launcher", "/scaling/cluster", "/scaling/planner",
-        "/scaling/ports", "/scaling/runs", "/scaling/slurm"}) {
+       {"/server/listen", "/server/admin", "/server/console", "/server/threads", "/server/state_dir",
+        "/ledger", "/state", "/redis", "/kubernetes", "/telemetry/log", "/telemetry/otlp",
+        "/scaling/launcher", "/scaling/cluster", "/scaling/planner", "/scaling/ports", "/scaling/runs",
+        "/scaling/slurm", "/scaling/kubernetes"}) {
     const nlohmann::json::json_pointer at(pointer);
     const bool had = before.contains(at);
     if (had != after.contains(at) || (had && before[at] != after[at])) note(pointer);
@@ -27,13 +28,19 @@ absl::Status CheckUnchanged(const Config& running, const Config& wanted) {
   if (running.server.tls.has_value() != wanted.server.tls.has_value()) note("/server/tls");
   if (running.scaling.has_value() != wanted.scaling.has_value()) note("/scaling");
   if (running.server.admin_tls.has_value() != wanted.server.admin_tls.has_value()) note("/server/admin_tls");
+  if (running.server.console_tls.has_value() != wanted.server.console_tls.has_value())
+    note("/server/console_tls");
   if (changed.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       fmt::format("a reload cannot change {}: restart to apply it; nothing was applied", changed));
 }
 
+std::string AppliedConfigPath(const std::string& state_dir) {
+  return state_dir + "/config.applied.yaml";
+}
+
 void KeepLastKnownGood(const std::string& from, const std::string& state_dir) {
-  const std::string to = state_dir + "/config.applied.yaml";
+  const std::string to = AppliedConfigPath(state_dir);
   absl::StatusOr<std::string> text = net::ReadFile(from, conf::ParseLimits().bytes);
   const absl::Status kept = text.ok() ? net::ReplaceFile(to, *text) : text.status();
   if (!kept.ok())

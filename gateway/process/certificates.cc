@@ -27,7 +27,9 @@ absl::StatusOr<Certificates::Loaded> Certificates::Load(const config::Server& se
   if (!listen.ok()) return listen.status();
   auto admin = LoadOne(server.admin_tls);
   if (!admin.ok()) return admin.status();
-  return Loaded{*std::move(listen), *std::move(admin)};
+  auto console = LoadOne(server.console_tls);
+  if (!console.ok()) return console.status();
+  return Loaded{*std::move(listen), *std::move(admin), *std::move(console)};
 }
 
 Certificates::Certificates(net::Loop& control, std::function<const config::Server&()> server)
@@ -36,6 +38,7 @@ Certificates::Certificates(net::Loop& control, std::function<const config::Serve
 void Certificates::Use(Loaded loaded) {
   listen_.Set(std::move(loaded.listen));
   admin_.Set(std::move(loaded.admin));
+  console_.Set(std::move(loaded.console));
 }
 
 void Certificates::Start() {
@@ -50,11 +53,13 @@ void Certificates::Stop() {
 net::Task<void> Certificates::Watch() {
   while (!stopping_) {
     const config::Server& server = server_();
-    if (!server.tls && !server.admin_tls) break;  // a reload cannot bring TLS
-    co_await poll_.For(std::min(IntervalOf(server.tls), IntervalOf(server.admin_tls)));
+    if (!server.tls && !server.admin_tls && !server.console_tls) break;  // a reload cannot bring TLS
+    co_await poll_.For(
+        std::min({IntervalOf(server.tls), IntervalOf(server.admin_tls), IntervalOf(server.console_tls)}));
     if (stopping_) break;
     Renew("listen", server_().tls, listen_);
     Renew("admin", server_().admin_tls, admin_);
+    Renew("console", server_().console_tls, console_);
   }
 }
 

@@ -23,8 +23,9 @@ class Certificates {
   struct Loaded {
     std::shared_ptr<const net::TlsContext> listen;
     std::shared_ptr<const net::TlsContext> admin;
+    std::shared_ptr<const net::TlsContext> console;
   };
-  // Either both, or which file is wrong and how.
+  // Either all, or which file is wrong and how.
   static absl::StatusOr<Loaded> Load(const config::Server& server);
 
   // `server` is the configuration in force.
@@ -37,6 +38,7 @@ class Certificates {
 
   const net::TlsHolder& listen() const { return listen_; }
   const net::TlsHolder& admin() const { return admin_; }
+  const net::TlsHolder& console() const { return console_; }
 
  private:
   net::Task<void> Watch();
@@ -47,6 +49,7 @@ class Certificates {
   const std::function<const config::Server&()> server_;
   net::TlsHolder listen_;
   net::TlsHolder admin_;
+  net::TlsHolder console_;
   net::Sleep poll_;
   bool stopping_ = false;
 };

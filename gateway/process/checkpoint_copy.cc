@@ -17,6 +17,7 @@
 #include "gateway/log.h"
 #include "gateway/net/files.h"
 #include "gateway/net/off_loop.h"
+#include "gateway/process/open_state.h"
 #include "gateway/store/kinds.h"
 #include "gateway/store/sqlite_store.h"
 
@@ -46,6 +47,15 @@ absl::StatusOr<std::string> WhyMissing(const std::string& ledger_dir,
   return fmt::format("{} checkpoint {}, which the store knows: {}; see tidegate audit verify",
                      link->empty() ? "it does not have" : "it has another record in place of", kept.seq,
                      link->empty() ? "its tail was cut, or it was replaced" : "it was replaced or rewritten");
+}
+
+// Without a start: nothing is taken over, and a file that is missing is not made.
+absl::StatusOr<std::unique_ptr<store::Store>> OpenToRead(net::Loop& loop, const Config& config) {
+  if (config.state) return OpenState(loop, config);
+  store::SqliteStoreOptions options;
+  options.file.path = StorePath(config.server.state_dir);
+  options.file.may_be_new = false;
+  return store::OpenSqliteStore(loop, std::move(options));
 }
 
 }  // namespace
@@ -115,17 +125,14 @@ net::Task<absl::Status> CheckpointCopy::CopyNow() {
   co_return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<ledger::KeptCheckpoints>> StoredCheckpoint(const std::string& state_dir) {
-  const std::string path = StorePath(state_dir);
+absl::StatusOr<std::optional<ledger::KeptCheckpoints>> StoredCheckpoint(const Config& config) {
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return std::nullopt;
+  if (!config.state && !std::filesystem::exists(StorePath(config.server.state_dir), error))
+    return std::nullopt;
   net::Loop loop([](const std::exception_ptr& thrown) { log::Exception("checkpoint", thrown); });
-  store::SqliteStoreOptions options;
-  options.file.path = path;
-  options.file.may_be_new = false;
   std::optional<ledger::KeptCheckpoints> kept;
   absl::Status status;
-  if (auto store = store::OpenSqliteStore(loop, std::move(options)); store.ok()) {
+  if (auto store = OpenToRead(loop, config); store.ok()) {
     const auto found = net::Await(loop, (*store)->Get(store::kCheckpoint, kId));
     status = found.status();
     const auto checkpoint = found.ok() && *found ? ReadLine((*found)->body) : std::nullopt;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "gateway/config/config.h"
 #include "gateway/ledger/verify.h"
 #include "gateway/net/loop.h"
 #include "gateway/store/store.h"
@@ -50,8 +51,8 @@ class CheckpointCopy final : private net::Alarm {
 
 inline constexpr char kStoredCheckpoint[] = "the store";
 
-// What the store of a state folder has, for a command; nothing when it has none. It must be read before the
+// What the store of a gateway has, for a command; nothing when it has none. It must be read before the
 // ledger is verified. Blocks.
-absl::StatusOr<std::optional<ledger::KeptCheckpoints>> StoredCheckpoint(const std::string& state_dir);
+absl::StatusOr<std::optional<ledger::KeptCheckpoints>> StoredCheckpoint(const Config& config);
 
 }  // namespace gateway

@@ -88,7 +88,9 @@ absl::Status Outbound::Start(const Config& config, store::Store& store) {
   for (const config::Sink& sink : config.ledger.sinks) {
     if (absl::Status s = StartSink(sink, config, store); !s.ok()) return s;
   }
-  if (config.telemetry.otlp) return StartTraces(*config.telemetry.otlp);
+  if (!config.telemetry.otlp) return absl::OkStatus();
+  if (absl::Status s = StartTraces(*config.telemetry.otlp); !s.ok()) return s;
+  if (config.telemetry.otlp->metrics) return StartMetrics(*config.telemetry.otlp);
   return absl::OkStatus();
 }
 
@@ -199,6 +201,21 @@ absl::Status Outbound::StartTraces(const config::Otlp& config) {
   return absl::OkStatus();
 }
 
+absl::Status Outbound::StartMetrics(const config::Otlp& config) {
+  const config::Url endpoint = config.metrics->endpoint.value_or(config.endpoint);
+  auto tls = TlsFor(endpoint.tls(), config.tls);
+  if (!tls.ok()) return tls.status();
+  telemetry::OtlpMetrics::Options options;
+  options.target = {UrlOf(endpoint), Revealed(config.headers), *std::move(tls), config.tls.server_name};
+  options.target.endpoint.path += "/v1/metrics";
+  options.service_name = config.service_name;
+  options.service_instance = HostName();
+  options.interval = config.metrics->interval;
+  options.timeout = config.timeout;
+  metrics_ = std::make_unique<telemetry::OtlpMetrics>(loop_, std::move(options), collect_);
+  return absl::OkStatus();
+}
+
 void Outbound::OnLimits() {
   if (sync_) sync_->Refresh();
 }
@@ -210,6 +227,7 @@ net::Task<void> Outbound::Stop() {
   all.Spawn(StopRedis());
   for (const auto& sink : sinks_) all.Spawn(sink->Stop(until));
   if (shared_.traces) all.Spawn(shared_.traces->Stop());
+  if (metrics_) all.Spawn(metrics_->Stop());
   net::Event ended;
   all.WhenIdle([&ended] { ended.Set(); });
   co_await ended.Wait();
@@ -225,6 +243,7 @@ OutboundStatus Outbound::status(conf::TimePoint now) const {
   if (sync_) all.sharing = sync_->status();
   for (const auto& sink : sinks_) all.sinks.push_back(sink->status(now));
   if (shared_.traces) all.traces = shared_.traces->status();
+  if (metrics_) all.metrics = metrics_->status();
   return all;
 }
 

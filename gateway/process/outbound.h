@@ -4,8 +4,10 @@
 // Owner: the Process. Control loop's thread, but for status(), which any thread may ask, and Trace().
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "gateway/admin/outbound_status.h"
@@ -16,12 +18,15 @@
 #include "gateway/net/redis.h"
 #include "gateway/shard/shared.h"
 #include "gateway/telemetry/otlp.h"
+#include "gateway/telemetry/otlp_metrics.h"
 
 namespace gateway {
 
 class Outbound {
  public:
-  Outbound(net::Loop& loop, Shared& shared) : loop_(loop), shared_(shared) {}
+  // `collect`: the metrics of the process, once it runs.
+  Outbound(net::Loop& loop, Shared& shared, std::function<std::vector<prometheus::MetricFamily>()> collect)
+      : loop_(loop), shared_(shared), collect_(std::move(collect)) {}
 
   // Errors: TLS files or sinks' positions that cannot be read. `store` must outlive this. Before the loop
   // runs.
@@ -39,13 +44,16 @@ class Outbound {
   net::Task<void> StopRedis();
   absl::Status StartSink(const config::Sink& config, const Config& all, store::Store& store);
   absl::Status StartTraces(const config::Otlp& config);
+  absl::Status StartMetrics(const config::Otlp& config);
 
   net::Loop& loop_;
   Shared& shared_;
+  const std::function<std::vector<prometheus::MetricFamily>()> collect_;
   std::unique_ptr<net::RedisClient> redis_;
   std::unique_ptr<LimitsSync> sync_;
   std::vector<std::unique_ptr<StoredPosition>> positions_;  // of the sinks
   std::vector<std::unique_ptr<AuditDelivery>> sinks_;
+  std::unique_ptr<telemetry::OtlpMetrics> metrics_;
 };
 
 }  // namespace gateway

@@ -5,6 +5,7 @@
 #include <openssl/rand.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <set>
 
@@ -14,6 +15,7 @@
 #include "gateway/config/state_files.h"
 #include "gateway/console/console.h"
 #include "gateway/control/open_launcher.h"
+#include "gateway/discovery/open_source.h"
 #include "gateway/limits/budgets.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -44,6 +46,12 @@ uint64_t RandomSeed() {
   return seed;
 }
 
+std::string MachineName() {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
 }  // namespace
 
 Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Broker> broker)
@@ -62,7 +70,17 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
               ForEachShard([issuer, keys](Shard& shard, Server&) { shard.SetJwtKeys(issuer, keys); });
               if (admin_tokens_) admin_tokens_->SetKeys(issuer, keys);
             }),
-      outbound_(control_, shared_),
+      outbound_(control_, shared_, [this] { return metrics_.Collect(); }),
+      discovery_(
+          control_,
+          [this](const config::Discovery& of, discovery::Source::Listener listener) {
+            const std::optional<config::Kubernetes>& at = runtime_->config().kubernetes;
+            const plugins::kubernetes::Place place =
+                at ? plugins::kubernetes::Place{at->kubeconfig, at->context, at->name_space}
+                   : plugins::kubernetes::Place();
+            return discovery::OpenSource(control_, of, place, std::move(listener));
+          },
+          [this] { ServeAdded(); }),
       notices_(
           control_,
           [this] { return runtime_ ? runtime_->config().people.webhook : std::optional<config::Webhook>(); }),
@@ -82,7 +100,7 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
   shared_.queues.on_waiting = [this] {
     control_.Post([this] {
       queue_ticks_.Begin();
-      if (scaling_) scaling_->OnWaiting();
+      if (control_plane_) control_plane_->OnWaiting();
     });
   };
 }
@@ -118,8 +136,11 @@ void Process::Abandon() {
   if (stored_events_) stored_events_->Stop();
   if (checkpoint_copy_) checkpoint_copy_->Stop();
   if (model_orders_) model_orders_->Stop();
+  if (control_plane_) control_plane_->Abandon();
+  if (leader_calls_) leader_calls_->Stop();
   events_.Close();
   if (admin_) admin_->Close();
+  if (console_) console_->Close();
   for (size_t i = 0; i < servers_.size(); ++i) {
     servers_[i]->Drain();
     shards_[i]->loop.Stop();
@@ -142,7 +163,7 @@ absl::Status Process::Open(Config config) {
   disk_room_ = std::make_unique<DiskRoom>(shared_.state_dir);
   disk_room_->Begin(config.ledger.min_free_bytes);
   // Before there is a ledger: one without a store means that the store was lost.
-  auto store = OpenState(control_, shared_.state_dir, true);
+  auto store = OpenState(control_, config, true);
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
   auto ledger = ledger::Ledger::Open(LedgerOptions(config));
@@ -238,47 +259,77 @@ absl::Status Process::OpenKeys() {
 
 absl::Status Process::OpenControl() {
   const Config& config = runtime_->config();
-  if (!config.scaling) return absl::OkStatus();
-  absl::StatusOr<control::RunUsers> users = control::RunUsers::Of(config, broker_ != nullptr, geteuid() == 0);
-  if (!users.ok()) return users.status();
-  if (!users->trouble().empty()) log::Warn("runs share users", {{"why", users->trouble()}});
-  auto claims = ClaimDevices(*config.scaling, users->names());
-  if (!claims.ok()) return claims.status();
-  claims_ = *std::move(claims);
-  auto launcher = control::OpenLauncher(control_, config, *users, broker_.get());
-  if (!launcher.ok()) return launcher.status();
-  scaling_ = std::make_unique<control::ScalingLoop>(
-      control_, *std::move(launcher), *config.scaling,
-      control::LoopEnvironment{
-          .runtime = [this] { return runtime_; },
-          .shards = operations_.shards,
-          .record = [this](ledger::Event event) { return Record(std::move(event)); },
-          .publish = [this](const Launched& launched) { Serve(launched); },
-          .replicas = &shared_.replicas,
-          .scaling_hints = &shared_.scaling_hints,
-          .meter =
+  control::RunUsers users;
+  if (config.scaling) {
+    auto of = control::RunUsers::Of(config, broker_ != nullptr, geteuid() == 0);
+    if (!of.ok()) return of.status();
+    users = *std::move(of);
+    if (!users.trouble().empty()) log::Warn("runs share users", {{"why", users.trouble()}});
+    auto claims = ClaimDevices(*config.scaling, users.names());
+    if (!claims.ok()) return claims.status();
+    claims_ = *std::move(claims);
+  }
+  config::Address address = config.server.admin;
+  address.port = admin_->port();
+  control_plane_ = std::make_unique<control::ControlPlane>(
+      control_,
+      control::ControlPlane::Options{.name = fmt::format("{}:{}", MachineName(), address.port),
+                                     .version = TIDEGATE_VERSION,
+                                     .address = ToString(address),
+                                     .shared = config.state.has_value(),
+                                     .scales = config.scaling.has_value()},
+      control::ControlPlane::Environment{
+          .open_launcher =
+              [this, users] {
+                return control::OpenLauncher(control_, runtime_->config(), users, broker_.get());
+              },
+          .loop = {.runtime = [this] { return runtime_; },
+                   .shards = operations_.shards,
+                   .record = [this](ledger::Event event) { return Record(std::move(event)); },
+                   .publish = [this](const Launched& launched) { Serve(launched); },
+                   .replicas = &shared_.replicas,
+                   .scaling_hints = &shared_.scaling_hints,
+                   .meter =
+                       [this] {
+                         return MeterLedgerOf(*shared_.ledger, LedgerDir(runtime_->config()), ledger_opened_);
+                       },
+                   .charge =
+                       [this](std::span<const ledger::DeviceRecord> records) {
+                         device_charges_.Charge(records, net::Now());
+                       },
+                   .devices_used_up =
+                       [this](const std::string& tenant, std::span<const std::string> kinds) {
+                         return WhyDevicesUsedUp(shared_.limits, tenant, kinds, net::Now());
+                       },
+                   .no_room =
+                       [this] {
+                         CheckDisk();
+                         return disk_room_->trouble();
+                       },
+                   .store = store_.get(),
+                   .held = [this](const std::string& model,
+                                  conf::TimePoint now) { return model_orders_->Held(model, now); },
+                   .reserved = [this] { return ReservedNow(); },
+                   .users = users,
+                   .state_dir = config.server.state_dir},
+          .changed =
               [this] {
-                return MeterLedgerOf(*shared_.ledger, LedgerDir(runtime_->config()), ledger_opened_);
+                events_.Changed("gateways", admin::FeedEvent::Audience::kAll, Permission::kSeeReplicas);
               },
-          .charge =
-              [this](std::span<const ledger::DeviceRecord> records) {
-                device_charges_.Charge(records, net::Now());
-              },
-          .devices_used_up =
-              [this](const std::string& tenant, std::span<const std::string> kinds) {
-                return WhyDevicesUsedUp(shared_.limits, tenant, kinds, net::Now());
-              },
-          .no_room =
+          .workloads_changed =
               [this] {
-                CheckDisk();
-                return disk_room_->trouble();
-              },
-          .store = store_.get(),
-          .held = [this](const std::string& model,
-                         conf::TimePoint now) { return model_orders_->Held(model, now); },
-          .users = *std::move(users),
-          .state_dir = config.server.state_dir});
-  return absl::OkStatus();
+                events_.Changed("replicas", admin::FeedEvent::Audience::kAll, Permission::kSeeReplicas);
+                events_.Changed("jobs", admin::FeedEvent::Audience::kAll, Permission::kSeeJobs);
+              }});
+  if (absl::Status opened = control_plane_->Open(); !opened.ok()) return opened;
+  if (!control_plane_->shared()) return absl::OkStatus();
+  leader_calls_ = std::make_unique<admin::LeaderCalls>(
+      control_, *store_,
+      admin::LeaderCalls::Options{
+          .name = control_plane_->process_name(),
+          .leads = [this] { return scaling() != nullptr; },
+          .serve = [this](admin::PassedCall call) { return admin_->Serve(std::move(call)); }});
+  return net::Await(control_, leader_calls_->Start());
 }
 
 // Of what the control loop does; those who follow hear of it once it is on disk.
@@ -289,15 +340,30 @@ net::Task<absl::Status> Process::Record(ledger::Event event) {
   co_return recorded;
 }
 
+Launched Process::Added(const Config& configured) const {
+  Launched added = discovery_.Endpoints(configured);
+  for (const auto& [model, replicas] : launched_) {
+    auto& all = added[model];
+    all.insert(all.end(), replicas.begin(), replicas.end());
+  }
+  return added;
+}
+
 void Process::Serve(const Launched& launched) {
-  absl::StatusOr<std::shared_ptr<const Runtime>> runtime = runtime_->With(launched, shared_.learned());
+  launched_ = launched;
+  ServeAdded();
+}
+
+void Process::ServeAdded() {
+  absl::StatusOr<std::shared_ptr<const Runtime>> runtime =
+      runtime_->With(Added(runtime_->configured()), shared_.learned());
   if (!runtime.ok()) {
     log::Error("replicas cannot be routed to", {{"why", conf::Std(runtime.status().message())}});
     return;
   }
-  launched_ = launched;
   runtime_ = *std::move(runtime);
   Publish();
+  if (threads_.empty()) return;  // Run() begins to watch
   StartWatching();
   for (const ModelRuntime& model : runtime_->models())
     model.waits->WakeNext(runtime_->SupplyOf(model.waits->model()), net::Now());
@@ -373,6 +439,7 @@ absl::Status Process::OpenAdmin() {
   operations_.metrics = [this] { return metrics_.Render(); };
   operations_.outbound = [this] { return outbound_.status(net::Now()); };
   operations_.kv_events = [this] { return kv_events_.status(); };
+  operations_.discovery = [this] { return discovery_.status(); };
   operations_.issuers = [this] { return jwks_.status(net::Now()); };
   operations_.reloads = [this] { return reloads_.state(); };
   operations_.events = &events_;
@@ -382,12 +449,18 @@ absl::Status Process::OpenAdmin() {
   };
   operations_.content_erased = [this] { control_.Post([this] { Publish(); }); };
   operations_.ledger_trouble = [this] { return checkpoint_copy_->trouble(); };
-  operations_.jobs = [this] { return scaling_ ? scaling_->jobs() : nullptr; };
-  operations_.cordons = [this] { return scaling_ ? scaling_->cordons() : nullptr; };
-  operations_.planner = [this] { return scaling_ ? scaling_->planner() : nullptr; };
-  operations_.scaling = [this] { return scaling_ ? scaling_->status(net::Now()) : control::Status(); };
+  operations_.jobs = [this] { return scaling() ? scaling()->jobs() : nullptr; };
+  operations_.cordons = [this] { return scaling() ? scaling()->cordons() : nullptr; };
+  operations_.planner = [this] { return scaling() ? scaling()->planner() : nullptr; };
+  operations_.scaling = [this] {
+    return control_plane_ ? control_plane_->status(net::Now()) : control::Status();
+  };
   operations_.scaling_history = [this](const std::string& model) {
-    return scaling_ ? scaling_->history(model) : std::nullopt;
+    return scaling() ? scaling()->history(model) : std::nullopt;
+  };
+  operations_.control_plane = [this] { return control_plane_.get(); };
+  operations_.leader_calls = [this] {
+    return control_plane_ && control_plane_->follows() ? leader_calls_.get() : nullptr;
   };
   operations_.traffic = [this] { return recent_traffic_.Rows(net::Now()); };
   operations_.page = console::Find;
@@ -396,6 +469,12 @@ absl::Status Process::OpenAdmin() {
                                           config.server.admin_tls ? &certificates_.admin() : nullptr);
   if (!admin.ok()) return admin.status();
   admin_ = *std::move(admin);
+  if (!config.server.console) return absl::OkStatus();
+  auto console = admin::AdminServer::Listen(control_, operations_, *config.server.console,
+                                            config.server.console_tls ? &certificates_.console() : nullptr,
+                                            admin::AdminServer::Audience::kPeople);
+  if (!console.ok()) return console.status();
+  console_ = *std::move(console);
   return absl::OkStatus();
 }
 
@@ -403,9 +482,10 @@ absl::StatusOr<Process::Prepared> Process::Prepare(Config config) {
   if (runtime_) {
     if (absl::Status fixed = CheckUnchanged(runtime_->config(), config); !fixed.ok()) return fixed;
   }
-  auto runtime = Runtime::Build(std::move(config), shared_.learned(), net::Now(), launched_);
+  const Launched added = Added(config);
+  auto runtime = Runtime::Build(std::move(config), shared_.learned(), net::Now(), added);
   if (runtime.ok())
-    runtime = (*runtime)->WithTenants(TenantsInForce((*runtime)->config()), launched_, shared_.learned());
+    runtime = (*runtime)->WithTenants(TenantsInForce((*runtime)->config()), added, shared_.learned());
   if (!runtime.ok()) return runtime.status();
   auto certificates = Certificates::Load((*runtime)->config().server);
   if (!certificates.ok()) return certificates.status();
@@ -437,6 +517,8 @@ absl::Status Process::Apply(Prepared prepared) {
   jwks_.Start(std::move(prepared.issuers));
   runtime_ = std::move(prepared.runtime);
   shared_.routing_log->Configure(runtime_->config().routing_log);
+  if (const auto& access_log = runtime_->config().telemetry.access_log)
+    shared_.access_log.Configure(access_log->file);
   for (const ModelRuntime& model : runtime_->models()) {
     if (model.config->lora) continue;  // its base's
     model.waits->Configure(model.queue.value_or(config::Queue()));
@@ -449,7 +531,8 @@ absl::Status Process::Apply(Prepared prepared) {
   outbound_.OnLimits();
   if (!threads_.empty()) {
     StartWatching();
-    if (scaling_) scaling_->Configure(*runtime_);
+    discovery_.Configure(runtime_->configured());
+    if (control_plane_) control_plane_->Configure(*runtime_);
     control_.tasks.Spawn(RestoreAdded(BudgetsBeside(shared_.limits, budgets)));
     PublishTenants();  // they may have changed while the record was written
   }
@@ -463,9 +546,22 @@ std::vector<config::Tenant> Process::TenantsInForce(const Config& configured) co
   return tenants;
 }
 
+std::vector<control::ReservedDevices> Process::ReservedNow() const {
+  std::vector<control::ReservedDevices> reserved;
+  for (const TenantGrant& grant : grants_->List()) {
+    const std::optional<DeviceAllowance>& devices = grant.gives.devices;
+    if (!devices || !grant.InForce(net::Now())) continue;
+    reserved.push_back(
+        {.queue = grant.id, .tenant = grant.tenant, .kind = devices->kind, .count = devices->count});
+  }
+  std::ranges::sort(reserved, {}, &control::ReservedDevices::queue);
+  return reserved;
+}
+
 void Process::PublishTenants() {
   if (!runtime_) return;  // at the start, they come with the first runtime
-  auto runtime = runtime_->WithTenants(TenantsInForce(runtime_->configured()), launched_, shared_.learned());
+  const Config& configured = runtime_->configured();
+  auto runtime = runtime_->WithTenants(TenantsInForce(configured), Added(configured), shared_.learned());
   const absl::Status used = runtime.ok() ? UseTenants(*runtime) : runtime.status();
   if (!used.ok()) {
     log::Error("tenants made at run time and grants are not in force as stored; those before stay",
@@ -484,7 +580,7 @@ absl::Status Process::UseTenants(const std::shared_ptr<const Runtime>& runtime) 
   outbound_.OnLimits();
   if (threads_.empty()) return absl::OkStatus();
   StartWatching();
-  if (scaling_) scaling_->Configure(*runtime_);
+  if (control_plane_) control_plane_->Configure(*runtime_);
   control_.tasks.Spawn(RestoreAdded(BudgetsBeside(shared_.limits, budgets)));
   return absl::OkStatus();
 }
@@ -600,7 +696,8 @@ void Process::Run() {
     });
   }
   StartWatching();
-  if (scaling_) scaling_->Start();
+  discovery_.Configure(runtime_->configured());
+  control_plane_->Start();
   recent_traffic_.Begin(net::Now());
   PublishFollowed();
   certificates_.Start();
@@ -651,7 +748,9 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   end_deadline_.WaitsFor("a reload");
   while (reloads_.under_way() > 0) co_await tick.For(std::chrono::milliseconds(20));
   end_deadline_.WaitsFor("replicas and steps of jobs");
-  if (scaling_) co_await scaling_->Close(runtime_->config().scaling->on_exit == config::OnExit::kKeep);
+  const std::optional<config::Scaling>& scaling = runtime_->config().scaling;
+  co_await control_plane_->Close(!scaling || scaling->on_exit == config::OnExit::kKeep);
+  discovery_.Stop();
   probes_.Stop();
   replica_watch_.Stop();
   scrapes_.Stop();
@@ -680,8 +779,10 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   notices_.Stop();
   sign_in_.Stop();
   model_orders_->Stop();
+  if (leader_calls_) leader_calls_->Stop();
   events_.Close();
   admin_->Close();
+  if (console_) console_->Close();
   control_.Stop();
 }
 

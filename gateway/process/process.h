@@ -18,6 +18,7 @@
 
 #include "gateway/admin/admin_server.h"
 #include "gateway/admin/event_feed.h"
+#include "gateway/admin/leader_calls.h"
 #include "gateway/admin/metrics.h"
 #include "gateway/admin/operations.h"
 #include "gateway/admin/playground.h"
@@ -26,10 +27,11 @@
 #include "gateway/audit/ledger_check.h"
 #include "gateway/audit/stored_events.h"
 #include "gateway/config/config.h"
+#include "gateway/control/control_plane.h"
 #include "gateway/control/device_budgets.h"
 #include "gateway/control/model_orders.h"
 #include "gateway/control/recent_traffic.h"
-#include "gateway/control/scaling_loop.h"
+#include "gateway/discovery/discovery.h"
 #include "gateway/ledger/indexer.h"
 #include "gateway/limits/budget_watch.h"
 #include "gateway/net/loop.h"
@@ -72,8 +74,12 @@ class Process {
   // Runs the control loop until Stop has finished everything.
   void Run();
 
-  // Reads the configuration file again, without waiting for it. Control loop's thread.
-  void StartReload(std::string actor) { reloads_.Start(std::move(actor)); }
+  // Reads the configuration file again, without waiting for it, and opens the access log anew, whatever
+  // becomes of the reload. Control loop's thread.
+  void StartReload(std::string actor) {
+    shared_.access_log.Reopen();
+    reloads_.Start(std::move(actor));
+  }
   // Says at once that it takes no new work, serves what comes all the same for `delay`, then drains and ends.
   // Called again, it cuts the delay short. Control loop's thread.
   void Stop(conf::Duration delay);
@@ -82,6 +88,7 @@ class Process {
 
   uint16_t port() const { return port_; }
   uint16_t admin_port() const { return admin_->port(); }
+  uint16_t console_port() const { return console_ ? console_->port() : 0; }  // 0: there is none
   Shared& shared() { return shared_; }
   net::Loop& control() { return control_; }
   std::shared_ptr<const Runtime> runtime() const { return runtime_; }
@@ -114,13 +121,19 @@ class Process {
   void PublishFollowed();
   // The tenants of that configuration that are in force now, with those made at run time and grants.
   std::vector<config::Tenant> TenantsInForce(const Config& configured) const;
+  std::vector<control::ReservedDevices> ReservedNow() const;
   // Has the tenants that are in force now take effect, as a reload would; the configuration stays.
   void PublishTenants();
   absl::Status UseTenants(const std::shared_ptr<const Runtime>& runtime);
   // Beside requests, for the replicas of the runtime.
   void StartWatching();
   absl::Status OpenControl();
+  // The replicas and jobs that this gateway runs; null where nothing is scaled, and while another one leads.
+  control::ScalingLoop* scaling() { return control_plane_ ? control_plane_->loop() : nullptr; }
   void Serve(const Launched& launched);
+  // What takes requests beside the configured endpoints: launched replicas, and discovered ones.
+  Launched Added(const Config& configured) const;
+  void ServeAdded();
   // A request of the gateway's own, to the shard whose turn it is.
   void ServeOwn(net::Fd connection, OnBehalf caller);
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
@@ -151,7 +164,8 @@ class Process {
   std::unique_ptr<ledger::Indexer> indexer_;
   ConnectionCounts connections_;
   std::shared_ptr<const Runtime> runtime_;
-  Launched launched_;  // replicas that take requests beside the configured ones
+  Launched launched_;  // replicas that were started here and take requests
+  discovery::Discovery discovery_;
   std::shared_ptr<const PrincipalIndex> principals_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<std::unique_ptr<Server>> servers_;
@@ -171,7 +185,8 @@ class Process {
   std::unique_ptr<CheckpointCopy> checkpoint_copy_;
   DeviceCharges device_charges_{shared_.limits};
   std::unique_ptr<control::ModelOrders> model_orders_;
-  std::unique_ptr<control::ScalingLoop> scaling_;  // null: nothing is started here
+  std::unique_ptr<control::ControlPlane> control_plane_;
+  std::unique_ptr<admin::LeaderCalls> leader_calls_;  // null: no other gateway uses the store
   Reloads reloads_;
   Operations operations_;
   admin::Playground playground_{control_, [this](net::Fd connection, OnBehalf caller) {
@@ -182,6 +197,7 @@ class Process {
   Metrics metrics_;
   admin::EventFeed events_;
   std::unique_ptr<admin::AdminServer> admin_;
+  std::unique_ptr<admin::AdminServer> console_;  // the listener for people; null: they come to admin_
   std::unique_ptr<DiskRoom> disk_room_;
   net::Sleep disk_poll_;
   net::Sleep stop_delay_;

@@ -302,6 +302,11 @@ absl::Status WriteDown(const Config& config, const RebuiltState& state) {
 }  // namespace
 
 absl::StatusOr<RebuiltState> RebuildState(net::Loop& loop, const Config& config) {
+  if (config.state) {
+    return absl::FailedPreconditionError(
+        "the state is in a PostgreSQL database, which this command does not rebuild: restore a backup of the "
+        "database; the gateways go on from it");
+  }
   const std::string path = StorePath(config.server.state_dir);
   if (!IsThere(path) && TraceOfStore(config.server.state_dir).empty()) {
     return absl::FailedPreconditionError(fmt::format(

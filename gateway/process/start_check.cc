@@ -12,9 +12,13 @@
 #include "conf/text.h"
 #include "gateway/config/state_files.h"
 #include "gateway/control/run_users.h"
+#include "gateway/log.h"
+#include "gateway/net/loop.h"
 #include "gateway/net/resource_owner.h"
 #include "gateway/net/transport.h"
+#include "gateway/process/open_state.h"
 #include "gateway/store/followed.h"
+#include "gateway/store/postgres_store.h"
 #include "plugins/launchers/broker/broker.h"
 
 namespace gateway {
@@ -70,6 +74,25 @@ void CheckPorts(const Config& config, std::vector<StartFinding>& out) {
   };
   for (const config::Address& address : config.server.listen) check("/server/listen", address);
   check("/server/admin", config.server.admin);
+  if (config.server.console) check("/server/console", *config.server.console);
+}
+
+// serve makes the tables that are missing.
+void CheckState(const Config& config, std::vector<StartFinding>& out) {
+  if (!config.state) return;
+  net::Loop loop([](const std::exception_ptr& thrown) { log::Exception("check", thrown); });
+  store::PostgresStoreOptions options = PostgresOptions(*config.state);
+  options.makes_schema = false;
+  absl::Status reached;
+  {
+    store::PostgresStore store(loop, std::move(options));
+    reached = net::Await(loop, store.Check()).status();
+  }
+  loop.Stop();
+  loop.Run();
+  if (reached.ok() || absl::IsNotFound(reached)) return;
+  out.push_back({"/state", config.state->url, std::string(conf::Std(reached.message())),
+                 absl::IsFailedPrecondition(reached)});
 }
 
 void CheckRuns(const Config& config, std::vector<StartFinding>& out) {
@@ -91,6 +114,7 @@ void CheckRuns(const Config& config, std::vector<StartFinding>& out) {
 absl::Status CheckPortsFree(const Config& config) {
   std::vector<config::Address> addresses = config.server.listen;
   addresses.push_back(config.server.admin);
+  if (config.server.console) addresses.push_back(*config.server.console);
   for (const config::Address& address : addresses) {
     if (address.port == 0 || net::PortOwner(address.port).empty()) continue;
     if (absl::Status free = CheckPortFree(address); !free.ok()) return free;
@@ -102,6 +126,7 @@ std::vector<StartFinding> CheckStart(const Config& config) {
   std::vector<StartFinding> out;
   CheckStateDir(config.server, out);
   if (store::GatewayWith(FollowedPath(config)) == 0) CheckPorts(config, out);
+  CheckState(config, out);
   CheckRuns(config, out);
   return out;
 }

@@ -122,6 +122,12 @@ StageResult WaitedTooLong(Exchange& x) {
                                         x.model().config->name, why.empty() ? "" : ": ", why)),
                   ledger::EndReason::kTimedOut);
   }
+  if (x.model().policy == nullptr && x.model().comes) {
+    return x.Fail(api::Make(api::Code::kNoReplicaStarted,
+                            fmt::format("no endpoint of {} was found while the request waited",
+                                        x.model().config->name)),
+                  ledger::EndReason::kTimedOut);
+  }
   api::ApiError error =
       api::Make(api::Code::kQueueTimeout,
                 fmt::format("{} is busy: the request has waited as long as allowed", x.model().config->name));
@@ -215,12 +221,13 @@ net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
       waits->LeastService({.whole = !x.body.facts.stream, .tokens = x.MaxOutput()}, now);
   const conf::TimePoint in_time = *x.at.deadline - service;
   const bool cold = x.runtime->MayStartReplica(x.model_id) && !FindHeadroom(x, now).expected();
-  const conf::Duration max_wait = cold ? x.model().policy->scaling.hold : queue.max_wait;
+  const conf::Duration max_wait = cold ? x.model().cold_wait() : queue.max_wait;
   x.delivery.place = std::make_unique<QueuePlace>(
       waits, x.shard.loop,
       QueueEntry{.request = x.identity.id,
                  .tenant = x.identity.principal->tenant,
                  .weight = static_cast<double>(x.identity.principal->weight),
+                 .parent_weights = x.identity.principal->parent_weights,
                  .band = queue.bands[queue.BandOf(x.identity.Priority())].name,
                  .cost = QueueCost({.input = x.body.prompt_tokens, .output = x.ExpectedOutput()}),
                  .bytes = x.body.text.size() + kFootprint,
@@ -236,7 +243,7 @@ net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
   }
   Wake(*waits, *x.shard.runtime(), now);  // a request may have left since FindHeadroom()
   x.delivery.demand.Hold();
-  Heartbeat heartbeat(x, cold ? x.model().policy->scaling.heartbeat : conf::Duration());
+  Heartbeat heartbeat(x, cold ? x.model().cold_heartbeat() : conf::Duration());
   x.client.cancel().SetRunning(x.delivery.place.get());
   QueuePlace::Outcome outcome = co_await x.delivery.place->Wait();
   while (outcome == QueuePlace::Outcome::kTurn) {

@@ -105,6 +105,7 @@ void AppendRate(std::string& out, std::string_view what, const router::limits::R
 void AppendOwnFields(const Exchange& x, std::string& out) {
   AppendField(out, x.identity.protocol() == api::Protocol::kAnthropic ? "request-id" : "x-request-id",
               x.identity.id);
+  if (x.runtime->config().server.version_header) AppendField(out, "x-tidegate-version", TIDEGATE_VERSION);
   if (x.grant.rates.requests) AppendRate(out, "requests", *x.grant.rates.requests);
   if (x.grant.rates.tokens) AppendRate(out, "tokens", *x.grant.rates.tokens);
   if (x.delivery.replica != kNoReplica) {

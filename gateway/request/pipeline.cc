@@ -24,7 +24,7 @@ constexpr std::array<Stage, 9> kStages = {{
 constexpr std::array<Ending, 3> kEndings = {{
     {"settle", stages::Settle},  // charges what was used, gives back the rest
     {"close", stages::Close},    // the ledger's close record
-    {"signal", stages::Signal},  // metrics, trace, routing log; wakes the next waiting request
+    {"signal", stages::Signal},  // metrics, trace, access log, routing log; wakes the next waiting request
 }};
 
 // What ended as if the client had left is told to the client, which is there.

@@ -1,4 +1,5 @@
 // settle, close, signal: how every request ends: its use is charged, recorded in the ledger, and counted.
+#include "conf/hex.h"
 #include "gateway/net/clock.h"
 #include "gateway/request/admit.h"
 #include "gateway/request/charge.h"
@@ -149,6 +150,44 @@ void Trace(Exchange& x) {
   x.shard.shared.traces->Enqueue(std::move(span));
 }
 
+void LogAccess(const Exchange& x) {
+  const std::optional<config::AccessLog>& options = x.runtime->config().telemetry.access_log;
+  if (!options || !telemetry::IsLogged(x.identity.id, options->sample)) return;
+  telemetry::AccessRecord record;
+  record.ended = x.at.ended;
+  record.request_id = x.identity.id;
+  record.client_request_id = x.identity.client_request_id;
+  if (x.identity.trace) record.trace_id = conf::Hex(x.identity.trace->trace_id);
+  record.client = x.identity.client_address;
+  if (x.identity.principal) {
+    record.tenant = x.identity.principal->tenant;
+    record.key_id = x.identity.principal->key;
+  }
+  if (x.identity.spec) record.api = x.identity.spec->name;
+  record.model = x.body.facts.model.view().substr(0, ledger::kMaxModel);
+  if (x.delivery.replica != kNoReplica) {
+    record.served_model = ServedModel(x);
+    record.replica = x.runtime->replica(x.delivery.replica).name();
+  }
+  record.status = x.outcome.status;
+  record.reason = Name(x.outcome.reason);
+  if (x.outcome.error) record.code = x.outcome.error->code;
+  record.limit = x.outcome.limit;
+  record.stream = x.body.facts.stream;
+  const ledger::Counts& counts = x.outcome.counts;
+  record.attempts = counts.attempts;
+  record.bytes_in = counts.bytes_in;
+  record.bytes_out = counts.bytes_out;
+  record.input_tokens = counts.input;
+  record.cached_tokens = counts.cached;
+  record.output_tokens = counts.output;
+  record.cost_micro_usd = counts.cost_micro_usd;
+  if (Happened(x.at.queued) && Happened(x.at.dispatched)) record.queued = x.at.QueueTime();
+  if (Happened(x.at.first_token)) record.first_token = x.at.first_token - x.at.started;
+  record.total = x.at.ended - x.at.started;
+  x.shard.shared.access_log.Add(std::move(record));
+}
+
 // Whoever it was has shown no valid credential, if only because it was refused before one was looked for: no
 // number of such calls writes more than one record a minute.
 void CountStranger(const Exchange& x) {
@@ -208,6 +247,7 @@ void Close(Exchange& x) {
 void Signal(Exchange& x) {
   Delivery& delivery = x.delivery;
   Trace(x);
+  LogAccess(x);
   if (delivery.steering.wants_outcome()) {
     delivery.steering.Ended(x.Outgoing(), {.outcome = RoutingOutcomeOf(x),
                                            .answer_whole = x.outcome.answer_whole,

@@ -39,17 +39,21 @@ uint32_t ModelQueue::IndexOf(std::string_view band) const {
   return static_cast<uint32_t>(std::min<ptrdiff_t>(found, std::ssize(bands_) - 1));
 }
 
+router::Arrival ModelQueue::ArrivalOf(const QueueEntry& entry) const {
+  return {.tenant = entry.tenant,
+          .weight = entry.weight,
+          .parent_weights = entry.parent_weights,
+          .band = IndexOf(entry.band),
+          .cost = entry.cost,
+          .bytes = entry.bytes,
+          .deadline = entry.deadline,
+          .order_delay = entry.order_delay};
+}
+
 router::QueuePosition ModelQueue::Enter(const WaiterRef& waiter, const QueueEntry& entry,
                                         conf::TimePoint now) {
   const std::lock_guard lock(mutex_);
-  const router::QueuePosition entered = queue_.Enter({.tenant = entry.tenant,
-                                                      .weight = entry.weight,
-                                                      .band = IndexOf(entry.band),
-                                                      .cost = entry.cost,
-                                                      .bytes = entry.bytes,
-                                                      .deadline = entry.deadline,
-                                                      .order_delay = entry.order_delay},
-                                                     now);
+  const router::QueuePosition entered = queue_.Enter(ArrivalOf(entry), now);
   if (entered.refused != router::QueueRefusal::kNone) return entered;
   waiter->ticket = entered.ticket;
   waiters_.emplace(entered.ticket, waiter);
@@ -122,9 +126,9 @@ conf::Duration ModelQueue::LeastService(const Service& asked, conf::TimePoint no
   return asked.whole ? service_.LeastWhole(asked.tokens, now) : service_.LeastToFirstByte(now);
 }
 
-void ModelQueue::Settle(std::string_view tenant, double weight, std::string_view band, double more) {
+void ModelQueue::Settle(const QueueEntry& entry, double more) {
   const std::lock_guard lock(mutex_);
-  queue_.Settle(tenant, weight, IndexOf(band), more);
+  queue_.Settle(ArrivalOf(entry), more);
 }
 
 ModelQueue::View ModelQueue::Describe(conf::TimePoint now, size_t most) const {

@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,11 +37,12 @@
 
 namespace gateway {
 
-// What a request tells the queue that it enters. The texts are the caller's.
+// What a request tells the queue that it enters. Texts and weights are the caller's.
 struct QueueEntry {
   std::string_view request;  // its id
   std::string_view tenant;
   double weight = 1;
+  std::span<const double> parent_weights{};  // as router::Arrival has them
   std::string_view band;
   double cost = 1;     // as router::Arrival counts it
   uint64_t bytes = 0;  // that it holds while it waits
@@ -68,6 +70,7 @@ class ModelQueue {
     net::Sleep* sleep;  // ends when the waiter is woken; null once the request has left. Shard's thread
     const std::string request;
     const std::string tenant;
+    const std::vector<double> parent_weights;
     const std::string band;
     const conf::TimePoint since;
     const std::string model;
@@ -108,8 +111,8 @@ class ModelQueue {
   void RecordService(const Service& service, conf::TimePoint now);
   conf::Duration LeastService(const Service& asked, conf::TimePoint now) const;
 
-  // Corrects what the tenant was charged for a turn by `more`, which may be negative.
-  void Settle(std::string_view tenant, double weight, std::string_view band, double more);
+  // Corrects what the tenant was charged for the turn by `more`, which may be negative.
+  void Settle(const QueueEntry& entry, double more);
 
   // --- For operators ---
 
@@ -138,6 +141,7 @@ class ModelQueue {
 
  private:
   uint32_t IndexOf(std::string_view band) const;
+  router::Arrival ArrivalOf(const QueueEntry& entry) const;
   std::optional<router::Dispatch> NextTurn(const ModelSupply& supply, conf::TimePoint now);
 
   const std::string model_;

@@ -30,7 +30,16 @@ router::CallerId CallerOf(std::string_view path, bool organisations) {
   return std::max<router::CallerId>(router::prefix::SaltOf(path, {}), 1);
 }
 
-PrincipalRef ForTenantItself(const TenantRuntime& tenant, bool salted, bool organisations,
+std::vector<double> ParentWeights(const Runtime& runtime, std::string_view path) {
+  std::vector<double> weights;
+  for (size_t slash = path.find('/'); slash != std::string_view::npos; slash = path.find('/', slash + 1)) {
+    const TenantRuntime* const above = runtime.FindTenant(path.substr(0, slash));
+    weights.push_back(above == nullptr ? 1 : above->config->weight);
+  }
+  return weights;
+}
+
+PrincipalRef ForTenantItself(const Runtime& runtime, const TenantRuntime& tenant, bool organisations,
                              router::limits::LimitTree& limits, ledger::ContentKeyRef content_key) {
   auto principal = std::make_shared<Principal>();
   principal->tenant = tenant.path;
@@ -39,11 +48,12 @@ PrincipalRef ForTenantItself(const TenantRuntime& tenant, bool salted, bool orga
   principal->apis = tenant.apis;
   principal->priority = tenant.config->priority;
   principal->weight = tenant.config->weight;
+  principal->parent_weights = ParentWeights(runtime, tenant.path);
   principal->store_content = tenant.config->store_content;
   principal->content_key = std::move(content_key);
   principal->parameters = tenant.parameters;
   principal->caller = CallerOf(tenant.path, organisations);
-  if (salted) principal->cache_salt = CacheSaltOf(tenant.cache_domain);
+  if (runtime.has_cache_domains()) principal->cache_salt = CacheSaltOf(tenant.cache_domain);
   return principal;
 }
 
@@ -116,7 +126,7 @@ std::shared_ptr<const PrincipalIndex> BuildPrincipals(const Runtime& runtime,
   for (const TenantRuntime& tenant : runtime.tenants()) {
     if (tenant.disabled) continue;
     const PrincipalRef principal =
-        ForTenantItself(tenant, runtime.has_cache_domains(), organisations, limits,
+        ForTenantItself(runtime, tenant, organisations, limits,
                         content_keys == nullptr ? nullptr : content_keys->For(tenant.path));
     index->by_tenant[tenant.path] = principal;
     if (!tenant.config->at_run_time) index->by_tenant.try_emplace(tenant.config->name, principal);

@@ -10,11 +10,24 @@ QueuePlace::QueuePlace(std::shared_ptr<ModelQueue> queue, net::Loop& loop, const
                        conf::TimePoint now)
     : sleep_(loop.watchdog),
       queue_(std::move(queue)),
-      waiter_(new ModelQueue::Waiter{loop, &sleep_, std::string(entry.request), std::string(entry.tenant),
-                                     std::string(entry.band), now, std::string(entry.model),
+      waiter_(new ModelQueue::Waiter{loop,
+                                     &sleep_,
+                                     std::string(entry.request),
+                                     std::string(entry.tenant),
+                                     {entry.parent_weights.begin(), entry.parent_weights.end()},
+                                     std::string(entry.band),
+                                     now,
+                                     std::string(entry.model),
                                      router::OwnedPickFacts(entry.facts)}),
-      entry_{waiter_->request, waiter_->tenant, entry.weight,   waiter_->band,
-             entry.cost,       entry.bytes,     entry.deadline, entry.order_delay} {}
+      entry_{.request = waiter_->request,
+             .tenant = waiter_->tenant,
+             .weight = entry.weight,
+             .parent_weights = waiter_->parent_weights,
+             .band = waiter_->band,
+             .cost = entry.cost,
+             .bytes = entry.bytes,
+             .deadline = entry.deadline,
+             .order_delay = entry.order_delay} {}
 
 router::QueuePosition QueuePlace::Enter(conf::TimePoint now) {
   const router::QueuePosition entered = queue_->Enter(waiter_, entry_, now);
@@ -55,8 +68,7 @@ QueuePlace::~QueuePlace() {
 }
 
 void QueuePlace::Settle(double cost) {
-  if (std::exchange(used_, false))
-    queue_->Settle(entry_.tenant, entry_.weight, entry_.band, cost - entry_.cost);
+  if (std::exchange(used_, false)) queue_->Settle(entry_, cost - entry_.cost);
 }
 
 }  // namespace gateway

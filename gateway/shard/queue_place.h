@@ -40,7 +40,7 @@ class QueuePlace final : public net::Abortable {
   net::Sleep sleep_;
   const std::shared_ptr<ModelQueue> queue_;
   const ModelQueue::WaiterRef waiter_;
-  const QueueEntry entry_;  // its texts are the waiter's
+  const QueueEntry entry_;  // its texts and weights are the waiter's
   bool entered_ = false;
   bool used_ = false;
   bool aborted_ = false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <tuple>
 
 #include "conf/text.h"
 #include "gateway/config/device_kinds.h"
@@ -106,6 +107,7 @@ router::ModelSpec SpecOf(const config::Model& model) {
   if (queue) spec.headroom = {queue->busy_for, static_cast<double>(queue->max_running.value_or(0))};
   spec.prefill_transfer = config::HandoverOf(model);
   if (model.max_output_tokens) spec.max_output = *model.max_output_tokens;
+  spec.discovers = config::DiscoversEndpoints(model);
   return spec;
 }
 
@@ -113,14 +115,32 @@ void AppendField(std::string& out, std::string_view name, std::string_view value
   out.append(name).append(": ").append(value).append("\r\n");
 }
 
-absl::StatusOr<ReplicaRuntime> BuildReplica(const config::Endpoint& endpoint) {
+// One context for all endpoints of a model with the same files: a source may have a thousand addresses.
+class TlsContexts {
+ public:
+  absl::StatusOr<std::shared_ptr<const net::TlsContext>> Get(const config::ClientTls& tls) {
+    std::shared_ptr<const net::TlsContext>& known =
+        by_files_[{tls.ca, tls.certificate, tls.key, tls.insecure_skip_verify}];
+    if (known) return known;
+    auto context = net::TlsContext::Client({tls.ca, tls.certificate, tls.key, !tls.insecure_skip_verify});
+    if (!context.ok()) return context.status();
+    known = *std::move(context);
+    return known;
+  }
+
+ private:
+  std::map<std::tuple<std::string, std::string, std::string, bool>, std::shared_ptr<const net::TlsContext>>
+      by_files_;
+};
+
+absl::StatusOr<ReplicaRuntime> BuildReplica(const config::Endpoint& endpoint, TlsContexts& contexts) {
   ReplicaRuntime replica{
       .config = &endpoint, .pool_key = {}, .remote = {}, .fields = {}, .passed = PassedFields(endpoint)};
   replica.remote.host = endpoint.url.host;
   replica.remote.port = std::to_string(endpoint.url.port);
   if (endpoint.url.tls()) {
     const config::ClientTls& tls = endpoint.tls;
-    auto context = net::TlsContext::Client({tls.ca, tls.certificate, tls.key, !tls.insecure_skip_verify});
+    auto context = contexts.Get(tls);
     if (!context.ok()) return context.status();
     replica.remote.tls = *std::move(context);
     replica.remote.server_name = tls.server_name;
@@ -129,7 +149,8 @@ absl::StatusOr<ReplicaRuntime> BuildReplica(const config::Endpoint& endpoint) {
   // it.
   replica.pool_key = fmt::format("{}|{}|{}", ToString(endpoint.url), replica.remote.server_name,
                                  fmt::ptr(replica.remote.tls.get()));
-  AppendField(replica.fields, "host", endpoint.url.authority());
+  AppendField(replica.fields, "host",
+              endpoint.authority.empty() ? endpoint.url.authority() : endpoint.authority);
   for (const auto& [name, value] : FieldsOf(endpoint)) AppendField(replica.fields, name, value);
   return replica;
 }
@@ -174,9 +195,11 @@ absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::Build(Config config, con
   runtime->config_ = runtime->configured_;
   runtime->hash_ = Hash(*runtime->config_);
   runtime->loaded_at_ = now;
+  TlsContexts contexts;
   for (const config::Model& model : runtime->config_->models) {
     for (const config::Endpoint& endpoint : model.endpoints) {
-      auto replica = BuildReplica(endpoint);
+      if (endpoint.discovery) continue;
+      auto replica = BuildReplica(endpoint, contexts);
       if (!replica.ok()) return replica.status();
       runtime->connections_.emplace(&endpoint, *std::move(replica));
     }
@@ -197,8 +220,17 @@ absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::With(const Launched& lau
   runtime->loaded_at_ = loaded_at_;
   runtime->connections_ = connections_;
   runtime->issuers_ = issuers_;
-  if (absl::Status assembled = runtime->Assemble(launched, learned); !assembled.ok()) return assembled;
+  if (absl::Status assembled = runtime->Assemble(launched, learned, this); !assembled.ok()) return assembled;
   return runtime;
+}
+
+conf::Duration ModelRuntime::cold_wait() const {
+  if (policy != nullptr) return policy->scaling.hold;
+  return queue ? queue->max_wait : conf::Duration();
+}
+
+conf::Duration ModelRuntime::cold_heartbeat() const {
+  return policy != nullptr ? policy->scaling.heartbeat : conf::Duration();
 }
 
 std::optional<std::string> ModelRuntime::WhyPaused() const {
@@ -225,18 +257,20 @@ absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::WithTenants(std::vector<
   for (size_t m = 0; m < config->models.size(); ++m) {
     for (size_t e = 0; e < config->models[m].endpoints.size(); ++e) {
       const config::Endpoint& endpoint = config->models[m].endpoints[e];
+      if (endpoint.discovery) continue;
       ReplicaRuntime replica = connections_.at(&config_->models[m].endpoints[e]);
       replica.config = &endpoint;
       runtime->connections_.emplace(&endpoint, std::move(replica));
     }
   }
-  if (absl::Status assembled = runtime->Assemble(launched, learned); !assembled.ok()) return assembled;
+  if (absl::Status assembled = runtime->Assemble(launched, learned, this); !assembled.ok()) return assembled;
   return runtime;
 }
 
-absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned) {
+absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned, const Runtime* before) {
   const Config& c = *config_;
   launched_ = launched;
+  TlsContexts contexts;
   std::vector<router::ModelSpec> specs;
   specs.reserve(c.models.size());
   for (const config::Model& model : c.models) {
@@ -246,12 +280,21 @@ absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned)
       spec.replicas.push_back(SpecOf(model, endpoint));
       replicas_.push_back(std::move(replica));
     };
-    for (const config::Endpoint& endpoint : model.endpoints) add(endpoint, connections_.at(&endpoint));
+    for (const config::Endpoint& endpoint : model.endpoints) {
+      if (!endpoint.discovery) add(endpoint, connections_.at(&endpoint));
+    }
     const auto more = launched_.find(model.name);
     if (more == launched_.end()) continue;
     for (const std::shared_ptr<const config::Endpoint>& endpoint : more->second) {
-      auto replica = BuildReplica(*endpoint);
+      const auto known = before == nullptr ? added_.end() : before->added_.find(endpoint.get());
+      if (before != nullptr && known != before->added_.end()) {
+        added_.emplace(endpoint.get(), replicas_.size());
+        add(*endpoint, before->replicas_[known->second]);
+        continue;
+      }
+      auto replica = BuildReplica(*endpoint, contexts);
       if (!replica.ok()) return replica.status();
+      added_.emplace(endpoint.get(), replicas_.size());
       add(*endpoint, *std::move(replica));
     }
   }
@@ -272,6 +315,12 @@ absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned)
     }
     made.switches.push_back(learned.switches.Get(model.name));
     if (model.lora) made.switches.push_back(learned.switches.Get(serves));
+    const config::Model* const server = model.lora ? c.FindModel(model.lora->base) : &model;
+    const std::optional<ModelId> id = routes_.Find(serves);
+    made.comes = made.queue && server != nullptr && config::DiscoversEndpoints(*server) && id &&
+                 std::ranges::none_of(routes_.replicas(*id), [](const router::Replica& replica) {
+                   return replica.spec.track.empty() && replica.spec.weight > 0;
+                 });
     made.policy = c.scaling ? c.scaling->Find(serves) : nullptr;
     if (made.policy == nullptr) continue;
     made.hints = learned.scaling_hints.Get(serves);

@@ -43,7 +43,11 @@ struct ModelRuntime {
   std::vector<std::string> devices{};               // kinds of devices that its replicas may hold
   std::vector<const config::Parameters*> parameters{};         // its own and its base's; none empty
   std::vector<std::shared_ptr<const ModelSwitch>> switches{};  // likewise
+  bool comes = false;  // no endpoint of it is known, and some may be discovered
 
+  // How long a request waits while no replica serves, and how often its stream hears of it; 0: never.
+  conf::Duration cold_wait() const;
+  conf::Duration cold_heartbeat() const;
   // Why it takes no new requests, for their senders; nothing: it takes them.
   std::optional<std::string> WhyPaused() const;
 };
@@ -89,8 +93,8 @@ struct Learned {
   ModelSwitches& switches;
 };
 
-// Replicas that Tidegate has started and that take requests now, by model. They serve beside configured
-// endpoints.
+// Replicas that take requests now beside configured endpoints, by model: those that Tidegate has started, and
+// those that were discovered.
 using Launched = std::map<std::string, std::vector<std::shared_ptr<const config::Endpoint>>, std::less<>>;
 
 class Runtime {
@@ -99,7 +103,7 @@ class Runtime {
   static absl::StatusOr<std::shared_ptr<const Runtime>> Build(Config config, const Learned& learned,
                                                               conf::TimePoint now,
                                                               const Launched& launched = {});
-  // The same configuration with other launched replicas. TLS contexts of the configured endpoints are shared.
+  // The same configuration with other launched replicas. TLS contexts of the endpoints that stay are shared.
   absl::StatusOr<std::shared_ptr<const Runtime>> With(const Launched& launched, const Learned& learned) const;
 
   // The same configuration with other tenants in force: those made at run time, and grants. `configured` stays.
@@ -121,10 +125,10 @@ class Runtime {
   std::span<const ModelRuntime> models() const { return models_; }
   std::span<const ReplicaRuntime> replicas() const { return replicas_; }
   std::span<const TenantRuntime> tenants() const { return tenants_; }
-  // Whether a request that finds no replica of the model waits because one may be started for it. It does not
-  // wait where it may fall back to another model.
+  // Whether a request that finds no replica of the model waits because one may be started for it, or discovered.
+  // It does not wait where it may fall back to another model.
   bool MayStartReplica(ModelId id) const {
-    return model(id).policy != nullptr &&
+    return (model(id).policy != nullptr || model(id).comes) &&
            !router::FallsBackOn(router::kOnUnavailable, routes_.model(id).spec);
   }
   // What serves the model of this name now, for its queue.
@@ -143,7 +147,8 @@ class Runtime {
 
  private:
   Runtime() = default;
-  absl::Status Assemble(const Launched& launched, const Learned& learned);
+  // `before`: where added replicas that it knows have their connections from; null: made anew.
+  absl::Status Assemble(const Launched& launched, const Learned& learned, const Runtime* before = nullptr);
   void AddTenants();
   void CollectNames();
 
@@ -158,6 +163,7 @@ class Runtime {
   std::vector<ReplicaRuntime> replicas_;
   std::map<const config::Endpoint*, ReplicaRuntime> connections_;  // of configured endpoints
   Launched launched_;                                              // owns what replicas_ point to
+  absl::flat_hash_map<const config::Endpoint*, size_t> added_;     // of launched_, in replicas_
   std::vector<TenantRuntime> tenants_;
   absl::flat_hash_map<std::string, size_t> tenant_places_;  // by path, and by name where it is configured
   bool has_cache_domains_ = false;

@@ -19,6 +19,7 @@
 #include "gateway/shard/model_queue.h"
 #include "gateway/shard/response_owners.h"
 #include "gateway/shard/runtime.h"
+#include "gateway/telemetry/access_log.h"
 #include "gateway/telemetry/otlp.h"
 #include "gateway/telemetry/trace_context.h"
 #include "router/limits/tree.h"
@@ -45,6 +46,7 @@ struct Shared {
   std::unique_ptr<Keys> keys;                       // the control loop's; shards have their PrincipalIndex
   std::unique_ptr<telemetry::OtlpExporter> traces;  // null: no tracing
   std::optional<telemetry::Sampler> sampler;        // set when `traces` is
+  telemetry::AccessLog access_log;
   std::string state_dir;
   std::unique_ptr<routing::RoutingLog> routing_log;
 

@@ -73,6 +73,11 @@ void Follower::OnChange(uint64_t number) {
   loop_.tasks.Spawn(Follow());
 }
 
+void Follower::OnRestored() {
+  reload_ = true;
+  if (!std::exchange(following_, true)) loop_.tasks.Spawn(Follow());
+}
+
 void Follower::OnHealth(const absl::Status& status) {
   store_health_ = status;
   ReportHealth();
@@ -85,13 +90,16 @@ void Follower::ReportHealth() {
 
 net::Task<void> Follower::Follow() {
   while (!stopped_) {
-    const absl::Status caught_up = co_await CatchUp();
+    const bool reloads = std::exchange(reload_, false);
+    if (reloads) number_ = 0;
+    const absl::Status caught_up = reloads ? co_await Load() : co_await CatchUp();
     if (stopped_) break;
+    if (reloads && !caught_up.ok()) reload_ = true;
     follow_health_ = caught_up;
     ReportHealth();
     if (!caught_up.ok()) {
       co_await pause_.For(kRetry);
-    } else if (number_ >= wanted_) {
+    } else if (!reload_ && number_ >= wanted_) {
       break;
     }
   }

@@ -41,12 +41,16 @@ class Follower final : private Store::Listener {
   // Stops following; a pending read ends without a change to the copy.
   void Stop();
 
+  // No task of it is under way.
+  bool idle() const { return !following_; }
+
   // The copy shows every change up to this one.
   uint64_t number() const { return number_; }
 
  private:
   void OnChange(uint64_t number) override;
   void OnHealth(const absl::Status& status) override;
+  void OnRestored() override;
   // Tells the user when the copy begins to fall behind, and when it is current again.
   void ReportHealth();
   net::Task<absl::Status> Load();
@@ -63,6 +67,7 @@ class Follower final : private Store::Listener {
   absl::Status follow_health_{};
   bool reported_well_ = true;
   bool following_ = false;  // Follow() runs
+  bool reload_ = false;     // the copy is of a state that the store has left
   bool listening_ = false;
   bool stopped_ = false;
 };

@@ -23,6 +23,13 @@ inline constexpr char kGrant[] = "grant";  // people: what a tenant has beside t
 inline constexpr char kRequest[] = "request";      // people: what somebody asks for
 inline constexpr char kThreshold[] = "threshold";  // limits: a budget that reached one; told once
 inline constexpr char kSecret[] = "secret";        // control: what keys are made of
+inline constexpr char kGateway[] = "gateway";      // control: a gateway of this store, as it tells of itself
+inline constexpr char kMetered[] = "metered";  // control: until when device time is recorded; id: its holder
+inline constexpr char kLeaderCall[] =
+    "leader_call";  // admin: a call that the leader is to answer, and its answer
+
+// What belongs to one gateway's ledger and machine, where several share a store: gateway_view.h.
+inline constexpr const char* kKindsOfGateway[] = {kKeyEvent, kLedgerEvent, kCheckpoint, kPosition, kImport};
 
 // Ids of secrets.
 inline constexpr char kReplicaKeys[] = "replica_keys";

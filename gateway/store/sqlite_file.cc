@@ -14,7 +14,7 @@ namespace gateway::store {
 namespace {
 
 constexpr int64_t kApplicationId = 0x54474154;  // "TGAT", in the file's header
-constexpr int64_t kSchema = 1;
+constexpr int64_t kSchema = kSqliteSchema;
 
 // Of the log. It is copied into the file well before it is full, and then written from its beginning again.
 constexpr int64_t kLogRoom = int64_t{4} << 20;
@@ -92,6 +92,17 @@ absl::StatusOr<std::unique_ptr<SqliteFile>> SqliteFile::Open(Options options) {
   return file;
 }
 
+absl::StatusOr<int64_t> SqliteFile::SchemaOf(const std::string& path) {
+  if (absl::Status file = CheckFile(path, false); !file.ok()) return file;
+  const auto db = sqlite::Database::Open(path, sqlite::Database::Sync::kFull);
+  if (!db.ok()) return db.status();
+  const absl::StatusOr<int64_t> application = (*db)->QueryInt("PRAGMA application_id");
+  if (!application.ok()) return application.status();
+  if (*application != kApplicationId)
+    return absl::FailedPreconditionError(fmt::format("{}: is a database of another program", path));
+  return (*db)->QueryInt("PRAGMA user_version");
+}
+
 absl::Status SqliteFile::CheckOrMakeSchema() {
   const std::string bounds =
       fmt::format("PRAGMA journal_size_limit = {}; PRAGMA wal_autocheckpoint = {}", kLogRoom, kLogPages);
@@ -162,7 +173,8 @@ absl::Status SqliteFile::FreePages() {
 absl::Status SqliteFile::Prepare() {
   const std::pair<std::optional<sqlite::Statement>*, const char*> statements[] = {
       {&get_, "SELECT version, body FROM objects WHERE kind = ? AND id = ? AND body IS NOT NULL"},
-      {&list_, "SELECT id, version, body FROM objects WHERE kind = ? AND body IS NOT NULL ORDER BY id"},
+      {&list_, "SELECT kind, id, version, body FROM objects WHERE kind = ? AND body IS NOT NULL ORDER BY id"},
+      {&list_all_, "SELECT kind, id, version, body FROM objects WHERE body IS NOT NULL ORDER BY kind, id"},
       {&changes_, "SELECT version, kind, id, body FROM objects WHERE version > ? ORDER BY version LIMIT ?"},
       {&put_, "INSERT OR REPLACE INTO objects (version, kind, id, body) VALUES (?, ?, ?, ?)"},
       {&version_, "SELECT version FROM objects WHERE kind = ? AND id = ? AND body IS NOT NULL"},
@@ -241,20 +253,21 @@ absl::StatusOr<std::optional<Object>> SqliteFile::Get(const std::string& kind, c
 
 absl::StatusOr<Listing> SqliteFile::List(const std::string& kind) {
   if (absl::Status begun = db_->Execute("BEGIN"); !begun.ok()) return begun;
+  sqlite::Statement& list = kind.empty() ? *list_all_ : *list_;
   Listing listing;
   const absl::Status read = [&]() -> absl::Status {
     const absl::StatusOr<Sequence> sequence = ReadSequence();
     if (!sequence.ok()) return sequence.status();
     listing.number = sequence->last;
-    list_->Bind(1, std::string_view(kind));
+    if (!kind.empty()) list.Bind(1, std::string_view(kind));
     while (true) {
-      const absl::StatusOr<bool> row = list_->Step();
+      const absl::StatusOr<bool> row = list.Step();
       if (!row.ok()) return row.status();
       if (!*row) return absl::OkStatus();
-      listing.objects.push_back({kind, list_->Text(0), Unsigned(list_->Int(1)), list_->Text(2)});
+      listing.objects.push_back({list.Text(0), list.Text(1), Unsigned(list.Int(2)), list.Text(3)});
     }
   }();
-  list_->Reset();
+  list.Reset();
   Rollback();
   if (!read.ok()) return read;
   return listing;
@@ -310,25 +323,107 @@ absl::StatusOr<uint64_t> SqliteFile::VersionOf(const std::string& kind, const st
   return version;
 }
 
-absl::StatusOr<Committed> SqliteFile::Commit(const std::vector<Write>& writes) {
-  if (absl::Status checked = CheckWrites(writes); !checked.ok()) return checked;
+template <class Result>
+absl::StatusOr<Result> SqliteFile::InTransaction(const std::function<absl::StatusOr<Result>()>& work) {
   if (absl::Status begun = db_->Execute("BEGIN IMMEDIATE"); !begun.ok()) return begun;
-  absl::StatusOr<Committed> written = WriteAll(writes);
-  if (!written.ok()) {
+  absl::StatusOr<Result> done = work();
+  if (!done.ok()) {
     Rollback();
-    return written;
+    return done;
   }
   const absl::Status committed = db_->Execute("COMMIT");
-  if (committed.ok()) {
-    if (++commits_ >= kCommitsALook) KeepRoom();
-    return written;
-  }
+  if (committed.ok()) return done;
   Rollback();
   // A full disk stops a commit before its last record. After any other failure, a restart may find it whole.
   if (absl::IsResourceExhausted(committed)) return committed;
   return absl::UnknownError(
       fmt::format("{}; whether the change was kept is not known: read it before trying again",
                   conf::Std(committed.message())));
+}
+
+absl::StatusOr<Committed> SqliteFile::Commit(const std::vector<Write>& writes, uint64_t epoch) {
+  if (absl::Status checked = CheckWrites(writes); !checked.ok()) return checked;
+  absl::StatusOr<Committed> written = InTransaction<Committed>([&]() -> absl::StatusOr<Committed> {
+    if (absl::Status leads = CheckEpoch(epoch); !leads.ok()) return leads;
+    return WriteAll(writes);
+  });
+  if (written.ok() && ++commits_ >= kCommitsALook) KeepRoom();
+  return written;
+}
+
+// The file is one process', so a holder that asks is the one that runs: whoever led before has ended.
+absl::StatusOr<Lead> SqliteFile::Campaign(const std::string& holder, const std::string& about) {
+  if (absl::Status checked = CheckHolder(holder, about); !checked.ok()) return checked;
+  return InTransaction<Lead>([&]() -> absl::StatusOr<Lead> {
+    absl::StatusOr<Lead> lead = ReadLead();
+    if (!lead.ok()) return lead;
+    if (lead->holder != holder) ++lead->epoch;
+    const bool changed = lead->holder != holder || lead->about != about;
+    lead->holder = holder;
+    lead->about = about;
+    lead->mine = true;
+    if (changed) {
+      if (absl::Status written = WriteLead(*lead); !written.ok()) return written;
+    }
+    return lead;
+  });
+}
+
+absl::StatusOr<Lead> SqliteFile::Leader() {
+  absl::StatusOr<Lead> lead = ReadLead();
+  return lead.ok() && lead->holder.empty() ? Lead() : lead;
+}
+
+absl::Status SqliteFile::Resign(const std::string& holder, uint64_t epoch) {
+  return InTransaction<Lead>([&]() -> absl::StatusOr<Lead> {
+           absl::StatusOr<Lead> lead = ReadLead();
+           if (!lead.ok() || lead->holder != holder || lead->epoch != epoch) return lead;
+           if (absl::Status written = WriteLead({.epoch = epoch}); !written.ok()) return written;
+           return lead;
+         })
+      .status();
+}
+
+absl::StatusOr<Lead> SqliteFile::ReadLead() {
+  // A file of an earlier version has no such table; that version still works with one that does.
+  const absl::Status made = db_->Execute(
+      "CREATE TABLE IF NOT EXISTS leader (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), "
+      "epoch INTEGER NOT NULL, holder TEXT NOT NULL, about TEXT NOT NULL)");
+  if (!made.ok()) return made;
+  if (!lead_) {
+    absl::StatusOr<sqlite::Statement> read = db_->Prepare("SELECT epoch, holder, about FROM leader");
+    if (!read.ok()) return read.status();
+    absl::StatusOr<sqlite::Statement> write =
+        db_->Prepare("INSERT OR REPLACE INTO leader (only_one, epoch, holder, about) VALUES (1, ?, ?, ?)");
+    if (!write.ok()) return write.status();
+    lead_.emplace(*std::move(read));
+    set_lead_.emplace(*std::move(write));
+  }
+  const absl::StatusOr<bool> row = lead_->Step();
+  Lead lead;
+  if (row.ok() && *row) {
+    lead.epoch = Unsigned(lead_->Int(0));
+    lead.holder = lead_->Text(1);
+    lead.about = lead_->Text(2);
+  }
+  lead_->Reset();
+  if (!row.ok()) return row.status();
+  return lead;
+}
+
+absl::Status SqliteFile::WriteLead(const Lead& lead) {
+  return set_lead_->Bind(1, Signed(lead.epoch))
+      .Bind(2, std::string_view(lead.holder))
+      .Bind(3, std::string_view(lead.about))
+      .Run();
+}
+
+absl::Status SqliteFile::CheckEpoch(uint64_t epoch) {
+  if (epoch == 0) return absl::OkStatus();
+  const absl::StatusOr<Lead> lead = ReadLead();
+  if (!lead.ok()) return lead.status();
+  const uint64_t leading = lead->holder.empty() ? 0 : lead->epoch;
+  return leading == epoch ? absl::OkStatus() : DeposedError(epoch, leading);
 }
 
 absl::StatusOr<Committed> SqliteFile::WriteAll(const std::vector<Write>& writes) {
@@ -339,15 +434,7 @@ absl::StatusOr<Committed> SqliteFile::WriteAll(const std::vector<Write>& writes)
   for (const Write& write : writes) {
     const absl::StatusOr<uint64_t> version = VersionOf(write.kind, write.id);
     if (!version.ok()) return version.status();
-    if (*version != write.replaces) {
-      const auto words = [](uint64_t v) {
-        return v == 0 ? std::string("none") : fmt::format("version {}", v);
-      };
-      return absl::AbortedError(
-          fmt::format("{} \"{}\": {} is stored, and the change expects {}: another change came "
-                      "first; read it again",
-                      write.kind, write.id, words(*version), words(write.replaces)));
-    }
+    if (*version != write.replaces) return OtherVersionError(write, *version);
     put_->Bind(1, Signed(++sequence->last))
         .Bind(2, std::string_view(write.kind))
         .Bind(3, std::string_view(write.id));

@@ -15,6 +15,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,8 @@
 #include "gateway/store/store.h"
 
 namespace gateway::store {
+
+inline constexpr int64_t kSqliteSchema = 1;
 
 class SqliteFile {
  public:
@@ -37,6 +40,9 @@ class SqliteFile {
     bool keeps_room = false;  // for changes on a full disk
   };
 
+  // The schema that a file has, whatever this version knows. Also while another process uses the file.
+  static absl::StatusOr<int64_t> SchemaOf(const std::string& path);
+
   // Makes the file, mode 0600, when it is missing. Refuses, and names the file: one that others may read
   // (FailedPrecondition), one that a newer version or another program made (FailedPrecondition), one that is
   // damaged or not a database (DataLoss).
@@ -46,7 +52,10 @@ class SqliteFile {
   absl::StatusOr<std::optional<Object>> Get(const std::string& kind, const std::string& id);
   absl::StatusOr<Listing> List(const std::string& kind);
   absl::StatusOr<ChangeList> Changes(const std::string& kind, uint64_t after);
-  absl::StatusOr<Committed> Commit(const std::vector<Write>& writes);
+  absl::StatusOr<Committed> Commit(const std::vector<Write>& writes, uint64_t epoch = 0);
+  absl::StatusOr<Lead> Campaign(const std::string& holder, const std::string& about);
+  absl::StatusOr<Lead> Leader();
+  absl::Status Resign(const std::string& holder, uint64_t epoch);
 
   // Numbers up to this one count as used: for a store that continues another one.
   absl::Status SkipTo(uint64_t number);
@@ -73,6 +82,14 @@ class SqliteFile {
   absl::StatusOr<Sequence> ReadSequence();
   absl::StatusOr<uint64_t> VersionOf(const std::string& kind, const std::string& id);
   absl::StatusOr<Committed> WriteAll(const std::vector<Write>& writes);
+  // Of the last holder; epoch 0: nobody has ever led.
+  absl::StatusOr<Lead> ReadLead();
+  absl::Status WriteLead(const Lead& lead);
+  // Nothing, or why a change of that epoch is refused.
+  absl::Status CheckEpoch(uint64_t epoch);
+  // Runs `work` in a transaction, which it commits.
+  template <class Result>
+  absl::StatusOr<Result> InTransaction(const std::function<absl::StatusOr<Result>()>& work);
   absl::Status Forget(Sequence& sequence);
   void KeepRoom();
   absl::Status FreePages();
@@ -82,8 +99,8 @@ class SqliteFile {
   std::unique_ptr<sqlite::Database> db_;
   uint32_t commits_ = 0;             // since the room was checked
   uint64_t device_ = 0, inode_ = 0;  // of the file that was opened
-  std::optional<sqlite::Statement> get_, list_, changes_, put_, version_, sequence_, set_sequence_, forget_,
-      data_version_;
+  std::optional<sqlite::Statement> get_, list_, list_all_, changes_, put_, version_, sequence_, set_sequence_,
+      forget_, data_version_, lead_, set_lead_;
 };
 
 }  // namespace gateway::store

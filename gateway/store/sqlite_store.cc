@@ -61,14 +61,34 @@ class SqliteStore final : public Store {
     auto work = [&](SqliteFile& file) { return file.Changes(kind, after); };
     co_return co_await Do(work, 0);
   }
-  net::Task<absl::StatusOr<Committed>> Commit(std::vector<Write> writes) override {
+  net::Task<absl::StatusOr<Committed>> Commit(std::vector<Write> writes, uint64_t epoch) override {
     const size_t bytes = BytesOf(writes);
-    auto work = [this, &writes](SqliteFile& file) {
-      absl::StatusOr<Committed> committed = file.Commit(writes);
+    auto work = [this, &writes, epoch](SqliteFile& file) {
+      absl::StatusOr<Committed> committed = file.Commit(writes, epoch);
       if (committed.ok()) NotifyChange(committed->last);
       return committed;
     };
     co_return co_await Do(work, bytes);
+  }
+
+  net::Task<absl::StatusOr<Lead>> Campaign(std::string holder, std::string about,
+                                           conf::Duration ttl) override {
+    auto work = [&](SqliteFile& file) { return file.Campaign(holder, about); };
+    absl::StatusOr<Lead> lead = co_await Do(work, 0);
+    if (lead.ok()) lead->left = ttl;
+    co_return lead;
+  }
+  net::Task<absl::StatusOr<Lead>> Leader() override {
+    auto work = [](SqliteFile& file) { return file.Leader(); };
+    co_return co_await Do(work, 0);
+  }
+  net::Task<absl::Status> SkipTo(uint64_t number) override {
+    auto work = [number](SqliteFile& file) { return file.SkipTo(number); };
+    co_return co_await Do(work, 0);
+  }
+  net::Task<absl::Status> Resign(std::string holder, uint64_t epoch) override {
+    auto work = [&](SqliteFile& file) { return file.Resign(holder, epoch); };
+    co_return co_await Do(work, 0);
   }
 
   void Add(Listener& listener) override {

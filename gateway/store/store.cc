@@ -41,4 +41,28 @@ absl::Status CheckWrites(const std::vector<Write>& writes) {
   return absl::OkStatus();
 }
 
+absl::Status CheckHolder(const std::string& holder, const std::string& about) {
+  if (absl::Status name = CheckName("holder", holder); !name.ok()) return name;
+  if (about.size() <= kMaxAboutBytes && about.find('\0') == std::string::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("what a holder tells of itself has {} bytes; it must have at most {}, none of them NUL",
+                  about.size(), kMaxAboutBytes));
+}
+
+absl::Status OtherVersionError(const Write& write, uint64_t stored) {
+  const auto words = [](uint64_t version) {
+    return version == 0 ? std::string("none") : fmt::format("version {}", version);
+  };
+  return absl::AbortedError(
+      fmt::format("{} \"{}\": {} is stored, and the change expects {}: another change came first; read it "
+                  "again",
+                  write.kind, write.id, words(stored), words(write.replaces)));
+}
+
+absl::Status DeposedError(uint64_t epoch, uint64_t leading) {
+  const std::string now = leading == 0 ? "no gateway leads now" : fmt::format("epoch {} leads", leading);
+  return absl::PermissionDeniedError(
+      fmt::format("the change was made in epoch {}, and {}: nothing was changed", epoch, now));
+}
+
 }  // namespace gateway::store

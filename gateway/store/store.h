@@ -15,6 +15,7 @@
 //   ResourceExhausted  no space is left for the change, or too many operations wait; nothing was written
 //   Unavailable        the store does not answer, or another process locks it; nothing was written
 //   Unknown            the store failed during the commit; read before trying again
+//   PermissionDenied   (Commit with an epoch) that epoch does not lead any more; nothing was written
 //   OutOfRange         (Changes) the removals after that number are forgotten: List again
 //   DataLoss           the store is damaged
 //
@@ -30,12 +31,14 @@
 #include <string>
 #include <vector>
 
+#include "conf/time.h"
 #include "gateway/net/task.h"
 
 namespace gateway::store {
 
 inline constexpr size_t kMaxNameBytes = 512;      // of a kind and of an id
 inline constexpr size_t kMaxBodyBytes = 1 << 20;  // of one object
+inline constexpr size_t kMaxAboutBytes = 4096;    // what a holder of the lead tells of itself
 
 struct Object {
   std::string kind;
@@ -70,7 +73,7 @@ struct Committed {
 
 struct Listing {
   uint64_t number = 0;          // the last change that the objects show
-  std::vector<Object> objects;  // by id
+  std::vector<Object> objects;  // by kind and id
 };
 
 struct Change {
@@ -87,6 +90,15 @@ struct ChangeList {
   bool more = false;            // there are more now: ask again, after `number`
 };
 
+// Who drives: at most one holder at a time, by the store's clock. Each new term has the next epoch.
+struct Lead {
+  uint64_t epoch = 0;
+  std::string holder{};
+  bool mine = false;      // the asking holder's
+  conf::Duration left{};  // until it ends, unless it is renewed
+  std::string about{};    // what the holder tells of itself
+};
+
 class Store {
  public:
   // Hears, on the loop's thread, of changes up to `number` by any process; and that the store cannot be
@@ -95,6 +107,8 @@ class Store {
    public:
     virtual void OnChange(uint64_t number) = 0;
     virtual void OnHealth(const absl::Status&) {}
+    // The store was put back to an older state: a copy must be loaded again.
+    virtual void OnRestored() {}
 
    protected:
     ~Listener() = default;
@@ -105,15 +119,30 @@ class Store {
   // Nothing when there is none.
   virtual net::Task<absl::StatusOr<std::optional<Object>>> Get(std::string kind, std::string id) = 0;
 
-  // All objects of a kind at one moment.
+  // All objects of a kind at one moment; without a kind, of all kinds.
   virtual net::Task<absl::StatusOr<Listing>> List(std::string kind) = 0;
 
   // What changed of a kind after the change `after`: up to a page, and then `more`. A copy shows all of a
   // transaction once there is no more.
   virtual net::Task<absl::StatusOr<ChangeList>> Changes(std::string kind, uint64_t after) = 0;
 
-  // All writes or none; at least one, and an object at most once. Durable when it returns Ok.
-  virtual net::Task<absl::StatusOr<Committed>> Commit(std::vector<Write> writes) = 0;
+  // All writes or none; at least one, and an object at most once. Durable when it returns Ok. `epoch`: only if
+  // that term still leads (PermissionDenied); 0: whoever leads.
+  virtual net::Task<absl::StatusOr<Committed>> Commit(std::vector<Write> writes, uint64_t epoch = 0) = 0;
+
+  // Takes the lead, if nobody has it, in a new epoch; renews it, if `holder` has it; tells who has it
+  // otherwise. A store that only one process can use gives the lead to the holder that asks last. Durable.
+  virtual net::Task<absl::StatusOr<Lead>> Campaign(std::string holder, std::string about,
+                                                   conf::Duration ttl) = 0;
+
+  // Who leads, for whoever does not ask for the lead; epoch 0: nobody does.
+  virtual net::Task<absl::StatusOr<Lead>> Leader() = 0;
+
+  // Gives the lead back before it ends. Nothing happens if that holder does not lead in that epoch.
+  virtual net::Task<absl::Status> Resign(std::string holder, uint64_t epoch) = 0;
+
+  // Numbers up to this one count as used: for a store that continues another one.
+  virtual net::Task<absl::Status> SkipTo(uint64_t number) = 0;
 
   // A listener is notified of every change from now on, within 100 ms. It must be removed before it goes.
   virtual void Add(Listener& listener) = 0;
@@ -122,5 +151,10 @@ class Store {
 
 // What every backend checks before it writes.
 absl::Status CheckWrites(const std::vector<Write>& writes);
+absl::Status CheckHolder(const std::string& holder, const std::string& about);
+
+// The errors that every backend words in the same way.
+absl::Status OtherVersionError(const Write& write, uint64_t stored);
+absl::Status DeposedError(uint64_t epoch, uint64_t leading);
 
 }  // namespace gateway::store

@@ -1,19 +1,10 @@
 #include "gateway/telemetry/otlp.h"
 
-#include <fmt/format.h>
-
 #include "conf/text.h"
 #include "gateway/net/clock.h"
-#include "gateway/net/http/fetch.h"
+#include "gateway/telemetry/otlp_post.h"
 
 namespace gateway::telemetry {
-namespace {
-
-bool IsTransient(int status) {
-  return status == 408 || status == 429 || status >= 500;
-}
-
-}  // namespace
 
 OtlpExporter::OtlpExporter(net::Loop& loop, Options options)
     : loop_(loop),
@@ -126,23 +117,8 @@ net::Task<void> OtlpExporter::SendBatch(std::vector<Span> batch) {
 }
 
 net::Task<absl::Status> OtlpExporter::Post(std::string body) {
-  net::http::FetchRequest request;
-  request.method = "POST";
-  request.url = options_.endpoint;
-  request.headers = options_.headers;
-  request.headers.emplace_back("content-type", "application/json");
-  request.body = std::move(body);
-  request.timeout = std::min(options_.timeout, until_ - net::Now());
-  request.max_response_bytes = 64 << 10;
-  request.tls = options_.tls;
-  request.server_name = options_.server_name;
-  const auto response = co_await net::http::Fetch(loop_, std::move(request));
-  if (!response.ok()) co_return response.status();
-  if (response->status >= 200 && response->status < 300) co_return absl::OkStatus();
-  const std::string message = fmt::format("{}{} answered {}", options_.endpoint.Authority(),
-                                          options_.endpoint.path, response->status);
-  co_return IsTransient(response->status) ? absl::UnavailableError(message)
-                                          : absl::InvalidArgumentError(message);
+  return PostOtlp(loop_, {options_.endpoint, options_.headers, options_.tls, options_.server_name},
+                  std::move(body), std::min(options_.timeout, until_ - net::Now()));
 }
 
 }  // namespace gateway::telemetry

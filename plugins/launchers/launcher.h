@@ -60,9 +60,12 @@ struct RunSpec {
   std::vector<std::pair<std::string, std::string>> env{};
   std::string directory{};                // where it runs; empty: the launcher's own
   std::string user{};                     // of the machine; empty: the launcher's own
+  std::string image{};                    // of a container; launchers without containers ignore it
+  std::string pod{};                      // JSON: a piece of Kubernetes' PodSpec; likewise; may be empty
   bool serves = false;                    // needs a port
   std::optional<conf::Duration> limit{};  // a cluster manager may end it then; the gateway has its own clock
   Gang gang{};
+  uint64_t epoch = 0;  // of the leader that starts it; 0: there is one gateway
 };
 
 enum class RunState : uint8_t {
@@ -183,6 +186,12 @@ class Launcher {
   // Unimplemented: nothing can be asked.
   virtual gateway::net::Task<absl::Status> AskNode(std::string) {
     co_return absl::UnimplementedError("its nodes cannot be probed");
+  }
+
+  // What a run has printed, as far as it is kept. Unimplemented: it is in the file that RunStatus names, or
+  // nowhere. NotFound: there is none, or none any more.
+  virtual gateway::net::Task<absl::StatusOr<std::string>> ReadLog(std::string /*id*/) {
+    co_return absl::UnimplementedError("this launcher has no logs of its own");
   }
 
   // Called on the control loop when List() has news of a run, if the launcher hears of it by itself.

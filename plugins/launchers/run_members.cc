@@ -12,6 +12,7 @@
 
 #include "conf/text.h"
 #include "gateway/net/files.h"
+#include "gateway/net/owner_rights.h"
 #include "plugins/launchers/run_cgroup.h"
 #include "plugins/launchers/wrapper/protocol.h"
 
@@ -60,6 +61,7 @@ bool CarriesMark(pid_t pid, const RunMark& mark) {
 }
 
 bool PrintsTo(pid_t pid, const struct stat& log) {
+  const gateway::net::AsOwner owner(fmt::format("/proc/{}/fd", pid));
   for (const int fd : {1, 2}) {
     struct stat open{};
     if (stat(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), &open) == 0 && open.st_dev == log.st_dev &&
@@ -123,8 +125,9 @@ std::vector<std::string> SplitAtNul(std::string_view text) {
 
 std::vector<std::pair<std::string, std::string>> EnvironmentOf(pid_t pid) {
   std::vector<std::pair<std::string, std::string>> out;
-  const std::string text =
-      gateway::net::ReadFile(fmt::format("/proc/{}/environ", pid), kMaxEnvironment).value_or("");
+  const std::string path = fmt::format("/proc/{}/environ", pid);
+  const gateway::net::AsOwner owner(path);
+  const std::string text = gateway::net::ReadFile(path, kMaxEnvironment).value_or("");
   for (const std::string& entry : SplitAtNul(text)) {
     const size_t equals = entry.find('=');
     if (equals != std::string::npos) out.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));

@@ -252,7 +252,7 @@ absl::StatusOr<slurm::Submission> SlurmLauncher::Compose(const RunSpec& spec, co
         static_cast<uint32_t>(std::min<int64_t>((spec.grant.cpu_milli + 999) / 1000, UINT32_MAX));
   }
   if (spec.grant.memory_mib > 0) submission.memory_mib = spec.grant.memory_mib;
-  submission.mark = {options_.state, spec.owner, spec.tenant, 0};
+  submission.mark = {options_.state, spec.owner, spec.tenant, 0, spec.epoch};
   if (spec.serves) {
     submission.mark.port = runs_.PickPort(spec.id, node.address);
     if (submission.mark.port == 0) {

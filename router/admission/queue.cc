@@ -1,10 +1,11 @@
 #include "router/admission/queue.h"
 
-#include "conf/words.h"
-
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+
+#include "conf/text.h"
+#include "conf/words.h"
 
 namespace router {
 namespace {
@@ -46,10 +47,6 @@ AdmissionQueue::AdmissionQueue(AdmissionSpec spec) : spec_(std::move(spec)) {
   for (const BandSpec& band : spec_.bands) bands_.push_back({.spec = band});
 }
 
-bool AdmissionQueue::Band::InUse() const {
-  return std::ranges::any_of(flows, [](const auto& flow) { return flow.second->tickets > 0; });
-}
-
 void AdmissionQueue::Configure(AdmissionSpec spec) {
   assert(!spec.bands.empty());
   const std::lock_guard lock(mutex_);
@@ -63,7 +60,7 @@ void AdmissionQueue::Configure(AdmissionSpec spec) {
     bands.back().spec = wanted;
   }
   for (size_t i = 0; i < bands_.size(); ++i) {
-    if (moved[i] != UINT32_MAX || !bands_[i].InUse()) continue;
+    if (moved[i] != UINT32_MAX || bands_[i].root->tickets == 0) continue;
     moved[i] = static_cast<uint32_t>(bands.size());
     bands.push_back(std::move(bands_[i]));
     bands.back().spec.reserved = 0;
@@ -73,49 +70,105 @@ void AdmissionQueue::Configure(AdmissionSpec spec) {
   spec_ = std::move(spec);
 }
 
-// A tenant that returns starts at the service level of those that wait, or at its own if that is higher.
-AdmissionQueue::Flow& AdmissionQueue::FlowOf(Band& band, std::string_view tenant, double weight) {
-  if (band.flows.size() >= band.sweep_at) {
-    absl::erase_if(band.flows, [&](const auto& flow) {
-      return flow.second->tickets == 0 && flow.second->served <= band.floor;
-    });
-    band.sweep_at = std::max<size_t>(64, 2 * band.flows.size());
-  }
-  std::unique_ptr<Flow>& flow = band.flows[std::string(tenant)];
-  if (flow == nullptr) flow = std::make_unique<Flow>(Flow{.tenant = std::string(tenant)});
-  if (flow->waiters.empty()) {
-    flow->weight = weight;
-    flow->served = std::max(flow->served, band.floor);
-  }
-  return *flow;
+std::unique_ptr<AdmissionQueue::Share> AdmissionQueue::MakeShare(Share* parent, std::string_view tenant) {
+  auto share = std::make_unique<Share>();
+  share->parent = parent;
+  share->tenant = tenant;
+  share->own = std::make_unique<Share>();
+  share->own->parent = share.get();
+  share->own->tenant = tenant;
+  return share;
 }
 
-QueueRefusal AdmissionQueue::RoomFor(const Band& band, const Flow& flow, uint64_t bytes) const {
-  const double places =
-      LeftByOthers(bands_, &band, spec_.max_requests, [](const Band& b) { return b.waiting; }) -
+// Drops idle tenants that are owed nothing and have no lead over others. Their parents go in a later sweep.
+void AdmissionQueue::DropIdle(Band& band) {
+  absl::erase_if(band.tenants, [](const auto& entry) {
+    const Share& share = *entry.second;
+    if (share.tickets > 0 || share.children > 0 || share.served > share.parent->floor) return false;
+    --share.parent->children;
+    return true;
+  });
+  band.sweep_at = std::max<size_t>(64, 2 * band.tenants.size());
+}
+
+AdmissionQueue::Share& AdmissionQueue::TenantOf(Band& band, std::string_view path) {
+  if (const auto found = band.tenants.find(conf::Abseil(path)); found != band.tenants.end())
+    return *found->second;
+  const size_t slash = path.rfind('/');
+  Share& parent = slash == std::string_view::npos ? *band.root : TenantOf(band, path.substr(0, slash));
+  ++parent.children;
+  return *(band.tenants[std::string(path)] = MakeShare(&parent, path));
+}
+
+// A weight counts from the next dispatch on: service that was received stays as it was counted.
+void AdmissionQueue::SetWeights(Share& own, const Arrival& arrival) {
+  const auto set = [](Share& share, double weight) {
+    if (share.waiting > 0) share.parent->active_weight += weight - share.weight;
+    share.weight = weight;
+  };
+  auto depth = static_cast<size_t>(std::ranges::count(arrival.tenant, '/'));
+  double weight = arrival.weight;
+  for (Share* share = own.parent; share->parent != nullptr; share = share->parent) {
+    set(*share, weight);
+    set(*share->own, weight);
+    if (depth-- == 0) break;
+    weight = depth < arrival.parent_weights.size() ? arrival.parent_weights[depth] : 1;
+  }
+}
+
+// What returns starts at the service level of those that wait beside it, or at its own if that is higher.
+AdmissionQueue::Share& AdmissionQueue::OwnOf(Band& band, std::string_view tenant) {
+  if (band.tenants.size() >= band.sweep_at) DropIdle(band);
+  Share& own = *TenantOf(band, tenant).own;
+  for (Share* share = &own; share->parent != nullptr; share = share->parent) {
+    if (share->waiting == 0) share->served = std::max(share->served, share->parent->floor);
+  }
+  return own;
+}
+
+QueueRefusal AdmissionQueue::RoomFor(const Band& band, const Share& own, uint64_t bytes) const {
+  double places =
+      LeftByOthers(bands_, &band, spec_.max_requests, [](const Band& b) { return b.root->waiting; }) -
       waiting_.load(std::memory_order_relaxed);
-  const double space = LeftByOthers(bands_, &band, static_cast<double>(spec_.max_bytes),
-                                    [](const Band& b) { return b.bytes; }) -
-                       static_cast<double>(bytes_);
+  double space = LeftByOthers(bands_, &band, static_cast<double>(spec_.max_bytes),
+                              [](const Band& b) { return b.root->bytes; }) -
+                 static_cast<double>(bytes_);
   if (places < 1 || space < static_cast<double>(bytes)) return QueueRefusal::kQueueFull;
-  const bool within = static_cast<double>(flow.waiters.size() + 1) <= 2 * places &&
-                      static_cast<double>(flow.bytes + bytes) <= 2 * space;
-  return within ? QueueRefusal::kNone : QueueRefusal::kTenantShare;
+  // From the root down. A tenant that holds `used` of its share can get (2 · free - used) / 3 more until it holds twice
+  // what is free then.
+  const auto has_room = [&](auto& self, const Share& share) -> bool {
+    if (share.parent == nullptr) return true;
+    if (!self(self, *share.parent)) return false;
+    if (share.IsOwn() && !share.parent->IsShared()) return true;
+    const auto waiting = static_cast<double>(share.waiting);
+    const auto held = static_cast<double>(share.bytes);
+    if (waiting + 1 > 2 * places || held + static_cast<double>(bytes) > 2 * space) return false;
+    if (!share.IsOwn() && share.IsShared()) {
+      places = (2 * places - waiting) / 3;
+      space = (2 * space - held) / 3;
+    }
+    return true;
+  };
+  return has_room(has_room, own) ? QueueRefusal::kNone : QueueRefusal::kTenantShare;
 }
 
-// A fluid model: more urgent bands go first, then all tenants of the band in parallel, by weight, until this
+// A fluid model: more urgent bands go first, then at each level of the tree all parts in parallel, by weight, until this
 // request is served. A reserved share bounds the delay by other bands.
-QueuePosition AdmissionQueue::Estimate(const Band& band, const Flow& flow, double cost, double own_ahead,
+QueuePosition AdmissionQueue::Estimate(const Band& band, const Share& own, double cost, double own_ahead,
                                        conf::TimePoint now) const {
   double more_urgent = 0;
   double all = 0;
   for (const Band& other : bands_) {
-    if (&other < &band) more_urgent += other.cost;
-    all += other.cost;
+    if (&other < &band) more_urgent += other.root->cost;
+    all += other.root->cost;
   }
-  const double weights = band.weight + (flow.waiters.empty() ? flow.weight : 0);
-  const double others = std::min(band.cost - flow.cost, (own_ahead + cost) * (weights / flow.weight - 1));
-  const double in_band = own_ahead + std::max(0.0, others);
+  double served = own_ahead + cost;  // until then, of the share
+  for (const Share* share = &own; share->parent != nullptr; share = share->parent) {
+    const double weights = share->parent->active_weight + (share->waiting == 0 ? share->weight : 0);
+    const double others = std::min(share->parent->cost - share->cost, served * (weights / share->weight - 1));
+    served += std::max(0.0, others);
+  }
+  const double in_band = served - cost;
   QueuePosition out;
   const double waiting = waiting_.load(std::memory_order_relaxed);
   if (all > 0) {
@@ -132,68 +185,72 @@ QueuePosition AdmissionQueue::Estimate(const Band& band, const Flow& flow, doubl
 
 void AdmissionQueue::Join(WaitTicket ticket, Waiter& waiter, conf::TimePoint now) {
   Band& band = bands_[waiter.band];
-  Flow& flow = *waiter.flow;
   if (waiting_.load(std::memory_order_relaxed) == 0) drain_.Backlogged(true, now);
-  if (band.waiting == 0) {
+  if (band.root->waiting == 0) {
     // It has no claim to the share that it did not use while it had no work.
     double others = 0;
     for (const Band& b : bands_) others += &b == &band ? 0 : b.dispatched;
     const double share = std::min(band.spec.reserved, 0.99);
     band.dispatched = std::max(band.dispatched, others * share / (1 - share));
   }
-  if (flow.waiters.empty()) {
-    band.active.insert(&flow);
-    band.weight += flow.weight;
+  waiter.own->waiters.emplace(waiter.due, waiter.sequence, ticket);
+  for (Share* share = waiter.own; share != nullptr; share = share->parent) {
+    if (share->waiting++ == 0 && share->parent != nullptr) {
+      share->parent->active.insert(share);
+      share->parent->active_weight += share->weight;
+    }
+    share->cost += waiter.cost;
+    share->bytes += waiter.bytes;
   }
-  flow.waiters.emplace(waiter.due, waiter.sequence, ticket);
-  flow.cost += waiter.cost;
-  flow.bytes += waiter.bytes;
   band.arrivals.insert({waiter.sequence, waiter.since});
-  band.cost += waiter.cost;
-  band.bytes += waiter.bytes;
-  ++band.waiting;
   bytes_ += waiter.bytes;
   waiting_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void AdmissionQueue::Remove(WaitTicket ticket, Waiter& waiter, conf::TimePoint now) {
-  Band& band = bands_[waiter.band];
-  Flow& flow = *waiter.flow;
-  flow.waiters.erase({waiter.due, waiter.sequence, ticket});
-  flow.cost -= waiter.cost;
-  flow.bytes -= waiter.bytes;
-  if (flow.waiters.empty()) {
-    flow.cost = 0;  // drops rounding errors
-    band.active.erase(&flow);
-    if (band.active.empty()) band.floor = std::max(band.floor, flow.served);  // no tenant is owed service
-    band.weight = band.active.empty() ? 0 : band.weight - flow.weight;
+  waiter.own->waiters.erase({waiter.due, waiter.sequence, ticket});
+  for (Share* share = waiter.own; share != nullptr; share = share->parent) {
+    share->bytes -= waiter.bytes;
+    if (--share->waiting > 0) {
+      share->cost -= waiter.cost;
+      continue;
+    }
+    share->cost = 0;  // drops rounding errors, as below
+    if (share->parent == nullptr) break;
+    Share& parent = *share->parent;
+    parent.active.erase(share);
+    if (parent.active.empty())
+      parent.floor = std::max(parent.floor, share->served);  // no part is owed service
+    parent.active_weight = parent.active.empty() ? 0 : parent.active_weight - share->weight;
   }
-  band.arrivals.erase({waiter.sequence, waiter.since});
-  band.cost = --band.waiting == 0 ? 0 : band.cost - waiter.cost;
-  band.bytes -= waiter.bytes;
+  bands_[waiter.band].arrivals.erase({waiter.sequence, waiter.since});
   bytes_ -= waiter.bytes;
   if (waiting_.fetch_sub(1, std::memory_order_relaxed) == 1) drain_.Backlogged(false, now);
 }
 
-void AdmissionQueue::Charge(Band& band, Flow& flow, double cost) {
-  const bool active = band.active.erase(&flow) > 0;
-  flow.served += cost / flow.weight;
-  if (active) band.active.insert(&flow);
+void AdmissionQueue::Charge(Share& own, double cost) {
+  for (Share* share = &own; share->parent != nullptr; share = share->parent) {
+    const bool active = share->waiting > 0;
+    if (active) share->parent->active.erase(share);
+    share->served += cost / share->weight;
+    if (active) share->parent->active.insert(share);
+  }
 }
 
 QueuePosition AdmissionQueue::Enter(const Arrival& arrival, conf::TimePoint now) {
   assert(arrival.weight > 0 && arrival.cost > 0);
   const std::lock_guard lock(mutex_);
   Band& band = bands_[arrival.band];
-  Flow& flow = FlowOf(band, arrival.tenant, arrival.weight);
+  Share& own = OwnOf(band, arrival.tenant);
+  SetWeights(own, arrival);
   const conf::TimePoint due =
       arrival.deadline ? *arrival.deadline + arrival.order_delay : conf::TimePoint::max();
-  const bool first = arrival.deadline && (flow.waiters.empty() || due < std::get<0>(*flow.waiters.begin()));
-  QueuePosition out = Estimate(band, flow, arrival.cost, first ? 0 : flow.cost, now);
-  out.refused = RoomFor(band, flow, arrival.bytes);
+  const bool first = arrival.deadline && (own.waiters.empty() || due < std::get<0>(*own.waiters.begin()));
+  QueuePosition out = Estimate(band, own, arrival.cost, first ? 0 : own.cost, now);
+  out.refused = RoomFor(band, own, arrival.bytes);
   if (out.refused != QueueRefusal::kNone) {
     double all = 0;
-    for (const Band& b : bands_) all += b.cost;
+    for (const Band& b : bands_) all += b.root->cost;
     const double pace = drain_.PerSecond(now);
     out.expected_wait = pace > 0 ? Seconds(all / 2 / pace) : kUnknownPace;
     return out;
@@ -205,7 +262,7 @@ QueuePosition AdmissionQueue::Enter(const Arrival& arrival, conf::TimePoint now)
   }
   out.ticket = ++last_ticket_;
   Waiter& waiter = waiters_[out.ticket];
-  waiter = {.flow = &flow,
+  waiter = {.own = &own,
             .band = arrival.band,
             .cost = arrival.cost,
             .bytes = arrival.bytes,
@@ -213,7 +270,7 @@ QueuePosition AdmissionQueue::Enter(const Arrival& arrival, conf::TimePoint now)
             .since = now,
             .deadline = arrival.deadline.value_or(conf::TimePoint::max()),
             .due = due};
-  ++flow.tickets;
+  for (Share* share = &own; share != nullptr; share = share->parent) ++share->tickets;
   Join(out.ticket, waiter, now);
   return out;
 }
@@ -225,7 +282,7 @@ AdmissionQueue::Band* AdmissionQueue::NextBand() {
   Band* next = nullptr;
   double least = 1;
   for (Band& band : bands_) {
-    if (band.waiting == 0) continue;
+    if (band.root->waiting == 0) continue;
     if (next == nullptr) next = &band;
     const double owed = band.spec.reserved * all;
     if (owed > 0 && band.dispatched / owed < least) {
@@ -246,13 +303,13 @@ void AdmissionQueue::CountDispatched(Band& band, double cost, conf::TimePoint no
 
 Dispatch AdmissionQueue::Take(Band& band, WaitTicket ticket, conf::TimePoint now) {
   Waiter& waiter = waiters_.at(ticket);
-  Flow& flow = *waiter.flow;
   const Dispatch dispatch{.ticket = ticket, .expired = waiter.deadline < now, .waited = now - waiter.since};
   if (!dispatch.expired) {
     drain_.Dispatched(waiter.cost, now);
     CountDispatched(band, waiter.cost, now);
-    band.floor = std::max(band.floor, flow.served);
-    Charge(band, flow, waiter.cost);
+    for (Share* share = waiter.own; share->parent != nullptr; share = share->parent)
+      share->parent->floor = std::max(share->parent->floor, share->served);
+    Charge(*waiter.own, waiter.cost);
   }
   Remove(ticket, waiter, now);
   waiter.dispatched = !dispatch.expired;
@@ -264,7 +321,24 @@ std::optional<Dispatch> AdmissionQueue::Next(conf::TimePoint now) {
   const std::lock_guard lock(mutex_);
   Band* const band = NextBand();
   if (band == nullptr) return std::nullopt;
-  return Take(*band, std::get<2>(*(*band->active.begin())->waiters.begin()), now);
+  const Share* share = band->root.get();
+  while (!share->IsOwn()) share = *share->active.begin();
+  return Take(*band, std::get<2>(*share->waiters.begin()), now);
+}
+
+// `considered` falls with each request that was asked; none is asked once it is 0.
+std::optional<WaitTicket> AdmissionQueue::FirstThatFits(const Share& share, conf::TimePoint now,
+                                                        uint32_t& considered, const Fits& fits) const {
+  for (const auto& [due, sequence, ticket] : share.waiters) {
+    if (considered == 0) return std::nullopt;
+    if (waiters_.at(ticket).deadline < now || fits(ticket)) return ticket;
+    --considered;
+  }
+  for (const Share* const part : share.active) {
+    if (considered == 0) return std::nullopt;
+    if (const auto found = FirstThatFits(*part, now, considered, fits)) return found;
+  }
+  return std::nullopt;
 }
 
 std::optional<Dispatch> AdmissionQueue::Next(conf::TimePoint now, uint32_t considered, const Fits& fits) {
@@ -273,16 +347,11 @@ std::optional<Dispatch> AdmissionQueue::Next(conf::TimePoint now, uint32_t consi
   if (first == nullptr) return std::nullopt;
   std::vector<Band*> order{first};
   for (Band& band : bands_) {
-    if (&band != first && band.waiting > 0) order.push_back(&band);
+    if (&band != first && band.root->waiting > 0) order.push_back(&band);
   }
   for (Band* const band : order) {
-    for (Flow* const flow : band->active) {
-      for (const auto& [due, sequence, ticket] : flow->waiters) {
-        const Waiter& waiter = waiters_.at(ticket);
-        if (waiter.deadline < now || fits(ticket)) return Take(*band, ticket, now);
-        if (--considered == 0) return std::nullopt;
-      }
-    }
+    if (const auto ticket = FirstThatFits(*band->root, now, considered, fits))
+      return Take(*band, *ticket, now);
   }
   return std::nullopt;
 }
@@ -296,7 +365,7 @@ void AdmissionQueue::PutBack(WaitTicket ticket, conf::TimePoint now) {
   waiter.dispatched = false;
   drain_.Dispatched(-waiter.cost, now);
   CountDispatched(band, -waiter.cost, now);
-  Charge(band, *waiter.flow, -waiter.cost);
+  Charge(*waiter.own, -waiter.cost);
   Join(ticket, waiter, now);
 }
 
@@ -310,13 +379,18 @@ void AdmissionQueue::Leave(WaitTicket ticket, conf::TimePoint now) {
 
 void AdmissionQueue::Forget(WaitTicket ticket) {
   const auto at = waiters_.find(ticket);
-  --at->second.flow->tickets;
+  for (Share* share = at->second.own; share != nullptr; share = share->parent) --share->tickets;
   waiters_.erase(at);
 }
 
-void AdmissionQueue::Settle(std::string_view tenant, double weight, uint32_t band, double more) {
+// The weights that the request came with may be old: they count only where nothing else is known.
+void AdmissionQueue::Settle(const Arrival& arrival, double more) {
   const std::lock_guard lock(mutex_);
-  Charge(bands_[band], FlowOf(bands_[band], tenant, weight), more);
+  Band& band = bands_[arrival.band];
+  const bool known = band.tenants.contains(conf::Abseil(arrival.tenant));
+  Share& own = OwnOf(band, arrival.tenant);
+  if (!known) SetWeights(own, arrival);
+  Charge(own, more);
 }
 
 std::optional<QueuePosition> AdmissionQueue::PositionOf(WaitTicket ticket, conf::TimePoint now) const {
@@ -325,11 +399,11 @@ std::optional<QueuePosition> AdmissionQueue::PositionOf(WaitTicket ticket, conf:
   if (at == waiters_.end() || at->second.dispatched) return std::nullopt;
   const Waiter& waiter = at->second;
   double ahead = 0;
-  for (const auto& [deadline, sequence, other] : waiter.flow->waiters) {
+  for (const auto& [deadline, sequence, other] : waiter.own->waiters) {
     if (other == ticket) break;
     ahead += waiters_.at(other).cost;
   }
-  QueuePosition out = Estimate(bands_[waiter.band], *waiter.flow, waiter.cost, ahead, now);
+  QueuePosition out = Estimate(bands_[waiter.band], *waiter.own, waiter.cost, ahead, now);
   out.ticket = ticket;
   return out;
 }
@@ -337,26 +411,30 @@ std::optional<QueuePosition> AdmissionQueue::PositionOf(WaitTicket ticket, conf:
 std::vector<QueuePosition> AdmissionQueue::Positions(size_t most, conf::TimePoint now) const {
   struct Line {
     const Band& band;
-    const Flow& flow;
+    const Share& own;
     ByDeadline::const_iterator next;
     double ahead = 0;
   };
   const std::lock_guard lock(mutex_);
   std::vector<Line> lines;
   for (const Band& band : bands_) {
-    for (const Flow* flow : band.active) {
-      if (lines.size() < most) lines.push_back({band, *flow, flow->waiters.begin()});
+    // Level by level, so that the children of one tenant do not hide other tenants.
+    std::vector<const Share*> shares{band.root.get()};
+    for (size_t i = 0; i < shares.size() && lines.size() < most; ++i) {
+      const Share& share = *shares[i];
+      shares.insert(shares.end(), share.active.begin(), share.active.end());
+      if (share.IsOwn()) lines.push_back({band, share, share.waiters.begin()});
     }
   }
   std::vector<QueuePosition> out;
   for (bool more = true; more;) {
     more = false;
     for (Line& line : lines) {
-      if (out.size() == most || line.next == line.flow.waiters.end()) continue;
+      if (out.size() == most || line.next == line.own.waiters.end()) continue;
       more = true;
       const WaitTicket ticket = std::get<2>(*line.next++);
       const double cost = waiters_.at(ticket).cost;
-      out.push_back(Estimate(line.band, line.flow, cost, line.ahead, now));
+      out.push_back(Estimate(line.band, line.own, cost, line.ahead, now));
       out.back().ticket = ticket;
       line.ahead += cost;
     }
@@ -369,8 +447,9 @@ std::vector<BandState> AdmissionQueue::Bands(conf::TimePoint now) const {
   const std::lock_guard lock(mutex_);
   std::vector<BandState> out;
   for (const Band& band : bands_) {
-    if (band.waiting == 0 && static_cast<size_t>(&band - bands_.data()) >= spec_.bands.size()) continue;
-    out.push_back({.name = band.spec.name, .waiting = band.waiting, .bytes = band.bytes, .cost = band.cost});
+    const Share& all = *band.root;
+    if (all.waiting == 0 && static_cast<size_t>(&band - bands_.data()) >= spec_.bands.size()) continue;
+    out.push_back({.name = band.spec.name, .waiting = all.waiting, .bytes = all.bytes, .cost = all.cost});
     if (!band.arrivals.empty()) out.back().oldest = now - band.arrivals.begin()->second;
   }
   return out;
@@ -384,7 +463,7 @@ double AdmissionQueue::DrainPerSecond(conf::TimePoint now) const {
 size_t AdmissionQueue::tenants() const {
   const std::lock_guard lock(mutex_);
   size_t count = 0;
-  for (const Band& band : bands_) count += band.flows.size();
+  for (const Band& band : bands_) count += band.tenants.size();
   return count;
 }
 

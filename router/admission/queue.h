@@ -1,7 +1,8 @@
 // The queue of a model whose replicas have no headroom: which request waits, and which goes next.
 //
-//   bands by urgency ─▶ in a band, tenants by service received per weight ─▶ of a tenant, the earliest
-//   deadline, after adding to each deadline the time for which the request lets others pass
+//   bands by urgency ─▶ in a band, tenants by service received per weight ─▶ below a tenant, its children and its
+//   own requests likewise ─▶ of a tenant's own, the earliest deadline, after adding to each deadline the time for
+//   which the request lets others pass
 //
 // A band with a reserved share gets that part of the dispatched cost while it has work, whatever more urgent
 // bands want, and that part of the queue's places; what it does not use is free for all. Tenants are compared
@@ -10,10 +11,16 @@
 // tenant that returns from idling starts no lower than those that wait, so that no tenant saves up service. A
 // tenant that waits alone, or that never waits, is at no disadvantage later.
 //
-// Bounded in requests and bytes. No tenant may hold more than twice the places that are still free, so that
-// one tenant cannot shut the others out. A request that cannot go before its deadline, at the measured pace,
-// is refused at once. Time and costs are arguments. Callable from every shard: one short lock per call, O(log
-// n); waiting() takes none.
+// The tree of tenants is shared level by level (Goyal et al., "Start-time Fair Queuing", SIGCOMM'96, section 3):
+// a tenant competes with its siblings only, and a dispatch charges it and every tenant above it. So the number of
+// a tenant's children that wait does not change what their parent gets. A tenant's own requests compete with its
+// children, with the tenant's own weight. A child that waits alone gets all that its parent gets.
+//
+// Bounded in requests and bytes. No tenant, with those below it, may hold more than twice the places that are
+// still free, so that one tenant cannot shut the others out; likewise for several children and the places that
+// are left to their parent. A request that cannot go before its deadline, at the measured pace, is refused at
+// once. Time and costs are arguments. Callable from every shard: one short lock per call, O(depth · log n);
+// waiting() takes none.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -25,6 +32,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -48,11 +56,13 @@ struct AdmissionSpec {
 };
 
 struct Arrival {
-  std::string_view tenant;
-  double weight = 1;   // of the tenant, > 0
-  uint32_t band = 0;   // below the number of bands
-  double cost = 1;     // weighted tokens: input plus twice the expected output; > 0
-  uint64_t bytes = 0;  // memory that it holds while it waits
+  std::string_view tenant;  // path: "acme/search"
+  double weight = 1;        // of the tenant, > 0
+  std::span<const double>
+      parent_weights{};  // of the tenants above it, the root's first; 1 where none is given
+  uint32_t band = 0;     // below the number of bands
+  double cost = 1;       // weighted tokens: input plus twice the expected output; > 0
+  uint64_t bytes = 0;    // memory that it holds while it waits
   // The latest time at which it must be on its way to a replica.
   std::optional<conf::TimePoint> deadline{};
   // Added to the deadline in the order of its tenant: requests whose deadlines are later by less go first.
@@ -112,8 +122,9 @@ class AdmissionQueue {
   // The request no longer waits (cancelled, expired), or was sent. Forgets the ticket; an unknown one is
   // ignored.
   void Leave(WaitTicket ticket, conf::TimePoint now);
-  // Charges the difference between a dispatch's true cost and its charged cost; may be negative.
-  void Settle(std::string_view tenant, double weight, uint32_t band, double more);
+  // Charges the tenant of `arrival` in its band the difference between a dispatch's true cost and its charged cost;
+  // may be negative.
+  void Settle(const Arrival& arrival, double more);
 
   uint32_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
   std::optional<QueuePosition> PositionOf(WaitTicket ticket, conf::TimePoint now) const;
@@ -125,9 +136,9 @@ class AdmissionQueue {
   size_t tenants() const;  // remembered ones
 
  private:
-  struct Flow;
+  struct Share;
   struct Waiter {
-    Flow* flow = nullptr;
+    Share* own = nullptr;  // its tenant's own requests
     uint32_t band = 0;
     double cost = 0;
     uint64_t bytes = 0;
@@ -140,48 +151,61 @@ class AdmissionQueue {
   // (due, sequence, ticket)
   using ByDeadline = std::set<std::tuple<conf::TimePoint, uint64_t, WaitTicket>>;
 
-  // A tenant in a band.
-  struct Flow {
-    std::string tenant;
-    double weight = 1;
-    double served = 0;  // virtual service: cost per weight
-    double cost = 0;    // of its waiting requests
-    uint64_t bytes = 0;
-    uint32_t tickets = 0;  // that refer to it: waiting and dispatched requests
-    ByDeadline waiters{};
-  };
   struct ByServed {
-    bool operator()(const Flow* a, const Flow* b) const {
+    bool operator()(const Share* a, const Share* b) const {
       return a->served != b->served ? a->served < b->served : a->tenant < b->tenant;
     }
   };
 
-  struct Band {
-    BandSpec spec;
-    absl::flat_hash_map<std::string, std::unique_ptr<Flow>> flows{};
-    std::set<Flow*, ByServed> active{};                         // tenants with waiting requests
-    std::set<std::pair<uint64_t, conf::TimePoint>> arrivals{};  // of waiting requests, oldest first
-    double floor = 0;       // least virtual service of a tenant that returns
-    double dispatched = 0;  // recently, decayed
-    double cost = 0;
+  // A part of what its parent gets: of a tenant with those below it, or (`own` of a tenant) of the tenant's own
+  // requests. The root of a band is the share of all tenants in it.
+  struct Share {
+    Share* parent = nullptr;
+    std::string tenant{};
+    double weight = 1;
+    double served = 0;  // virtual service: cost per weight
+    double cost = 0;    // of its waiting requests, like the next two
     uint64_t bytes = 0;
-    double weight = 0;  // of the active tenants
     uint32_t waiting = 0;
-    size_t sweep_at = 64;
+    uint32_t tickets = 0;  // that refer to it: waiting and dispatched requests
+    ByDeadline waiters{};  // of a tenant's own requests
+    // Of a tenant and of a root:
+    std::set<Share*, ByServed> active{};  // parts with waiting requests
+    double active_weight = 0;             // of them
+    double floor = 0;                     // least virtual service of a part that returns
+    uint32_t children = 0;                // tenants that are remembered
+    std::unique_ptr<Share> own{};
 
-    bool InUse() const;  // it has waiting or dispatched requests
+    bool IsOwn() const { return own == nullptr; }
+    bool IsShared() const { return children + (own->tickets > 0 ? 1 : 0) > 1; }
   };
 
-  Flow& FlowOf(Band& band, std::string_view tenant, double weight);
-  QueueRefusal RoomFor(const Band& band, const Flow& flow, uint64_t bytes) const;
+  struct Band {
+    BandSpec spec;
+    std::unique_ptr<Share> root = MakeShare(nullptr, {});
+    absl::flat_hash_map<std::string, std::unique_ptr<Share>> tenants{};  // by path
+    std::set<std::pair<uint64_t, conf::TimePoint>> arrivals{};           // of waiting requests, oldest first
+    double dispatched = 0;                                               // recently, decayed
+    size_t sweep_at = 64;
+  };
+
+  static std::unique_ptr<Share> MakeShare(Share* parent, std::string_view tenant);
+  static Share& TenantOf(Band& band, std::string_view path);
+  // The share of the tenant's own requests, with those above it at the service level where a request may join.
+  static Share& OwnOf(Band& band, std::string_view tenant);
+  static void SetWeights(Share& own, const Arrival& arrival);
+  static void DropIdle(Band& band);
+  QueueRefusal RoomFor(const Band& band, const Share& own, uint64_t bytes) const;
   void Join(WaitTicket ticket, Waiter& waiter, conf::TimePoint now);
   void Remove(WaitTicket ticket, Waiter& waiter, conf::TimePoint now);
   void Forget(WaitTicket ticket);
-  void Charge(Band& band, Flow& flow, double cost);
+  static void Charge(Share& own, double cost);
   Band* NextBand();
   Dispatch Take(Band& band, WaitTicket ticket, conf::TimePoint now);
+  std::optional<WaitTicket> FirstThatFits(const Share& share, conf::TimePoint now, uint32_t& considered,
+                                          const Fits& fits) const;
   void CountDispatched(Band& band, double cost, conf::TimePoint now);
-  QueuePosition Estimate(const Band& band, const Flow& flow, double cost, double own_ahead,
+  QueuePosition Estimate(const Band& band, const Share& own, double cost, double own_ahead,
                          conf::TimePoint now) const;
 
   std::atomic<uint32_t> waiting_{0};

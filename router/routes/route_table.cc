@@ -54,7 +54,7 @@ void CheckReplicas(const ModelSpec& model, absl::flat_hash_set<std::string>& ide
     }
     if (replica.track.empty()) total += replica.weight;
   }
-  if (!model.replicas.empty() && total == 0) {
+  if (!model.replicas.empty() && total == 0 && !model.discovers) {
     faults.Add(fmt::format(
         "model \"{}\": the weights of its stable replicas sum to 0; give one a weight above 0", model.name));
   }
@@ -79,7 +79,7 @@ void CheckCost(const ModelSpec& model, Faults& faults) {
 void CheckCanaries(const ModelSpec& model, Faults& faults) {
   double sum = 0;
   for (const CanarySpec& canary : model.canaries) {
-    if (model.base.empty() &&
+    if (model.base.empty() && !model.discovers &&
         std::ranges::none_of(model.replicas, [&](const auto& r) { return r.track == canary.track; })) {
       faults.Add(fmt::format("model \"{}\": no replica has the track \"{}\"", model.name, canary.track));
     }

@@ -115,6 +115,7 @@ struct ModelSpec {
   OutlierConfig outliers;
   std::optional<int64_t> max_output;  // tokens
   bool fail_open = true;              // use replicas that are down when all are
+  bool discovers = false;  // replicas may come: none that is stable, or of a canary's track, is no fault
 };
 
 struct Replica {

@@ -65,7 +65,7 @@ void Collector::TakeSample(const ClusterState& state) {
   const double step_hours = Hours(step_);
   samples_.push_back({.hour = Hours(now_ - start_),
                       .gar = AllocationRate(state.totals()),
-                      .sor = capacity_ == 0 ? 0 : step_held_h_ / (capacity_ * step_hours),
+                      .sor = OccupationRate(step_held_h_, capacity_ * step_hours),
                       .gfr = FragmentationRate(state.totals()),
                       .fragmentation = FragmentedShare(state, *mix_),
                       .running = running_,
@@ -188,8 +188,7 @@ Report Collector::Finish() {
   report.saturated_hours =
       static_cast<double>(std::ranges::count_if(samples_, &Sample::saturated)) * Hours(step_);
   for (const Sample& sample : samples_) report.gar_mean += sample.gar / static_cast<double>(samples_.size());
-  const double whole = capacity_ * report.hours;
-  report.sor_mean = whole == 0 ? 0 : (held_h_ + step_held_h_) / whole;
+  report.sor_mean = OccupationRate(held_h_ + step_held_h_, capacity_ * report.hours);
 
   std::vector<double> all;
   for (size_t size = 0; size < kSizeClasses; ++size) {

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
-import { rename } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync, brotliDecompressSync } from 'node:zlib';
 import { get as httpGet } from 'node:http';
@@ -157,6 +158,13 @@ test('a job file that is wrong says where', async () => {
   assertClean(page, 'queues');
 });
 
+test('the map says how well the cluster is used', async () => {
+  await page.show('/cluster');
+  await page.getByText('held in the last hour').waitFor();
+  await page.getByText('of nodes partly held').waitFor();
+  assertClean(page, 'cluster');
+});
+
 test('a node is cordoned and uncordoned from the map, with the reason on it', async () => {
   const { name } = (await gateway.call('/admin/v1/nodes')).data[0];
   await page.show(`/cluster?open=node:${encodeURIComponent(name)}`);
@@ -197,6 +205,100 @@ test('what somebody asks for is approved by somebody else, and ends early', asyn
   await page.getByRole('button', { name: 'End it' }).click();
   await page.getByText('Nothing is granted now').waitFor();
   assertClean(page, 'requests');
+});
+
+test('a request is talked about, and what was given is renewed', async () => {
+  const until = new Date(Date.now() + 5_400_000).toISOString().replace(/\.\d+/, '');
+  await gateway.call('/admin/v1/requests', { tenant: 'demo', limits: { requests_per_minute: 100_001 }, until, reason: 'a second demo' });
+  await page.show('/requests');
+  await page.getByText('a second demo').first().click();
+  const drawer = page.locator('.drawer');
+  await drawer.getByText('Nobody has said anything yet.').waitFor();
+  await drawer.getByLabel('Comment').fill('<b>would an hour do?</b>');
+  await drawer.getByRole('button', { name: 'Say it' }).click();
+  await drawer.locator('.comments').getByText('<b>would an hour do?</b>').waitFor();
+  assert.deepEqual(await barriers(page), []);
+  await drawer.getByRole('button', { name: 'Approve' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
+  await page.getByRole('button', { name: 'Renew', exact: true }).click();
+  await page.getByRole('dialog').getByLabel('For', { exact: true }).selectOption({ label: 'a day longer' });
+  await page.getByRole('dialog').getByLabel('What for').fill('another day');
+  await page.getByRole('dialog').getByRole('button', { name: 'Renew' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  const grant = (await gateway.call('/admin/v1/grants?state=in_force')).data[0];
+  assert.equal(Date.parse(grant.until), Date.parse(until) + 86_400_000);
+  assert.equal(grant.reason, 'another day');
+  await gateway.call(`/admin/v1/grants/${grant.id}:end`, {});
+  assertClean(page, 'requests');
+});
+
+test('devices are asked for, kept for jobs of the tenant, and given back', async () => {
+  const kind = 'h100'; // of conf/demo.yaml
+  await page.show('/requests?new=request');
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('For the tenant').selectOption('demo');
+  await dialog.getByLabel('What', { exact: true }).selectOption('devices');
+  await dialog.getByLabel('Kind of device').fill(kind);
+  await dialog.getByLabel('How many').fill('1');
+  await dialog.getByLabel('What for').fill('a training run');
+  await dialog.getByRole('button', { name: 'Ask', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await page.getByText('a training run').first().waitFor();
+  const asked = (await gateway.call('/admin/v1/requests?state=pending')).data.find((each) => each.reason === 'a training run');
+  assert.deepEqual(asked.devices, { kind, count: 1 });
+  const approved = await gateway.call(`/admin/v1/requests/${asked.id}:approve`, {});
+  assert.equal(approved.state, 'approved');
+  const queue = approved.grant;
+  await eventually('the planner has a queue for them', async () => (await gateway.call('/admin/v1/queues')).data.some((each) => each.name === queue));
+  await page.getByText(`queue: ${queue}`).waitFor();
+  await gateway.call(`/admin/v1/grants/${queue}:end`, {});
+  await eventually('the queue is gone', async () => (await gateway.call('/admin/v1/queues')).data.every((each) => each.name !== queue));
+  assertClean(page, 'requests');
+});
+
+test('the ledger is verified, exported, and a record of it is proved', async () => {
+  await page.show('/audit');
+  await page.getByRole('button', { name: 'Verify the ledger' }).click();
+  await page.getByText(/The ledger was verified .* good, up to #\d+/).waitFor();
+  const [exported] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Export all of this time' }).click()]);
+  const lines = (await readFile(await exported.path(), 'utf8')).trim().split('\n').map((line) => JSON.parse(line));
+  assert.ok(lines.length > 0 && lines.every((record) => record.seq > 0));
+  const seq = Math.min(...lines.map((record) => record.seq));
+  await page.show(`/audit?open=record:${seq}`);
+  const proof = page.locator('.drawer').getByRole('link', { name: 'Proof of this record' });
+  const href = await proof.getAttribute('href');
+  assert.equal(href, `/admin/v1/audit/records/${seq}/proof`);
+  const answer = await eventually('a checkpoint covers the record', async () => {
+    const got = await page.context().request.get(`${gateway.admin}${href}`);
+    return got.ok() ? got : undefined;
+  }, 90_000);
+  const file = join(gateway.folder, 'proof.json');
+  await writeFile(file, await answer.text());
+  assert.match(await gateway.run('audit', 'verify', '--proof', file, '--public-key', join(gateway.folder, 'state/ledger/signing.pub')), new RegExp(`${seq}`));
+  assertClean(page, 'audit');
+});
+
+test('usage is saved as a table, as FOCUS, and as the same statement again', async () => {
+  await page.show('/usage?tenant=demo');
+  const [saved] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save as CSV' }).click()]);
+  assert.match(await readFile(await saved.path(), 'utf8'), /demo/);
+  const fetched = async (name) => {
+    const got = await page.context().request.get(`${gateway.admin}${await page.getByRole('link', { name, exact: true }).getAttribute('href')}`);
+    assert.equal(got.status(), 200, name);
+    return got.text();
+  };
+  assert.match((await fetched('By day as CSV')).split('\n')[0], /day/);
+  const [columns, ...charges] = (await fetched('FOCUS 1.2')).trim().split('\n');
+  assert.match(columns, /BilledCost/);
+  assert.ok(charges.length > 0);
+  await page.getByLabel('Month').selectOption({ index: 0 });
+  for (const format of ['JSON', 'CSV']) {
+    const statement = await fetched(format);
+    assert.match(statement, /sha256|digest/i, format);
+  }
+  await page.getByLabel('Month').selectOption({ index: 1 });
+  assert.equal(await fetched('CSV'), await fetched('CSV'), 'a month that is over gives the same bytes');
+  assertClean(page, 'usage');
 });
 
 const RAILS = {

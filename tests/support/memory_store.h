@@ -1,13 +1,15 @@
 // A store in memory that answers at once, for tests of its users. If a test sets `refuses`, every write ends
-// with it.
+// with it. The lead ends by `now`, which a test moves.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "conf/time.h"
 #include "gateway/store/store.h"
 
 namespace tests {
@@ -25,7 +27,7 @@ class MemoryStore final : public gateway::store::Store {
     gateway::store::Listing listing;
     listing.number = number;
     for (const auto& [key, object] : objects) {
-      if (key.first == kind) listing.objects.push_back(object);
+      if (kind.empty() || key.first == kind) listing.objects.push_back(object);
     }
     co_return listing;
   }
@@ -41,8 +43,10 @@ class MemoryStore final : public gateway::store::Store {
   }
 
   gateway::net::Task<absl::StatusOr<gateway::store::Committed>> Commit(
-      std::vector<gateway::store::Write> writes) override {
+      std::vector<gateway::store::Write> writes, uint64_t epoch = 0) override {
     if (!refuses.ok()) co_return refuses;
+    if (const uint64_t leads = now < lead_ends_ ? lead_.epoch : 0; epoch != 0 && epoch != leads)
+      co_return gateway::store::DeposedError(epoch, leads);
     if (absl::Status checked = CheckWrites(writes); !checked.ok()) co_return checked;
     for (const gateway::store::Write& write : writes) {
       const auto at = objects.find({write.kind, write.id});
@@ -65,6 +69,37 @@ class MemoryStore final : public gateway::store::Store {
     co_return gateway::store::Committed{.first = first, .last = number};
   }
 
+  gateway::net::Task<absl::StatusOr<gateway::store::Lead>> Campaign(std::string holder, std::string about,
+                                                                    conf::Duration ttl) override {
+    if (!campaigns.ok()) co_return campaigns;
+    if (absl::Status checked = gateway::store::CheckHolder(holder, about); !checked.ok()) co_return checked;
+    const bool over = now >= lead_ends_;
+    if (over || lead_.holder == holder) {
+      lead_ = {.epoch = lead_.epoch + (over ? 1 : 0), .holder = holder, .about = about};
+      lead_ends_ = now + ttl;
+    }
+    gateway::store::Lead lead = lead_;
+    lead.mine = lead.holder == holder;
+    lead.left = lead_ends_ - now;
+    co_return lead;
+  }
+  gateway::net::Task<absl::StatusOr<gateway::store::Lead>> Leader() override {
+    if (!campaigns.ok()) co_return campaigns;
+    gateway::store::Lead lead;
+    if (now < lead_ends_) lead = lead_;
+    lead.left = now < lead_ends_ ? lead_ends_ - now : conf::Duration();
+    co_return lead;
+  }
+  gateway::net::Task<absl::Status> SkipTo(uint64_t to) override {
+    number = std::max(number, to);
+    co_return absl::OkStatus();
+  }
+  gateway::net::Task<absl::Status> Resign(std::string holder, uint64_t epoch) override {
+    if (!campaigns.ok()) co_return campaigns;
+    if (now < lead_ends_ && lead_.holder == holder && lead_.epoch == epoch) lead_ends_ = now;
+    co_return absl::OkStatus();
+  }
+
   void Add(Listener& listener) override { listeners_.push_back(&listener); }
   void Remove(Listener& listener) override { std::erase(listeners_, &listener); }
 
@@ -80,10 +115,14 @@ class MemoryStore final : public gateway::store::Store {
   uint64_t commits = 0;
   absl::Status refuses;
   absl::Status lists;
+  absl::Status campaigns;
+  conf::TimePoint now = conf::TimePoint() + std::chrono::hours(1);  // by which a lead ends
   bool loses_answer = false;  // writes succeed, but their answers are lost
 
  private:
   std::vector<Listener*> listeners_;
+  gateway::store::Lead lead_;
+  conf::TimePoint lead_ends_{};
 };
 
 }  // namespace tests

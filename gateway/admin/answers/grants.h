@@ -39,6 +39,34 @@ constexpr void Bind(O& o, RemovedTenant& removed) {
   o.Required("revoked_keys", removed.revoked_keys);
 }
 
+struct GrantedDevices {
+  static constexpr std::string_view kSchema = "GrantedDevices";
+
+  std::string kind = {};
+  uint32_t count = 0;
+};
+
+template <class O>
+constexpr void Bind(O& o, GrantedDevices& devices) {
+  o.Required("kind", devices.kind);
+  o.Required("count", devices.count);
+}
+
+struct RequestComment {
+  static constexpr std::string_view kSchema = "RequestComment";
+
+  std::string by = {};
+  Time at = {};
+  std::string text = {};
+};
+
+template <class O>
+constexpr void Bind(O& o, RequestComment& comment) {
+  o.Required("by", comment.by);
+  o.Required("at", comment.at);
+  o.Required("text", comment.text);
+}
+
 struct Grant {
   static constexpr std::string_view kSchema = "Grant";
 
@@ -48,6 +76,8 @@ struct Grant {
   std::vector<std::string> models = {};
   std::optional<conf::RawJson> limits = {};
   std::optional<uint32_t> weight = {};
+  std::optional<GrantedDevices> devices = {};
+  std::optional<std::string> job_queue = {};  // in which jobs use the devices
   std::string in_words = {};
   Time from = {};
   Time until = {};
@@ -57,7 +87,8 @@ struct Grant {
   std::optional<std::string> request = {};
   std::optional<Time> ended = {};
   std::string ended_by = {};
-  bool may_end = false;  // the caller
+  bool may_end = false;    // the caller
+  bool may_renew = false;  // the caller may ask for it
 };
 
 template <class O>
@@ -68,6 +99,8 @@ constexpr void Bind(O& o, Grant& grant) {
   o.Required("models", grant.models);
   o.Optional("limits", grant.limits);
   o.Required("weight", grant.weight);
+  o.Required("devices", grant.devices);
+  o.Required("job_queue", grant.job_queue);
   o.Required("in_words", grant.in_words);
   o.Required("from", grant.from);
   o.Required("until", grant.until);
@@ -78,6 +111,7 @@ constexpr void Bind(O& o, Grant& grant) {
   o.Required("ended", grant.ended);
   o.Required("ended_by", grant.ended_by);
   o.Required("may_end", grant.may_end);
+  o.Required("may_renew", grant.may_renew);
 }
 
 struct GrantRequest {
@@ -89,6 +123,7 @@ struct GrantRequest {
   std::vector<std::string> models = {};
   std::optional<conf::RawJson> limits = {};
   std::optional<uint32_t> weight = {};
+  std::optional<GrantedDevices> devices = {};
   std::string in_words = {};
   std::optional<Time> from = {};
   Time until = {};
@@ -100,8 +135,11 @@ struct GrantRequest {
   std::optional<Time> decided = {};
   std::string answer = {};
   std::optional<std::string> grant = {};
+  std::optional<std::string> renews = {};  // a grant
+  std::vector<RequestComment> comments = {};
   bool may_decide = false;    // the caller
   bool may_withdraw = false;  // likewise
+  bool may_comment = false;
 };
 
 template <class O>
@@ -112,6 +150,7 @@ constexpr void Bind(O& o, GrantRequest& request) {
   o.Required("models", request.models);
   o.Optional("limits", request.limits);
   o.Required("weight", request.weight);
+  o.Required("devices", request.devices);
   o.Required("in_words", request.in_words);
   o.Required("from", request.from);
   o.Required("until", request.until);
@@ -123,8 +162,11 @@ constexpr void Bind(O& o, GrantRequest& request) {
   o.Required("decided", request.decided);
   o.Required("answer", request.answer);
   o.Required("grant", request.grant);
+  o.Required("renews", request.renews);
+  o.Required("comments", request.comments);
   o.Required("may_decide", request.may_decide);
   o.Required("may_withdraw", request.may_withdraw);
+  o.Required("may_comment", request.may_comment);
 }
 
 }  // namespace gateway::admin::answers

@@ -20,7 +20,7 @@ struct Tenant {
   bool at_run_time = false;                  // not configured in the file
   std::string_view state;                    // in_force, disabled, not_in_force
   bool self_service = false;                 // tenants can be made below it
-  std::optional<conf::RawJson> limits = {};  // its own, where it was made at run time
+  std::optional<conf::RawJson> limits = {};  // its own, without grants; absent: none
   std::optional<std::string> made_by = {};
   std::optional<Time> made = {};
 };
@@ -134,6 +134,7 @@ struct Endpoint {
   std::string model;
   std::string name;
   std::string url;
+  std::optional<std::string> source;  // where it was found; null: it is configured, or was started here
   std::string_view engine;
   std::string_view role;
   uint32_t weight = 0;
@@ -155,6 +156,7 @@ constexpr void Bind(O& o, Endpoint& endpoint) {
   o.Required("model", endpoint.model);
   o.Required("name", endpoint.name);
   o.Required("url", endpoint.url);
+  o.Required("source", endpoint.source);
   o.Required("engine", endpoint.engine);
   o.Required("role", endpoint.role);
   o.Required("weight", endpoint.weight);

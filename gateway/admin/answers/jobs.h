@@ -188,12 +188,19 @@ struct JobQueue {
 
   std::string name = {};
   std::optional<std::string> parent = {};
-  double deserved = 0;  // devices, as the next two
+  double deserved = 0;  // devices, as the next five
+  double share = 0;     // fair, by what all queues ask for
   double used = 0;
   double asked = 0;
+  double borrowed = 0;  // used above what it deserves
+  double lent = 0;      // deserved, and used by its neighbours
   uint64_t jobs_running = 0;
   uint64_t jobs_waiting = 0;
   double usage_device_hours = 0;
+  std::optional<int64_t> oldest_wait_ms = {};  // of what waits now
+  uint64_t started = 0;                        // jobs whose first starts the next two are of
+  std::optional<int64_t> wait_p50_ms = {};     // from submission to the first start
+  std::optional<int64_t> wait_p90_ms = {};
 };
 
 template <class O>
@@ -201,11 +208,18 @@ constexpr void Bind(O& o, JobQueue& queue) {
   o.Required("name", queue.name);
   o.Required("parent", queue.parent);
   o.Required("deserved", queue.deserved);
+  o.Required("share", queue.share);
   o.Required("used", queue.used);
   o.Required("asked", queue.asked);
+  o.Required("borrowed", queue.borrowed);
+  o.Required("lent", queue.lent);
   o.Required("jobs_running", queue.jobs_running);
   o.Required("jobs_waiting", queue.jobs_waiting);
   o.Required("usage_device_hours", queue.usage_device_hours);
+  o.Required("oldest_wait_ms", queue.oldest_wait_ms);
+  o.Required("started", queue.started);
+  o.Required("wait_p50_ms", queue.wait_p50_ms);
+  o.Required("wait_p90_ms", queue.wait_p90_ms);
 }
 
 }  // namespace gateway::admin::answers

@@ -83,7 +83,12 @@ struct DevicesNow {
   uint64_t total = 0;
   uint64_t free = 0;
   uint64_t faulty = 0;
-  uint64_t cordoned = 0;  // and not held
+  uint64_t cordoned = 0;                               // and not held
+  std::optional<double> allocation_rate = {};          // GAR
+  std::optional<double> occupation_rate = {};          // SOR of the last hour
+  std::optional<double> node_fragmentation_rate = {};  // GFR
+  std::optional<double> fragmented_share = {};         // of the devices
+  double waiting = 0;                                  // devices that waiting work asks for
   std::vector<HeldDevices> by_holder = {};
 };
 
@@ -93,6 +98,11 @@ constexpr void Bind(O& o, DevicesNow& now) {
   o.Required("free", now.free);
   o.Required("faulty", now.faulty);
   o.Required("cordoned", now.cordoned);
+  o.Required("allocation_rate", now.allocation_rate);
+  o.Required("occupation_rate", now.occupation_rate);
+  o.Required("node_fragmentation_rate", now.node_fragmentation_rate);
+  o.Required("fragmented_share", now.fragmented_share);
+  o.Required("waiting", now.waiting);
   o.Required("by_holder", now.by_holder);
 }
 

@@ -5,6 +5,21 @@
 
 namespace gateway::admin::answers {
 
+struct LoggedRoute {
+  static constexpr std::string_view kSchema = "LoggedRoute";
+
+  std::string request = {};
+  std::string time = {};
+  conf::RawJson line = {};  // of the routing log
+};
+
+template <class O>
+constexpr void Bind(O& o, LoggedRoute& route) {
+  o.Required("request", route.request);
+  o.Required("time", route.time);
+  o.Required("line", route.line);
+}
+
 struct Band {
   static constexpr std::string_view kSchema = "Band";
 

@@ -22,6 +22,16 @@ size_t WholeCharacters(std::string_view text) {
   return text.size();
 }
 
+// Leaves whole characters, and at the end of an output of `size` bytes whole lines. Part of a character
+// alone waits for its rest at the end of the output; elsewhere, `bytes` has no room for it.
+void Trim(JobLog& log, uint64_t from, uint64_t size) {
+  const bool at_end = from + log.text.size() == size;
+  if (const size_t whole = WholeCharacters(log.text); whole > 0 || at_end) log.text.resize(whole);
+  log.next = from + log.text.size();
+  if (const size_t line = log.text.find('\n'); log.cut && line != std::string::npos)
+    log.text.erase(0, line + 1);
+}
+
 }  // namespace
 
 absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which,
@@ -39,12 +49,20 @@ absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which
   const absl::StatusOr<size_t> n = net::ReadAt(file->get(), path, from, log.text);
   if (!n.ok()) return n.status();
   log.text.resize(*n);
-  // Part of a character alone waits for its rest at the end of the log; elsewhere, `bytes` has no room for it.
-  const bool at_end = from + log.text.size() == *size;
-  if (const size_t whole = WholeCharacters(log.text); whole > 0 || at_end) log.text.resize(whole);
-  log.next = from + log.text.size();
-  if (const size_t line = log.text.find('\n'); log.cut && line != std::string::npos)
-    log.text.erase(0, line + 1);
+  Trim(log, from, *size);
+  return log;
+}
+
+JobLog PartOfLog(std::string_view text, const WhichLog& which) {
+  const uint64_t bytes = std::min(which.bytes, kMostLog);
+  const bool end = !which.from;
+  const uint64_t from = end                         ? text.size() - std::min<uint64_t>(text.size(), bytes)
+                        : *which.from > text.size() ? 0
+                                                    : *which.from;
+  JobLog log;
+  log.cut = end && from > 0;
+  log.text = text.substr(from, bytes);
+  Trim(log, from, text.size());
   return log;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "plugins/launchers/run_log.h"
 
@@ -30,5 +31,8 @@ struct WhichLog {
 // one than `from` is read from its start.
 absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which,
                                   plugins::launchers::LogOwner owner);
+
+// The same of an output that a launcher hands over as a text.
+JobLog PartOfLog(std::string_view text, const WhichLog& which);
 
 }  // namespace gateway::control

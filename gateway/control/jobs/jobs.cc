@@ -174,8 +174,10 @@ void Jobs::DropOver() {
 // --- Submission ---
 
 std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
-  std::vector<conf::Problem> problems =
-      config::CheckJob(job, context_.cluster(), context_.planning->queues());
+  const std::optional<std::string> tenant =
+      job.job.tenant.empty() ? std::nullopt : env_.tenant_path(job.job.tenant);
+  const std::vector<scheduler::Queue> queues = context_.planning->QueuesOf(tenant.value_or(""));
+  std::vector<conf::Problem> problems = config::CheckJob(job, context_.cluster(), queues);
   const auto wrong = [&](std::string pointer, const std::string& value, std::string message) {
     problems.push_back({.file = job.file,
                         .pointer = std::move(pointer),
@@ -184,8 +186,8 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
                         .message = std::move(message)});
   };
   if (!job.job.tenant.empty()) {
-    if (const std::optional<std::string> path = env_.tenant_path(job.job.tenant)) {
-      job.job.tenant = *path;
+    if (tenant) {
+      job.job.tenant = *tenant;
     } else {
       wrong("/tenant", job.job.tenant, fmt::format("unknown tenant \"{}\"", job.job.tenant));
     }
@@ -207,6 +209,15 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
           known ? fmt::format("{} failed or was cancelled, so this job would never start", name)
                 : fmt::format("no job has the id \"{}\"", name));
   }
+  const std::optional<config::Pods> pods = env_.pods();
+  if (!pods) {
+    constexpr const char* kOnly = "has an effect with launcher: kubernetes only";
+    if (!job.image.empty()) wrong("/image", job.image, kOnly);
+    if (!job.pod.empty()) wrong("/pod", "", kOnly);
+  } else {
+    for (config::PodDefect& defect : config::FindPodDefects(job, *pods))
+      wrong(std::move(defect.pointer), "", std::move(defect.why));
+  }
   const std::vector<scheduler::DeviceAsk>& devices = job.job.roles.front().ask.devices;
   for (size_t i = 0; i < devices.size(); ++i) {
     if (std::string cut = config::AsksForCut(devices[i], context_.planning->uncut()); !cut.empty())
@@ -216,7 +227,7 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
   if (!problems.empty()) return problems;
   scheduler::Job whole = job.job;
   for (scheduler::Role& role : whole.roles) config::AskForUncut(role.ask, context_.planning->uncut());
-  if (auto never = config::FindNeverFits(context_.cluster(), context_.planning->queues(), std::move(whole)))
+  if (auto never = config::FindNeverFits(context_.cluster(), queues, std::move(whole)))
     wrong(std::move(never->pointer), never->value, std::move(never->message));
   return problems;
 }
@@ -415,7 +426,7 @@ net::Task<absl::Status> Jobs::Resume(std::string id, std::string actor) {
 }
 
 net::Task<absl::StatusOr<JobLog>> Jobs::Log(std::string id, WhichLog which) {
-  const Workload* const job = Find(id);
+  const Workload* job = Find(id);
   if (job == nullptr) co_return NoSuchJob(id);
   const std::vector<Member>& members = which.before ? job->before : job->members;
   if (members.empty())
@@ -425,7 +436,14 @@ net::Task<absl::StatusOr<JobLog>> Jobs::Log(std::string id, WhichLog which) {
         conf::Abseil(fmt::format("rank {}: {} has the ranks 0 to {}", which.rank, id, members.size() - 1)));
   }
   const std::string path = members[which.rank].log;
-  if (path.empty()) co_return NotNow(*job, "its launcher does not report where its output is");
+  if (path.empty()) {
+    const absl::StatusOr<std::string> text = co_await context_.launcher->ReadLog(members[which.rank].run);
+    if (text.ok()) co_return PartOfLog(*text, which);
+    if (!absl::IsUnimplemented(text.status())) co_return text.status();
+    job = Find(id);
+    if (job == nullptr) co_return NoSuchJob(id);
+    co_return NotNow(*job, "its launcher does not report where its output is");
+  }
   absl::StatusOr<JobLog> log = JobLog();
   (co_await env_.off_loop([&] {
     log = ReadJobLog(path, which, env_.log_owner);
@@ -596,6 +614,8 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
   spec.tenant = file.job.tenant;
   spec.command = job.resumes && !file.checkpoint.resume.empty() ? file.checkpoint.resume : file.command;
   spec.directory = file.directory;
+  spec.image = file.image;
+  spec.pod = file.pod.json;
   absl::StatusOr<std::string> user = UserOf(file);
   if (!user.ok()) return user.status();
   spec.user = *std::move(user);

@@ -53,6 +53,8 @@ class Jobs final : public WorkloadKind {
     // The reasons why nodes are not trusted, in sentences.
     std::function<std::vector<std::string>()> doubts = [] { return std::vector<std::string>(); };
     conf::Sources sources{};
+    // How they become pods; null: they become processes.
+    std::function<std::optional<config::Pods>()> pods = [] { return std::nullopt; };
     plugins::launchers::LogOwner log_owner = plugins::launchers::LogOwner::kThisProcess;
   };
 

@@ -249,7 +249,7 @@ bool MayWaitForAnother(const Exchange& x, bool broke_before, conf::TimePoint now
   if (x.outcome.error || x.client.gone() || step.kind != Step::Kind::kFail) return false;
   if (!x.runtime->MayStartReplica(x.model_id)) return false;
   if (!WasNotReached(step.error) && (broke_before || !BrokeOff(step.error))) return false;
-  return now < std::min(*x.at.deadline, x.at.queued + x.model().policy->scaling.hold);
+  return now < std::min(*x.at.deadline, x.at.queued + x.model().cold_wait());
 }
 
 // After the relay: the request's end; none when another replica is tried.

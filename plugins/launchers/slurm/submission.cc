@@ -30,12 +30,13 @@ int64_t WholeMinutes(conf::Duration duration) {
 }  // namespace
 
 std::string Render(const Mark& mark) {
-  return Json{{"tidegate", 1},
-              {"state", mark.state},
-              {"owner", mark.owner},
-              {"tenant", mark.tenant},
-              {"port", mark.port}}
-      .dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  Json json = {{"tidegate", 1},
+               {"state", mark.state},
+               {"owner", mark.owner},
+               {"tenant", mark.tenant},
+               {"port", mark.port}};
+  if (mark.epoch != 0) json["epoch"] = mark.epoch;
+  return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }
 
 std::optional<Mark> ReadMark(std::string_view comment) {
@@ -56,7 +57,13 @@ std::optional<Mark> ReadMark(std::string_view comment) {
       !port->is_number_unsigned() || *port > UINT16_MAX) {
     return std::nullopt;
   }
-  return Mark{*std::move(state), *std::move(owner), *std::move(tenant), port->get<uint16_t>()};
+  const auto epoch = json.find("epoch");
+  const bool numbered = epoch != json.end() && epoch->is_number_unsigned();
+  return Mark{.state = *std::move(state),
+              .owner = *std::move(owner),
+              .tenant = *std::move(tenant),
+              .port = port->get<uint16_t>(),
+              .epoch = numbered ? epoch->get<uint64_t>() : 0};
 }
 
 std::string RenderBody(const Submission& submission) {

@@ -20,7 +20,8 @@ struct Mark {
   std::string state{};  // of the gateway: a name of its state directory, which outlives the process
   std::string owner{};
   std::string tenant{};
-  uint16_t port = 0;  // 0: none
+  uint16_t port = 0;   // 0: none
+  uint64_t epoch = 0;  // of the leader that started it; 0: not known
   friend bool operator==(const Mark&, const Mark&) = default;
 };
 std::string Render(const Mark& mark);

@@ -102,7 +102,8 @@ class Scaled {
     chmod((folder_ / "key").c_str(), 0600);
     config.sections += fmt::format("admin: {{bootstrap_key: \"file:{}\"}}\n", folder_ / "key");
     // Most tests are not about whom jobs become.
-    const bool runs = scaling.find("runs:") != scaling.npos || scaling.find("slurm") != scaling.npos;
+    const bool runs = scaling.find("runs:") != scaling.npos || scaling.find("slurm") != scaling.npos ||
+                      scaling.find("kubernetes") != scaling.npos;
     // The devices of the tests' own NVML are the same for all tests.
     const bool probes = scaling.find("probe") != scaling.npos;
     config.sections +=

@@ -32,9 +32,9 @@ class InstallPackages(unittest.TestCase):
         self.put("apt-get", f"""n=$(cat "$STATE/runs" 2>/dev/null || echo 0); echo $((n + 1)) > "$STATE/runs"
 if [ "$n" -lt {times} ]; then echo '{message}'; exit 100; fi""")
 
-    def run_tool(self):
+    def run_tool(self, group="demo"):
         environment = dict(os.environ, PATH=f"{self.bin}:{os.environ['PATH']}", STATE=self.folder.name)
-        return subprocess.run([TOOL, "demo"], env=environment, capture_output=True, text=True, timeout=60)
+        return subprocess.run([TOOL, group], env=environment, capture_output=True, text=True, timeout=60)
 
     def slept(self):
         path = self.bin / "slept"
@@ -61,6 +61,15 @@ if [ "$n" -lt {times} ]; then echo '{message}'; exit 100; fi""")
         self.assertEqual(result.returncode, 1)
         self.assertIn("Unable to locate package", result.stderr)
         self.assertEqual(self.slept(), 0)
+
+    def test_a_kubectl_from_elsewhere_is_kept(self):
+        self.put("kubectl", ":")
+        self.put("apt-get", 'echo "$@" >> "$STATE/asked"')
+        result = self.run_tool("kubernetes")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        asked = (self.bin / "asked").read_text()
+        self.assertIn("etcd-server", asked)
+        self.assertNotIn("kubernetes-client", asked)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,11 @@ export type DevicesNow = {
   free: number;
   faulty: number;
   cordoned: number;
+  allocation_rate: number | null;
+  occupation_rate: number | null;
+  node_fragmentation_rate: number | null;
+  fragmented_share: number | null;
+  waiting: number;
   by_holder: HeldDevices[];
 };
 
@@ -245,6 +250,8 @@ export type Grant = {
   models: string[];
   limits?: { [member: string]: unknown };
   weight: number | null;
+  devices: GrantedDevices | null;
+  job_queue: string | null;
   in_words: string;
   from: string;
   until: string;
@@ -255,6 +262,18 @@ export type Grant = {
   ended: string | null;
   ended_by: string;
   may_end: boolean;
+  may_renew: boolean;
+};
+
+export type GrantedDevices = {
+  kind: string;
+  count: number;
+};
+
+export type RequestComment = {
+  by: string;
+  at: string;
+  text: string;
 };
 
 export type GrantRequestList = {
@@ -271,6 +290,7 @@ export type GrantRequest = {
   models: string[];
   limits?: { [member: string]: unknown };
   weight: number | null;
+  devices: GrantedDevices | null;
   in_words: string;
   from: string | null;
   until: string;
@@ -282,8 +302,11 @@ export type GrantRequest = {
   decided: string | null;
   answer: string;
   grant: string | null;
+  renews: string | null;
+  comments: RequestComment[];
   may_decide: boolean;
   may_withdraw: boolean;
+  may_comment: boolean;
 };
 
 export type ModelList = {
@@ -838,11 +861,18 @@ export type JobQueue = {
   name: string;
   parent: string | null;
   deserved: number;
+  share: number;
   used: number;
   asked: number;
+  borrowed: number;
+  lent: number;
   jobs_running: number;
   jobs_waiting: number;
   usage_device_hours: number;
+  oldest_wait_ms: number | null;
+  started: number;
+  wait_p50_ms: number | null;
+  wait_p90_ms: number | null;
 };
 
 export type Simulation = {
@@ -1037,9 +1067,26 @@ export type Posts = {
     };
     answer: Grant;
   };
+  "/admin/v1/grants/{id}:change": {
+    body: {
+      models?: string[];
+      limits?: { [member: string]: unknown };
+      weight?: number;
+      devices?: { [member: string]: unknown };
+      until?: string;
+      reason?: string;
+    };
+    answer: Grant;
+  };
   "/admin/v1/grants/{id}:end": {
     body: undefined;
     answer: Grant;
+  };
+  "/admin/v1/requests/{id}/comments": {
+    body: {
+      text: string;
+    };
+    answer: GrantRequest;
   };
   "/admin/v1/requests": {
     body: {
@@ -1047,8 +1094,10 @@ export type Posts = {
       models?: string[];
       limits?: { [member: string]: unknown };
       weight?: number;
+      devices?: { [member: string]: unknown };
       from?: string;
       until: string;
+      renews?: string;
       reason?: string;
     };
     answer: GrantRequest;
@@ -1058,6 +1107,7 @@ export type Posts = {
       models?: string[];
       limits?: { [member: string]: unknown };
       weight?: number;
+      devices?: { [member: string]: unknown };
       until?: string;
       answer?: string;
     };

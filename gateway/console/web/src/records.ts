@@ -30,6 +30,7 @@ const WORDS: { [action: string]: string } = {
   'job.submit': 'was submitted', 'job.start': 'started', 'job.stop': 'stopped', 'job.ended': 'ended', 'job.suspend': 'is suspended', 'job.resume': 'is resumed',
   'job.cancel': 'was cancelled', 'job.preempt': 'makes room', 'job.resize': 'changes its size', 'job.retry': 'starts again', 'job.read_log': ': its output was read',
   'model.pause': 'is paused', 'model.resume': 'takes requests again', 'model.hold': 'is held', 'model.release': 'is released',
+  'scale.set': 'is scaled', 'scale.changed_elsewhere': 'was scaled by somebody else',
   'node.drain': 'is drained', 'node.undrain': 'takes new work again',
   'node.cordon': 'was cordoned', 'node.uncordon': 'was uncordoned', 'node.suspect': 'is suspected', 'node.trust': 'is trusted again',
   'device.quarantine': 'is set aside', 'device.trust': 'is trusted again', 'session.begin': 'signed in', 'session.end': 'signed out',

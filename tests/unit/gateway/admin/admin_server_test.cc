@@ -73,6 +73,39 @@ TEST(AdminAccess, RolesDecideWhichCallsAreAllowed) {
   });
 }
 
+TEST(AdminAccess, AnAddressThatGuessesIsToldToWaitAndAValidKeyIsServed) {
+  World world("admin: {bootstrap_key: env:BOOT}\nauth: {failed_per_minute: 3}\n");
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    for (int i = 0; i < 3; ++i) EXPECT_EQ((co_await client.Call("GET", "/admin/v1/me", "guess")).status, 401);
+    const tests::Reply late = co_await client.Call("GET", "/admin/v1/me", "guess");
+    EXPECT_EQ(late.status, 429) << late.text;
+    EXPECT_EQ(late.code(), "too_many_failed_attempts");
+    EXPECT_TRUE(late.headers.contains("retry-after"));
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/nowhere")).status, 429);
+    EXPECT_EQ((co_await client.Call("GET", "/livez")).status, 200);
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/me", std::string(tests::kBootstrapKey))).status, 200);
+    const std::optional<gateway::ledger::Event> record =
+        world.shared.failed_attempts.Take(gateway::net::Now());
+    EXPECT_TRUE(record.has_value());
+    if (record) EXPECT_NE(record->detail.find("admin_unauthenticated"), std::string::npos);
+  });
+}
+
+TEST(AdminAccess, TheListenerForPeopleHasNoKeysMetricsAndHealth) {
+  World world;
+  AdminClient client(world.loop, world, gateway::admin::AdminServer::Audience::kPeople);
+  world.Await([&]() -> Task<bool> {
+    for (const char* path : {"/metrics", "/livez", "/readyz"})
+      EXPECT_EQ((co_await client.Call("GET", path)).status, 404) << path;
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/me", kBoot)).status, 401);
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/sign-in")).status, 200);
+    const tests::SignedIn ada = co_await client.SignIn({.id = "person:ada", .roles = {{Role::kViewer, {}}}});
+    EXPECT_EQ((co_await client.CallAs(ada, "GET", "/admin/v1/models")).status, 200);
+    co_return true;
+  }());
+  client.Close();
+}
+
 TEST(AdminAccess, MetricsTakeAKeyWhenTheyAreProtected) {
   World world("admin: {bootstrap_key: env:BOOT, protect_metrics: true}\n");
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {

@@ -96,6 +96,22 @@ TEST(Tenants, ADisabledOneIsRefusedAndComesBack) {
   });
 }
 
+TEST(Tenants, ConfiguredOnesShowTheLimitsOfTheFile) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const Reply tenants = co_await client.Call("GET", "/admin/v1/tenants", std::string(tests::kBootstrapKey));
+    for (const tests::json& tenant : tenants.body["data"]) {
+      if (tenant["path"] == "demo") {
+        EXPECT_EQ(tenant["limits"]["requests_per_minute"], 600) << tenant;
+        EXPECT_EQ(tenant["limits"]["budget"]["usd"], 20) << tenant;
+        EXPECT_EQ(tenant["limits"]["budget"]["period"], "day") << tenant;
+      } else {
+        EXPECT_FALSE(tenant.contains("limits")) << tenant;
+      }
+    }
+  });
+}
+
 TEST(Tenants, AMembersRoleCountsFromTheNextCallAndEndsWithIt) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
@@ -150,6 +166,90 @@ TEST(Requests, AreDecidedByWhoeverIsAboveAndNeverByTheOneWhoAsked) {
     EXPECT_EQ((co_await client.CallAs(ada, "POST", end, "{}")).status, 403);
     EXPECT_EQ((co_await client.CallAs(lead, "POST", end, "{}")).status, 200);
     EXPECT_FALSE(world.runtime->FindTenant("search")->models[1]);
+  });
+}
+
+TEST(Requests, AreTalkedAboutByTheOneWhoAskedAndThoseWhoDecide) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const SignedIn ada = co_await client.SignIn(kMember);
+    const SignedIn lead = co_await client.SignIn(kDemoLead);
+    const SignedIn eve = co_await client.SignIn(kStranger);
+    const SignedIn viewer = co_await client.SignIn({.id = "person:vera", .roles = {{Role::kViewer, {}}}});
+    const Reply asked = co_await client.CallAs(
+        ada, "POST", "/admin/v1/requests",
+        R"({"tenant":"search","models":["chat-large"],"until":"2h","reason":"a demo"})");
+    const std::string comments = "/admin/v1/requests/" + asked.body["id"].get<std::string>() + "/comments";
+    EXPECT_EQ((co_await client.CallAs(lead, "POST", comments, R"({"text":"how long?"})")).status, 201);
+    const Reply said = co_await client.CallAs(ada, "POST", comments, R"({"text":"<b>two hours</b>"})");
+    EXPECT_EQ(said.status, 201) << said.text;
+    EXPECT_EQ(said.body["comments"].size(), 2u) << said.text;
+    EXPECT_EQ(said.body["comments"][1]["by"], "person:ada");
+    EXPECT_EQ((co_await client.CallAs(eve, "POST", comments, R"({"text":"x"})")).status, 404);
+    EXPECT_EQ((co_await client.CallAs(viewer, "POST", comments, R"({"text":"x"})")).status, 403);
+    EXPECT_EQ((co_await client.CallAs(ada, "POST", comments, R"({"text":""})")).status, 400);
+  });
+}
+
+TEST(Requests, ARenewalAsksForTheSameForLonger) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const SignedIn ada = co_await client.SignIn(kMember);
+    const SignedIn lead = co_await client.SignIn(kDemoLead);
+    const Reply given = co_await client.CallAs(lead, "POST", "/admin/v1/grants",
+                                               R"({"tenant":"search","models":["chat-large"],"until":"2h"})");
+    EXPECT_EQ(given.status, 201) << given.text;
+    const std::string id = given.body["id"];
+    const auto ask = [&](const std::string& until, const std::string& more = "") {
+      return client.CallAs(ada, "POST", "/admin/v1/requests",
+                           R"({"tenant":"search","reason":"x","renews":")" + id + R"(","until":")" + until +
+                               "\"" + more + "}");
+    };
+    EXPECT_EQ((co_await ask("1h")).status, 400) << "not longer";
+    EXPECT_EQ((co_await ask("4h", R"(,"weight":9)")).status, 400) << "more";
+    const Reply asked = co_await ask("4h");
+    EXPECT_EQ(asked.status, 201) << asked.text;
+    EXPECT_EQ(asked.body["renews"], id);
+    EXPECT_EQ(asked.body["models"][0], "chat-large");
+    const Reply approved = co_await client.CallAs(
+        lead, "POST", "/admin/v1/requests/" + asked.body["id"].get<std::string>() + ":approve",
+        R"({"until":"3h"})");
+    EXPECT_EQ(approved.status, 200) << approved.text;
+    EXPECT_EQ(approved.body["grant"], id);
+    const Reply grants = co_await client.CallAs(ada, "GET", "/admin/v1/grants");
+    EXPECT_EQ(grants.body["data"].size(), 1u);
+    EXPECT_GT(grants.body["data"][0]["until"], given.body["until"]);
+  });
+}
+
+TEST(Grants, AreChangedByThoseAboveAndNotByTheOneWhoAsked) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const SignedIn ada = co_await client.SignIn(kMember);
+    const SignedIn search = co_await client.SignIn(kSearchLead);
+    const SignedIn lead = co_await client.SignIn(kDemoLead);
+    const Reply given = co_await client.CallAs(lead, "POST", "/admin/v1/grants",
+                                               R"({"tenant":"search","models":["chat-large"],"until":"2h"})");
+    const std::string change = "/admin/v1/grants/" + given.body["id"].get<std::string>() + ":change";
+    for (const SignedIn& who : {ada, search})
+      EXPECT_EQ((co_await client.CallAs(who, "POST", change, R"({"until":"9h"})")).status, 403);
+    EXPECT_EQ((co_await client.CallAs(lead, "POST", change, "{}")).status, 400);
+    const Reply changed = co_await client.CallAs(lead, "POST", change, R"({"until":"9h","weight":5})");
+    EXPECT_EQ(changed.status, 200) << changed.text;
+    EXPECT_EQ(changed.body["weight"], 5);
+    EXPECT_EQ(changed.body["models"][0], "chat-large");
+    EXPECT_EQ(world.runtime->FindTenant("search")->config->weight, 5u);
+  });
+}
+
+TEST(Grants, OfDevicesNeedAPlanner) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const Reply given =
+        co_await client.Call("POST", "/admin/v1/grants", std::string(tests::kBootstrapKey),
+                             R"({"tenant":"search","devices":{"kind":"h100","count":1},"until":"2h"})");
+    EXPECT_EQ(given.status, 400) << given.text;
+    EXPECT_THAT(given.text, HasSubstr("plans no devices"));
   });
 }
 

@@ -63,12 +63,79 @@ TEST(Metrics, ShowTheCounters) {
   EXPECT_THAT(text, HasSubstr("tidegate_config_info{sha256=\"" + world.runtime->hash() + "\"} 1\n"));
 }
 
+// A cluster with two queues, of which one borrows from the other.
+gateway::control::Status ClusterWithQueues() {
+  gateway::control::Status status;
+  status.launcher = "process";
+  gateway::control::ClusterStatus& cluster = status.cluster;
+  cluster.known = true;
+  cluster.now = {.gar = 0.75,
+                 .gfr = 0.5,
+                 .fragmentation = 0.125,
+                 .capacity = 16'000,
+                 .held = 12'000,
+                 .waiting = 8'000,
+                 .nodes = {2, 0, 1, 0},
+                 .kinds = {{.kind = "h100", .held = 12'000, .free = 4'000, .unused = 500}},
+                 .queues = {{.name = "training",
+                             .deserved = 8'000,
+                             .share = 8'000,
+                             .used = 12'000,
+                             .asked = 12'000,
+                             .borrowed = 4'000,
+                             .running = 3},
+                            {.name = "research",
+                             .deserved = 8'000,
+                             .share = 8'000,
+                             .asked = 8'000,
+                             .lent = 4'000,
+                             .waiting = 1,
+                             .oldest_wait = std::chrono::seconds(90)}},
+                 .tenants = {{.tenant = "demo", .held = 12'000, .running = 3},
+                             {.tenant = "made-at-run-time", .waiting = 1}}};
+  cluster.sor = 0.625;
+  cluster.capacity_seconds = 1000;
+  cluster.held_seconds = 625;
+  gateway::control::WaitsOfJobs waits;
+  waits.counts[1] = 2;
+  waits.sum = 6;
+  cluster.waits[{"training", 0}] = waits;
+  return status;
+}
+
+TEST(Metrics, ShowTheClusterItsQueuesAndItsTenants) {
+  World world;
+  EXPECT_THAT(world.metrics.Render(), Not(HasSubstr("tidegate_cluster_")));
+  world.operations.scaling = ClusterWithQueues;
+  const std::string text = world.metrics.Render();
+  for (const char* line :
+       {"tidegate_cluster_allocation_rate 0.75\n", "tidegate_cluster_occupation_rate 0.625\n",
+        "tidegate_cluster_node_fragmentation_rate 0.5\n", "tidegate_cluster_fragmented_share 0.125\n",
+        "tidegate_cluster_device_seconds_total{what=\"capacity\"} 1000\n",
+        "tidegate_cluster_device_seconds_total{what=\"held\"} 625\n",
+        "tidegate_cluster_devices{device_kind=\"h100\",state=\"unused\"} 0.5\n",
+        "tidegate_cluster_nodes{health=\"healthy\"} 2\n", "tidegate_cluster_nodes{health=\"draining\"} 1\n",
+        "tidegate_cluster_waiting_devices 8\n", "tidegate_job_queue_borrowed_devices{queue=\"training\"} 4\n",
+        "tidegate_job_queue_lent_devices{queue=\"research\"} 4\n",
+        "tidegate_job_queue_jobs{queue=\"research\",state=\"waiting\"} 1\n",
+        "tidegate_job_queue_oldest_wait_seconds{queue=\"research\"} 90\n",
+        "tidegate_job_wait_seconds_bucket{queue=\"training\",size=\"<8\",le=\"1\"} 0\n",
+        "tidegate_job_wait_seconds_bucket{queue=\"training\",size=\"<8\",le=\"5\"} 2\n",
+        "tidegate_job_wait_seconds_sum{queue=\"training\",size=\"<8\"} 6\n",
+        "tidegate_tenant_devices{tenant=\"demo\"} 12\n",
+        "tidegate_tenant_jobs{tenant=\"other\",state=\"waiting\"} 1\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("made-at-run-time")));
+}
+
 TEST(Metrics, PromtoolFindsNoProblem) {
   if (!std::filesystem::exists("/usr/bin/promtool")) GTEST_SKIP() << "promtool is not installed";
   World world;
   Count(world);
   world.outbound.sharing.emplace();
   world.outbound.traces.emplace();
+  world.operations.scaling = ClusterWithQueues;
   world.outbound.sinks.emplace_back().name = "siem";
   world.issuers = {{"https://issuer", true, "", 2, std::chrono::seconds(3)},
                    {"https://never", false, "connection refused", 7, std::nullopt}};

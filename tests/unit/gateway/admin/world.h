@@ -52,7 +52,8 @@ models:
       - {name: b, url: 'http://127.0.0.1:8001', engine: vllm}
   - name: chat-large
     endpoints: [{name: c, url: 'http://127.0.0.1:8002', engine: vllm}]
-)" + (more.empty() ? "admin: {bootstrap_key: env:BOOT}\n" : std::string(more));
+)" + (more.empty() ? "admin: {bootstrap_key: env:BOOT}\n" : std::string(more)) +
+        (more.find("auth:") == std::string_view::npos ? "auth: {failed_per_minute: 0}\n" : "");
     gateway::LoadResult loaded = gateway::ParseConfig(text, "t.yaml", sources);
     for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << ToString(problem);
     const gateway::Config& config = *loaded.config;
@@ -241,9 +242,12 @@ struct SignedIn {
 // Talks to an admin listener over `world` on a loop of the test's.
 class AdminClient {
  public:
-  AdminClient(TestLoop& loop, World& world) : loop_(loop), world_(world) {
-    auto server = gateway::admin::AdminServer::Listen(loop, world.operations,
-                                                      world.runtime->config().server.admin, nullptr);
+  AdminClient(
+      TestLoop& loop, World& world,
+      gateway::admin::AdminServer::Audience audience = gateway::admin::AdminServer::Audience::kEveryone)
+      : loop_(loop), world_(world) {
+    auto server = gateway::admin::AdminServer::Listen(
+        loop, world.operations, world.runtime->config().server.admin, nullptr, audience);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = &loop.Keep(*std::move(server));
   }

@@ -277,6 +277,33 @@ TEST(CliCheck, WarnsOfAPortThatIsTaken) {
   EXPECT_EQ(warnings.at(0)["pointer"], "/server/listen");
 }
 
+TEST(CliUpgradeCheck, NamesWhatReplacesAnOption) {
+  const tests::TempDir folder;
+  const std::string path = folder / "t.yaml";
+  std::ofstream(path) << "server: {listen: 127.0.0.1:8080, state_dir: " << folder / "state" << "}\n"
+                      << "tenants: [{name: default, models: [\"*\"]}]\n"
+                      << "models: [{name: m, endpoints: [{url: http://127.0.0.1:8000, engine: vllm}]}]\n";
+  const Cli cli;
+  const Result good = cli({"upgrade-check", path, "--json"});
+  EXPECT_EQ(good.code, 0) << good.err;
+  EXPECT_EQ(json::parse(good.out)["refused"], false);
+  std::ofstream(path, std::ios::app) << "ledger: {sinks: [{name: a, type: file, path: x, format: csv}]}\n";
+  const Result refused = cli({"upgrade-check", path});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("the last with this option: sinks write JSON lines"));
+}
+
+TEST(CliHealthcheck, FailsWhenNobodyAnswers) {
+  const auto unused = gateway::net::ListeningSocket::Open("127.0.0.1:0", 1);
+  ASSERT_TRUE(unused.ok());
+  const uint16_t port = (*unused)->port();
+  const Cli cli;
+  const Result asked =
+      cli({"healthcheck", "--timeout", "1", "--gateway", fmt::format("http://127.0.0.1:{}", port)});
+  EXPECT_EQ(asked.code, 1);
+  EXPECT_THAT(asked.err, HasSubstr("does not answer"));
+}
+
 TEST(CliRoute, WithoutALogItSaysHowToGetOne) {
   const Result explained = Cli().With({"route", "explain", "--last"});
   EXPECT_EQ(explained.code, 1);

@@ -168,6 +168,16 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/server/admin (line 2): 127.0.0.1:9090 is taken by 0.0.0.0:9090 of server.listen; the admin "
        "listener "
        "needs its own port"},
+      {OneServer("listen: 127.0.0.1:80, console: 127.0.0.1:80"),
+       "t.yaml:/server/console (line 2): 127.0.0.1:80 is taken by another listener; the one for people needs "
+       "its own port"},
+      {OneServer("listen: 127.0.0.1:80, console: 0.0.0.0:8443"),
+       "t.yaml:/server/console (line 2): sessions could be read on the network: set console_tls, listen on "
+       "127.0.0.1, or set people.insecure: true where the network is trusted or something in front speaks "
+       "TLS"},
+      {OneServer("listen: 127.0.0.1:80, console_tls: {certificate: /a.crt, key: /a.key}"),
+       "t.yaml:/server/console_tls (line 2): has no effect without console, the address of the listener for "
+       "people"},
       {OneServer("listen: 127.0.0.1:80, threads: 0"),
        "t.yaml:/server/threads (line 2): must be between 1 and 1024, or auto for one per core"},
       {OneServer("listen: 127.0.0.1:80, limits: {body_bytes: 5GiB}"),
@@ -554,6 +564,23 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/ledger/sinks/1/name (line 1): sink \"s\" is given twice; the name identifies its "
        "position in the ledger|t.yaml:/ledger/sinks/1/path (line 1): \"p\" is written by another sink "
        "already"},
+      {With({{"state", "mysql://db/x"}}),
+       "t.yaml:/state (line 3): expected postgres://USER@HOST:PORT/DATABASE"},
+      {With({{"state", "postgres://127.0.0.1"}}),
+       "t.yaml:/state (line 3): needs the name of a database: postgres://USER@HOST:PORT/DATABASE"},
+      {With({{"state", "postgres://tidegate@db.example.com/tidegate"}}),
+       "t.yaml:/state (line 3): needs ca: write it as state: {url: …, password: env:NAME, ca: FILE}"},
+      {With({{"state", "{url: postgres://db.example.com/x}"}}),
+       "t.yaml:/state/url (line 3): needs ca: the file of the authority that signed the server's "
+       "certificate, "
+       "such as /etc/ssl/certs/ca-certificates.crt"},
+      {With({{"state", "{url: 'postgres://db.example.com/x?sslmode=require'}"}}),
+       "t.yaml:/state/url (line 3): sslmode=require does not prove which server answers; use verify-full, or "
+       "disable in a network that you trust"},
+      {With({{"state", "{url: 'postgres://db.example.com/x?sslmode=disable', certificate: a.pem}"}}),
+       "t.yaml:/state/certificate (line 3): certificate and key belong together"},
+      {With({{"state", "{url: 'postgres://127.0.0.1/x?connect_timeout=1'}"}}),
+       "t.yaml:/state/url (line 3): unknown option \"connect_timeout\"; it takes sslmode and host"},
       {With({{"redis", "{url: http://r, gateways: 2}"}}),
        "t.yaml:/redis/url (line 2): expected a URL that begins with redis:// or rediss://, found http://"},
       {With({{"redis", "{url: redis://r/1, gateways: 2}"}}),
@@ -566,6 +593,8 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "fail-closed"},
       {With({{"telemetry", "{otlp: {endpoint: http://h:4318, sample_ratio: 2}}"}}),
        "t.yaml:/telemetry/otlp/sample_ratio (line 3): must be between 0 and 1"},
+      {With({{"telemetry", "{access_log: {sample: 2}}"}}),
+       "t.yaml:/telemetry/access_log/sample (line 3): must be between 0 and 1"},
       {With({{"telemetry", "{log: {level: trace}}"}}),
        "t.yaml:/telemetry/log/level (line 3): unknown level \"trace\", expected one of debug, info, warn, "
        "error"},

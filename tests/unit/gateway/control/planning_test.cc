@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <tuple>
 
 #include "gateway/control/grant.h"
@@ -196,6 +197,62 @@ TEST(Planning, NothingIsPlacedOnANodeThatIsDownOrUnknown) {
     planning.UpdateNodes({{"local", scheduler::Health::kHealthy, "h100", 4, 0}}, kStart);
     EXPECT_EQ(RunCycle(planning).starts.size(), 1u);
   }
+}
+
+// A job of a tenant in a queue.
+scheduler::Job JobIn(std::string queue, std::string id, uint16_t count) {
+  scheduler::Job job = Replica(std::move(id), count);
+  job.work = scheduler::WorkClass::kBatch;
+  job.queue = std::move(queue);
+  job.preemptible = true;
+  return job;
+}
+
+TEST(Planning, ReservedDevicesAreKeptForJobsOfTheReservation) {
+  Planning planning(Machine(), kStart);
+  planning.UpdateReserved({{"gr_1", "search", "h100", 2}}, kStart);
+  planning.Submit(JobIn("", "other", 3), kStart);
+  EXPECT_THAT(RunCycle(planning).starts, IsEmpty()) << "two of four are reserved";
+  planning.Submit(JobIn("", "small", 2), kStart);
+  planning.Submit(JobIn("gr_1", "mine", 2), kStart);
+  EXPECT_EQ(RunCycle(planning).starts.size(), 2u);
+}
+
+TEST(Planning, ReservedDevicesAreTakenFromWorkThatRuns) {
+  Planning planning(Machine(), kStart);
+  for (const char* id : {"a", "b", "c", "d"}) planning.Submit(JobIn("", id, 1), kStart);
+  EXPECT_EQ(RunCycle(planning).starts.size(), 4u);
+  planning.UpdateReserved({{"gr_1", "search", "h100", 2}}, kStart);
+  for (const char* id : {"a", "b", "c", "d"}) EXPECT_TRUE(planning.Knows(id));
+  EXPECT_EQ(RunCycle(planning).stops, 0u) << "nobody needs them yet";
+  planning.Submit(JobIn("gr_1", "mine", 2), kStart);
+  EXPECT_EQ(RunCycle(planning).stops, 2u);
+}
+
+TEST(Planning, JobsOfAReservationThatEndsGoOnInTheFirstQueue) {
+  Planning planning(Machine(), kStart);
+  planning.UpdateReserved({{"gr_1", "search", "h100", 2}}, kStart);
+  planning.Submit(JobIn("gr_1", "runs", 2), kStart);
+  planning.Submit(JobIn("gr_1", "waits", 2), kStart);
+  EXPECT_EQ(RunCycle(planning).starts.size(), 1u);
+  planning.UpdateReserved({}, kStart);
+  const Outcome after = RunCycle(planning);
+  EXPECT_EQ(after.stops, 0u);
+  EXPECT_EQ(after.starts.size(), 1u);
+}
+
+TEST(Planning, OnlyATenantOfTheReservationSeesItsQueue) {
+  Planning planning(Machine(), kStart);
+  planning.UpdateReserved({{"gr_1", "acme/search", "h100", 2}}, kStart);
+  const auto has = [&](std::string_view tenant) {
+    const std::vector<scheduler::Queue> queues = planning.QueuesOf(tenant);
+    return std::ranges::find(queues, "gr_1", &scheduler::Queue::name) != queues.end();
+  };
+  EXPECT_TRUE(has("acme/search"));
+  EXPECT_TRUE(has("acme/search/nlp"));
+  EXPECT_FALSE(has("acme"));
+  EXPECT_FALSE(has("acme/searching"));
+  EXPECT_FALSE(has(""));
 }
 
 }  // namespace

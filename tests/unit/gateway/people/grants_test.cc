@@ -152,6 +152,78 @@ TEST_F(GrantsTest, ARuleGivesAtOnce) {
   EXPECT_THAT(grants_->List(), SizeIs(1));
 }
 
+TEST_F(GrantsTest, ARenewalMakesTheGrantLastLonger) {
+  const auto given = Await(grants_->Give(AGrant()));
+  GrantRequest request = ARequest();
+  request.renews = given->id;
+  request.until = now_ + hours(5);
+  const auto asked = Await(grants_->Ask(request, nullptr));
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  TenantGrant longer = AGrant();
+  longer.until = now_ + hours(4);
+  const auto approved = Await(grants_->Approve(asked->id, longer, {}, now_));
+  ASSERT_TRUE(approved.ok()) << approved.status();
+  EXPECT_EQ(approved->grant, given->id);
+  EXPECT_THAT(grants_->List(), SizeIs(1));
+  EXPECT_EQ(grants_->Find(given->id)->until, now_ + hours(4));
+}
+
+TEST_F(GrantsTest, AGrantThatHasEndedIsNotRenewed) {
+  const auto given = Await(grants_->Give(AGrant()));
+  GrantRequest request = ARequest();
+  request.renews = given->id;
+  const auto asked = Await(grants_->Ask(request, nullptr));
+  EXPECT_TRUE(Await(grants_->End(given->id, "person:lead", now_)).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(Await(grants_->Approve(asked->id, AGrant(), {}, now_)).status()));
+  EXPECT_EQ(grants_->FindRequest(asked->id)->state, RequestState::kPending);
+}
+
+TEST_F(GrantsTest, AChangedGrantIsToldAndRemindsAgain) {
+  const auto given = Await(grants_->Give(AGrant()));
+  grants_->OnNotice([this](const Grants::Notice& notice) { notices_.emplace_back(notice.event); });
+  const auto changed = Await(grants_->Change(
+      given->id,
+      [&](TenantGrant& grant) {
+        grant.until = now_ + hours(9);
+        grant.gives.weight = 3;
+      },
+      "person:lead"));
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_EQ(grants_->Find(given->id)->gives.weight, 3u);
+  EXPECT_THAT(notices_, ElementsAre("grant.change"));
+  EXPECT_TRUE(Await(grants_->Change(given->id, [](TenantGrant&) {}, "person:lead")).ok());
+  EXPECT_THAT(notices_, SizeIs(1)) << "nothing was changed";
+}
+
+TEST_F(GrantsTest, CommentsAreKeptWithTheirEvents) {
+  const auto asked = Await(grants_->Ask(ARequest(), nullptr));
+  const size_t events = Events();
+  const auto commented =
+      Await(grants_->Comment(asked->id, {.by = "person:lead", .at = now_, .text = "what for?"}));
+  ASSERT_TRUE(commented.ok()) << commented.status();
+  EXPECT_EQ(Events(), events + 1);
+  ASSERT_THAT(grants_->FindRequest(asked->id)->comments, SizeIs(1));
+  EXPECT_EQ(grants_->FindRequest(asked->id)->comments[0].text, "what for?");
+  for (size_t i = 1; i < Grants::kMaxComments; ++i)
+    EXPECT_TRUE(Await(grants_->Comment(asked->id, {.by = "person:ada", .at = now_, .text = "a demo"})).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      Await(grants_->Comment(asked->id, {.by = "person:ada", .at = now_, .text = "more"})).status()));
+}
+
+TEST_F(GrantsTest, DevicesAndCommentsAreReadAsTheyWereKept) {
+  GrantRequest request = ARequest();
+  request.id = "rq_1";
+  request.wants = {.devices = gateway::DeviceAllowance{.kind = "h100", .count = 8}};
+  request.renews = "gr_1";
+  request.comments = {{.by = "person:ada", .at = now_, .text = "\"soon\""}};
+  const auto read = gateway::DecodeRequest(gateway::EncodeRequest(request));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->wants, request.wants);
+  EXPECT_EQ(read->renews, "gr_1");
+  EXPECT_EQ(read->comments.at(0).text, request.comments[0].text);
+  EXPECT_EQ(gateway::InWords(read->wants), "8 devices h100");
+}
+
 TEST_F(GrantsTest, OnePersonHasAtMostSoManyRequestsThatWait) {
   for (size_t i = 0; i < Grants::kMaxPendingOfPerson; ++i)
     ASSERT_TRUE(Await(grants_->Ask(ARequest(), nullptr)).ok()) << i;

@@ -34,6 +34,9 @@ struct Backend {
 
 class StoreTest : public testing::TestWithParam<Backend> {
  protected:
+  void SetUp() override {
+    if (const std::string missing = backend_->missing(); !missing.empty()) GTEST_SKIP() << missing;
+  }
   std::unique_ptr<Store> Open(net::Loop& loop, StoreTuning tuning = {}) {
     auto opened = backend_->Open(loop, tuning);
     EXPECT_TRUE(opened.ok()) << opened.status();
@@ -47,6 +50,10 @@ INSTANTIATE_TEST_SUITE_P(Backends, StoreTest,
                          testing::Values(Backend{"Sqlite",
                                                  []() -> std::unique_ptr<tests::StoreBackend> {
                                                    return std::make_unique<tests::SqliteBackend>();
+                                                 }},
+                                         Backend{"Postgres",
+                                                 []() -> std::unique_ptr<tests::StoreBackend> {
+                                                   return std::make_unique<tests::PostgresBackend>();
                                                  }}),
                          [](const testing::TestParamInfo<Backend>& backend) { return backend.param.name; });
 

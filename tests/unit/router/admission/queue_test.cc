@@ -145,7 +145,7 @@ TEST(AdmissionQueue, TheTrueCostOfADispatchCountsForTheNext) {
     for (int i = 0; i < 3; ++i) w.Enter(tenant, {.tenant = tenant, .cost = 10});
   }
   EXPECT_EQ(w.Next(), "a");
-  w.queue.Settle("a", 1, 0, 25);
+  w.queue.Settle({.tenant = "a"}, 25);
   EXPECT_THAT(w.All(), ElementsAre("b", "b", "b", "a", "a"));
 }
 
@@ -341,6 +341,151 @@ TEST(AdmissionQueue, IdleTenantsAreForgottenOnceTheyHaveNoLead) {
   EXPECT_LE(w.queue.tenants(), 130u);
 }
 
+// Tenants "a" and "b" with the same weight; `children` of "a" have weight 1.
+struct Family : Waiting {
+  explicit Family(AdmissionSpec spec = {.max_requests = 100'000}) : Waiting(std::move(spec)) {}
+
+  QueueRefusal Ask(const std::string& tenant, double weight = 1, double cost = 10) {
+    return Enter(tenant, {.tenant = tenant, .weight = weight, .parent_weights = parents, .cost = cost})
+        .refused;
+  }
+  // Who was served how often in that many turns.
+  std::map<std::string, int> Serve(int turns) {
+    std::map<std::string, int> served;
+    for (int i = 0; i < turns; ++i) ++served[Next()];
+    return served;
+  }
+
+  std::vector<double> parents{1};
+};
+
+TEST(AdmissionQueue, TenBusyChildrenGetTogetherWhatOneBusyTenantGets) {
+  Family w;
+  for (int i = 0; i < 500; ++i) {
+    for (int child = 0; child < 10; ++child) w.Ask(fmt::format("a/{}", child));
+    w.Ask("b");
+  }
+  const std::map<std::string, int> served = w.Serve(400);
+  EXPECT_NEAR(served.at("b"), 200, 2);
+  for (int child = 0; child < 10; ++child) EXPECT_NEAR(served.at(fmt::format("a/{}", child)), 20, 1);
+}
+
+TEST(AdmissionQueue, ChildrenShareByTheirWeightsAndParentsByTheirs) {
+  Family w;
+  w.parents = {3};
+  for (int i = 0; i < 500; ++i) {
+    w.Ask("a/heavy", 3);
+    w.Ask("a/light");
+    w.Ask("b");
+  }
+  const std::map<std::string, int> served = w.Serve(400);
+  EXPECT_NEAR(served.at("b"), 100, 2);
+  EXPECT_NEAR(served.at("a/heavy"), 225, 3);
+  EXPECT_NEAR(served.at("a/light"), 75, 2);
+}
+
+TEST(AdmissionQueue, AChildThatWaitsAloneGetsAllThatItsParentGets) {
+  Family w;
+  for (int i = 0; i < 200; ++i) {
+    for (const char* tenant : {"a/1", "b", "c/1/deep"}) w.Ask(tenant);
+  }
+  const std::map<std::string, int> served = w.Serve(150);
+  for (const char* tenant : {"a/1", "b", "c/1/deep"}) EXPECT_EQ(served.at(tenant), 50) << tenant;
+}
+
+TEST(AdmissionQueue, ATenantsOwnRequestsCompeteWithItsChildrenByItsWeight) {
+  Family w;
+  w.parents = {2};
+  for (int i = 0; i < 200; ++i) {
+    w.Ask("a", 2);
+    w.Ask("a/1");
+    w.Ask("a/2");
+  }
+  const std::map<std::string, int> served = w.Serve(200);
+  EXPECT_NEAR(served.at("a"), 100, 2);
+  EXPECT_NEAR(served.at("a/1"), 50, 2);
+}
+
+TEST(AdmissionQueue, AParentThatReturnsHasSavedNoServiceAndOwesNone) {
+  Family w;
+  for (int i = 0; i < 300; ++i) w.Ask("b");
+  w.Serve(200);
+  for (int i = 0; i < 20; ++i) {
+    w.Ask("a/1");
+    w.Ask("a/2");
+  }
+  std::map<std::string, int> served = w.Serve(40);
+  EXPECT_NEAR(served.at("b"), 20, 1);
+  EXPECT_NEAR(served.at("a/1"), 10, 1);
+  for (int i = 0; i < 100; ++i) w.Ask("a/new");  // beside the ten each of the others that still wait
+  served = w.Serve(60);
+  EXPECT_NEAR(served.at("b"), 30, 1);
+  EXPECT_NEAR(served.at("a/new"), 10, 2);
+}
+
+TEST(AdmissionQueue, AChangedWeightCountsWhileRequestsWait) {
+  Family w;
+  for (int i = 0; i < 300; ++i) {
+    w.Ask("a");
+    w.Ask("b");
+  }
+  w.Serve(100);
+  w.Ask("b", 3);
+  w.queue.Settle({.tenant = "b", .weight = 1}, 0);  // of a request that came before the change
+  EXPECT_NEAR(w.Serve(200).at("b"), 150, 2);
+}
+
+TEST(AdmissionQueue, ManyChildrenCannotShutOtherTenantsOut) {
+  Family w({.max_requests = 300});
+  for (bool entered = true; entered;) {
+    entered = false;
+    for (int child = 0; child < 50; ++child)
+      entered = w.Ask(fmt::format("a/{}", child)) == QueueRefusal::kNone || entered;
+  }
+  EXPECT_LE(w.queue.waiting(), 201u);
+  for (int tenant = 0; tenant < 20; ++tenant)
+    EXPECT_EQ(w.Ask(fmt::format("t{}", tenant)), QueueRefusal::kNone);
+}
+
+TEST(AdmissionQueue, OneChildCannotShutItsSiblingsOut) {
+  Family w({.max_requests = 300});
+  w.Ask("a/small");
+  while (w.Ask("a/flood") == QueueRefusal::kNone) {
+  }
+  EXPECT_GE(w.queue.waiting(), 100u);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(w.Ask("a/small"), QueueRefusal::kNone);
+}
+
+TEST(AdmissionQueue, AChildAloneMayHoldAllPlacesOfItsParent) {
+  Family w({.max_requests = 300});
+  while (w.Ask("a/flood") == QueueRefusal::kNone) {
+  }
+  EXPECT_GE(w.queue.waiting(), 200u);
+}
+
+TEST(AdmissionQueue, TheExpectedWaitFollowsTheSharesOfAllLevels) {
+  Family w;
+  for (int i = 0; i < 200; ++i) {
+    for (int child = 0; child < 9; ++child) w.Ask(fmt::format("a/{}", child), 1, 1);
+    w.Ask("b", 1, 1);
+  }
+  Drain(w, 100);
+  const QueuePosition direct = w.Enter("c", {.tenant = "c"});
+  EXPECT_LE(direct.ahead, 3u);
+  const QueuePosition child =
+      w.Enter("a/new", {.tenant = "a/new", .parent_weights = w.parents});  // a tenth of a third
+  EXPECT_NEAR(child.ahead, 29, 2);
+}
+
+TEST(AdmissionQueue, IdleChildrenAreForgottenWithTheirParents) {
+  Family w;
+  for (int i = 0; i < 100'000; ++i) {
+    w.Ask(fmt::format("t{}/{}", i / 10, i % 10));
+    w.queue.Leave(w.queue.Next(w.now)->ticket, w.now);
+  }
+  EXPECT_LE(w.queue.tenants(), 260u);
+}
+
 // Sheng et al. bound what two backlogged tenants' service may differ by, whatever they send: twice the
 // dearest turn.
 TEST(AdmissionQueueProperty, BackloggedTenantsGetEqualServiceWhateverTheySend) {
@@ -386,6 +531,65 @@ TEST(AdmissionQueueProperty, BackloggedTenantsGetEqualServiceWhateverTheySend) {
   }
 }
 
+// The same bound at each level: what a parent's children get together, and each child beside its siblings.
+TEST(AdmissionQueueProperty, BackloggedTenantsOfATreeGetTheirSharesAtEachLevel) {
+  struct Tenant {
+    std::string path;
+    double weight;
+    std::vector<double> parent_weights;
+  };
+  const std::vector<Tenant> tenants = {{"a/1", 1, {2}},     {"a/2", 2, {2}}, {"a/3", 1, {2}},
+                                       {"a/4", 3, {2}},     {"b", 1, {}},    {"c/x/1", 1, {1, 5}},
+                                       {"c/x/2", 1, {1, 5}}};
+  const std::map<std::string, double> parents = {{"a", 2}, {"b", 1}, {"c", 1}};
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    std::vector<WaitTicket> orders[2];
+    for (std::vector<WaitTicket>& order : orders) {
+      scheduler::Rng rng(seed);
+      AdmissionQueue queue({.max_requests = 100'000, .max_bytes = uint64_t{1} << 40});
+      std::vector<int> waiting(tenants.size());
+      std::map<WaitTicket, std::pair<size_t, double>> who;
+      std::map<std::string, double> served;  // cost per weight
+      double dearest = 0;
+      for (int step = 0; step < 3'000; ++step) {
+        for (size_t t = 0; t < tenants.size(); ++t) {
+          while (waiting[t] < 4) {
+            const double cost = 1 + static_cast<double>(rng.Uniform(t % 2 == 0 ? 1'000 : 100));
+            dearest = std::max(dearest, cost);
+            const QueuePosition in = queue.Enter({.tenant = tenants[t].path,
+                                                  .weight = tenants[t].weight,
+                                                  .parent_weights = tenants[t].parent_weights,
+                                                  .cost = cost},
+                                                 kStart);
+            ASSERT_EQ(in.refused, QueueRefusal::kNone);
+            who[in.ticket] = {t, cost};
+            ++waiting[t];
+          }
+        }
+        const Dispatch turn = *queue.Next(kStart);
+        order.push_back(turn.ticket);
+        const auto [t, cost] = who.at(turn.ticket);
+        --waiting[t];
+        if (rng.Uniform(10) == 0) {
+          queue.PutBack(turn.ticket, kStart);
+          ++waiting[t];
+          continue;
+        }
+        queue.Leave(turn.ticket, kStart);
+        const std::string parent = tenants[t].path.substr(0, 1);
+        served[tenants[t].path] += cost / tenants[t].weight;
+        if (tenants[t].path != parent) served[parent] += cost / parents.at(parent);
+        for (const char* a : {"a", "b", "c"})
+          ASSERT_LE(std::abs(served[a] - served["b"]), 2 * dearest) << seed;
+        for (const char* a : {"a/2", "a/3", "a/4"})
+          ASSERT_LE(std::abs(served[a] - served["a/1"]), 2 * dearest) << seed;
+        ASSERT_LE(std::abs(served["c/x/1"] - served["c/x/2"]), 2 * dearest) << seed;
+      }
+    }
+    EXPECT_EQ(orders[0], orders[1]) << "the same requests go in the same order";
+  }
+}
+
 TEST(AdmissionQueueProperty, NothingIsLostOrCountedTwiceFromManyShards) {
   AdmissionQueue queue(
       {.max_requests = 500,
@@ -399,7 +603,7 @@ TEST(AdmissionQueueProperty, NothingIsLostOrCountedTwiceFromManyShards) {
       std::vector<WaitTicket> own;
       for (int step = 0; step < 20'000; ++step) {
         const conf::TimePoint now = kStart + milliseconds(step);
-        const std::string tenant = fmt::format("t{}", rng.Uniform(30));
+        const std::string tenant = fmt::format("t{}/{}", rng.Uniform(6), rng.Uniform(5));
         switch (rng.Uniform(4)) {
           case 0:
           case 1: {
@@ -424,7 +628,7 @@ TEST(AdmissionQueueProperty, NothingIsLostOrCountedTwiceFromManyShards) {
             }
             break;
           default:
-            queue.Settle(tenant, 1, static_cast<uint32_t>(rng.Uniform(3)), 5);
+            queue.Settle({.tenant = tenant, .band = static_cast<uint32_t>(rng.Uniform(3))}, 5);
         }
       }
     });

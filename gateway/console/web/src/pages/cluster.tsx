@@ -4,9 +4,10 @@ import { post } from '../api';
 import type { Node } from '../api_types';
 import { type DevicePlace, placesOf, useHoldings, useNodes } from '../cluster_data';
 import { now, refresh } from '../data';
-import { duration, plural, short } from '../format';
+import { duration, percent, plural, short } from '../format';
 import { colourOf, hueOf } from '../holders';
 import { may } from '../me';
+import { useOverview } from '../overview_data';
 import { hrefOf, query, setQuery } from '../route';
 import { theme } from '../theme';
 import { Button, Choice, Empty, Fact, Holder, Loaded, Name, Num, State, Text } from '../ui/basics';
@@ -46,6 +47,7 @@ export function Cluster() {
               </div>
             </div>
             <Summary places={places} />
+            <Rates />
             <Key places={places} by={by} />
             <Map nodes={of.data} places={places} by={by} filter={filter} open={node} zoom={size} onZoom={setZoom} />
             {chosen && <NodeDrawer key={chosen.name} node={chosen} device={device === undefined ? undefined : Number(device)} places={places.filter((each) => each.node.name === chosen.name)} />}
@@ -70,6 +72,21 @@ function Summary({ places }: { places: DevicePlace[] }) {
       <Num of={short(count('free'))} unit="free" />
       {count('cordoned') > 0 && <span class="look"><Num of={short(count('cordoned'))} unit="cordoned" /></span>}
       {count('faulty') > 0 && <span class="act"><Num of={short(count('faulty'))} unit="faulty" /></span>}
+    </p>
+  );
+}
+
+// How well the cluster is used; /metrics has the same under tidegate_cluster_*.
+function Rates() {
+  const of = useOverview().value?.devices;
+  if (!of || of.allocation_rate === null) return null;
+  return (
+    <p class="summary">
+      <Num of={percent(of.allocation_rate)} unit="allocated" title="GAR: held devices over healthy devices, now" />
+      <Num of={percent(of.occupation_rate ?? 0)} unit="held in the last hour" title="SOR: held device time over all device time" />
+      <Num of={percent(of.node_fragmentation_rate ?? 0)} unit="of nodes partly held" title="GFR: nodes of which some but not all devices are held" />
+      <Num of={percent(of.fragmented_share ?? 0)} unit="fragmented" title="Devices that are free where the usual requests cannot use them" />
+      {of.waiting > 0 && <span class="look"><Num of={short(of.waiting)} unit="asked by what waits" /></span>}
     </p>
   );
 }

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, get, post } from '../api';
 import type { Job, JobQueue } from '../api_types';
 import { now, refresh, useAll, useGet } from '../data';
-import { deviceTime, minuteTime, plural, short } from '../format';
+import { deviceTime, duration, minuteTime, plural, short } from '../format';
 import { hueOf } from '../holders';
 import { may } from '../me';
 import { hrefOf, query, setQuery, tenant } from '../route';
@@ -108,12 +108,21 @@ const QUEUE_COLUMNS: Column<JobQueue>[] = [
     key: 'share', name: 'Share', show: (of) => (
       <span class="with-bar">
         <Bar value={of.used} limit={Math.max(of.deserved, of.used, of.asked, 1)} mark={of.deserved / Math.max(of.deserved, of.used, of.asked, 1)} label={`${short(of.used)} used of ${short(of.deserved)} deserved, ${short(of.asked)} asked for`} />
-        <span class="faint">{of.used > of.deserved ? `${short(of.used - of.deserved)} borrowed` : of.used < of.deserved && of.asked < of.deserved ? `${short(of.deserved - Math.max(of.used, of.asked))} to lend` : ''}</span>
+        <span class="faint">{of.borrowed > 0 ? `${short(of.borrowed)} borrowed` : of.lent > 0 ? `${short(of.lent)} lent` : of.asked < of.deserved ? `${short(of.deserved - Math.max(of.used, of.asked))} to lend` : ''}</span>
       </span>
     ),
   },
   { key: 'asked', name: 'Asked', less: true, number: true, sort: (of) => of.asked, show: (of) => <Num of={short(of.asked)} unit="devices" /> },
   { key: 'jobs', name: 'Jobs', number: true, sort: (of) => of.jobs_running, show: (of) => <Num of={`${of.jobs_running} run, ${of.jobs_waiting} wait`} /> },
+  {
+    key: 'wait', name: 'Wait', number: true, sort: (of) => of.oldest_wait_ms ?? of.wait_p50_ms ?? 0, show: (of) => (
+      <span class="two-lines">
+        {of.oldest_wait_ms === null ? <span class="faint">none waits</span> : <Num of={duration(of.oldest_wait_ms)} title="of the oldest that waits now" />}
+        {of.wait_p50_ms !== null && of.wait_p90_ms !== null && <span class="faint" title={`from submission to the first start, of the last ${plural(of.started, 'job')}`}>p50 {duration(of.wait_p50_ms).join(' ')}, p90 {duration(of.wait_p90_ms).join(' ')}</span>}
+      </span>
+    ),
+  },
+  { key: 'fair', name: 'Fair share', less: true, number: true, sort: (of) => of.share, show: (of) => <Num of={short(of.share)} unit="devices" /> },
   { key: 'usage', name: 'Recent use', less: true, number: true, sort: (of) => of.usage_device_hours, show: (of) => <Num of={short(of.usage_device_hours)} unit="GPU-h" /> },
 ];
 

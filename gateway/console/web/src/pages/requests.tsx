@@ -1,4 +1,4 @@
-// What people ask for, and what was given: models, limits, budgets and shares of a queue, each until a date.
+// What people ask for, and what was given: models, limits, budgets, shares of a queue and devices, each until a date.
 import { useState } from 'preact/hooks';
 import { ApiError, post } from '../api';
 import type { Grant, GrantRequest, Posts } from '../api_types';
@@ -18,6 +18,7 @@ export function Requests() {
   const grants = useAll(may('see_limits') ? '/admin/v1/grants' : null, { query: { tenant: tenant.value || undefined }, everyMs: 10_000 });
   const open = opened('request');
   const [ending, setEnding] = useState<Grant | undefined>();
+  const [renewing, setRenewing] = useState<Grant | undefined>();
   const asked = requests.value?.data.find((each) => each.id === open);
   const end = async () => {
     await post('/admin/v1/grants/{id}:end', { id: ending!.id });
@@ -33,7 +34,7 @@ export function Requests() {
       <Section title="Requests">
         <Loaded from={requests} what="the requests">
           {(of) => (of.data.length === 0
-            ? <Empty title={state ? 'No request waits' : 'Nobody has asked for anything'}>Ask for a model, a higher limit or budget, or a larger share of a queue with the button above.</Empty>
+            ? <Empty title={state ? 'No request waits' : 'Nobody has asked for anything'}>Ask for a model, a higher limit or budget, a larger share of a queue, or devices with the button above.</Empty>
             : <Table caption="Requests" columns={COLUMNS} rows={of.data} id={(each) => each.id} open={open} onOpen={(each) => openDrawer('request', each.id)} sorted="-asked" />)}
         </Loaded>
       </Section>
@@ -44,13 +45,19 @@ export function Requests() {
               const rows = of.data.filter((each) => each.state !== 'ended' || state === '');
               return rows.length === 0
                 ? <Empty title="Nothing is granted now">What is approved stands here until its date.</Empty>
-                : <Table caption="Grants" columns={[...GRANTS, { key: 'end', name: 'Act', show: (each) => each.may_end && <Button kind="danger" onClick={() => setEnding(each)}>End</Button> }]} rows={rows} id={(each) => each.id} sorted="until" />;
+                : <Table caption="Grants" columns={[...GRANTS, { key: 'end', name: 'Act', show: (each) => (
+                  <span class="acts">
+                    {each.may_renew && <Button onClick={() => setRenewing(each)}>Renew</Button>}
+                    {each.may_end && <Button kind="danger" onClick={() => setEnding(each)}>End</Button>}
+                  </span>
+                ) }]} rows={rows} id={(each) => each.id} sorted="until" />;
             }}
           </Loaded>
         </Section>
       )}
       {open && asked && <RequestDrawer key={open} of={asked} />}
       {query.value.get('new') === 'request' && may('ask') && <NewRequest onClose={() => setQuery({ new: undefined, what: undefined })} />}
+      {renewing && <Renew of={renewing} onClose={() => setRenewing(undefined)} />}
       {ending && (
         <Confirm title={<>End the grant of <bdi>{ending.tenant}</bdi></>} word="End it" danger act={end} onClose={() => setEnding(undefined)}>
           <p>{ending.in_words}: the tenant loses it at once. Running requests go on.</p>
@@ -70,7 +77,7 @@ const COLUMNS: Column<GrantRequest>[] = [
 ];
 
 const GRANTS: Column<Grant>[] = [
-  { key: 'what', name: 'What', wide: true, sort: (of) => of.in_words, show: (of) => <span class="two-lines"><Name of={of.in_words} /><span class="faint"><Name of={of.reason || 'no reason given'} /></span></span> },
+  { key: 'what', name: 'What', wide: true, sort: (of) => of.in_words, show: (of) => <span class="two-lines"><Name of={of.in_words} /><span class="faint"><Name of={of.reason || 'no reason given'} /></span>{of.job_queue && of.state === 'in_force' && <span class="faint">jobs use them with <code>queue: {of.job_queue}</code></span>}</span> },
   { key: 'tenant', name: 'Of', sort: (of) => of.tenant, show: (of) => <Name of={of.tenant} /> },
   { key: 'by', name: 'Given by', less: true, sort: (of) => of.approved_by, show: (of) => <Name of={of.approved_by} /> },
   { key: 'state', name: 'State', sort: (of) => of.state, show: (of) => <State of={of.state} /> },
@@ -94,6 +101,7 @@ function RequestDrawer({ of }: { of: GrantRequest }) {
         <Fact label="For"><Name of={of.tenant} /></Fact>
         <Fact label="Asked"><Time at={of.asked} /> by <Name of={of.asked_by} /></Fact>
         <Fact label="What for"><bdi>{of.reason}</bdi></Fact>
+        {of.renews && <Fact label="Renews"><code>{of.renews}</code>, which stays as it is until the new date</Fact>}
         {of.from && <Fact label="From"><Time at={of.from} /></Fact>}
         <Fact label="Until"><Time at={of.until} /></Fact>
         {of.state === 'pending' && <Fact label="Expires"><Time at={of.expires} /></Fact>}
@@ -101,8 +109,69 @@ function RequestDrawer({ of }: { of: GrantRequest }) {
         {of.answer && <Fact label="Answer"><bdi>{of.answer}</bdi></Fact>}
         <Fact label="Limits now"><a href={hrefOf('limits', { tenant: of.tenant })}>Budgets and limits</a></Fact>
       </dl>
+      <Comments of={of} />
       {asking && <Decide of={of} what={asking} onClose={() => setAsking('')} />}
     </Drawer>
+  );
+}
+
+function Comments({ of }: { of: GrantRequest }) {
+  const [text, setText] = useState('');
+  const { busy, error, run } = useAct();
+  const say = () => run(async () => {
+    await post('/admin/v1/requests/{id}/comments', { id: of.id }, { text });
+    refresh('/admin/v1/requests');
+  }).then((done) => { if (done) setText(''); });
+  return (
+    <>
+      <h3>Comments</h3>
+      {of.comments.length === 0 && <p class="faint">{of.may_comment ? 'Nobody has said anything yet.' : 'There are none.'}</p>}
+      <ol class="comments">
+        {of.comments.map((each) => (
+          <li key={`${each.at} ${each.by}`}>
+            <span class="faint"><Name of={each.by} />, <Time at={each.at} /></span>
+            <p><bdi>{each.text}</bdi></p>
+          </li>
+        ))}
+      </ol>
+      {of.may_comment && (
+        <form class="say" onSubmit={(event) => { event.preventDefault(); void say(); }}>
+          <Text label="Comment" value={text} onInput={setText} placeholder="would two be enough?" />
+          {error && <Problem error={error} />}
+          <Button type="submit" disabled={busy || text.trim() === ''}>{busy ? 'Saying …' : 'Say it'}</Button>
+        </form>
+      )}
+    </>
+  );
+}
+
+const LONGER: [string, string][] = [['1', 'a day longer'], ['7', '7 days longer'], ['30', '30 days longer'], ['90', '90 days longer']];
+
+// Who may end it may let it last longer, unless they asked for it; others ask.
+function Renew({ of, onClose }: { of: Grant; onClose: () => void }) {
+  const [days, setDays] = useState('7');
+  const [reason, setReason] = useState('');
+  const { busy, error, run } = useAct();
+  const gives = of.may_end && of.asked_by !== me.value?.actor;
+  const until = new Date(Date.parse(of.until) + Number(days) * 86_400_000).toISOString().replace(/\.\d+/, '');
+  const renew = () => run(async () => {
+    if (gives) await post('/admin/v1/grants/{id}:change', { id: of.id }, { until, ...(reason ? { reason } : {}) });
+    else await post('/admin/v1/requests', {}, { tenant: of.tenant, renews: of.id, until, reason });
+    refresh('/admin/v1/requests', '/admin/v1/grants');
+  }).then((done) => { if (done) onClose(); });
+  return (
+    <Dialog title="Renew a grant" onClose={onClose}>
+      <form onSubmit={(event) => { event.preventDefault(); void renew(); }}>
+        <p><bdi>{of.in_words}</bdi> of <Name of={of.tenant} />, until <Time at={of.until} />.</p>
+        <Select label="For" value={days} onChange={setDays} options={LONGER} />
+        <Text label="What for" value={reason} onInput={setReason} hint={gives ? 'For people and the ledger.' : 'Whoever decides reads it.'} />
+        {error && <Problem error={error} />}
+        <footer>
+          <Button onClick={onClose}>Close</Button>
+          <Button kind="primary" type="submit" disabled={busy || (!gives && reason.trim() === '')}>{gives ? 'Renew' : 'Ask for it'}</Button>
+        </footer>
+      </form>
+    </Dialog>
   );
 }
 
@@ -119,7 +188,7 @@ function Decide({ of, what, onClose }: { of: GrantRequest; what: 'approve' | 'de
   };
   return (
     <Confirm title={<>{WORDS[what]}: <bdi>{of.in_words}</bdi></>} word={WORDS[what]} danger={what !== 'approve'} act={act} onClose={onClose}>
-      {what === 'approve' && <p>{of.tenant} has it at once, until its date, without a reload.</p>}
+      {what === 'approve' && <p>{of.renews ? <><bdi>{of.tenant}</bdi> keeps it until the new date.</> : <><bdi>{of.tenant}</bdi> has it {of.from ? 'from then on' : 'at once'}, until its date, without a reload.</>}</p>}
       {what === 'approve' && <Text label="Until" value={until} onInput={setUntil} placeholder="as asked for" hint="An earlier end, such as 3d or 2027-01-31; empty: as asked for." />}
       {what !== 'withdraw' && <Text label="Answer" value={answer} onInput={setAnswer} hint={what === 'decline' ? 'The reason, for the one who asked.' : 'For the one who asked.'} />}
     </Confirm>
@@ -134,6 +203,8 @@ function NewRequest({ onClose }: { onClose: () => void }) {
   const [kind, setKind] = useState(query.value.get('what') ?? 'model');
   const [models, setModels] = useState('');
   const [amount, setAmount] = useState('');
+  const [devices, setDevices] = useState('');
+  const [from, setFrom] = useState('');
   const [until, setUntil] = useState('7d');
   const [reason, setReason] = useState('');
   const { busy, error, run } = useAct();
@@ -142,25 +213,28 @@ function NewRequest({ onClose }: { onClose: () => void }) {
   const number = Number(amount);
   const wants = (): Partial<Posts['/admin/v1/requests']['body']> => {
     if (kind === 'model') return { models: models.split(/[\s,]+/).filter(Boolean) };
+    if (kind === 'devices') return { devices: { kind: devices.trim(), count: number } };
     if (kind === 'weight') return { weight: number };
     if (kind === 'budget') return { limits: { budget: { usd: number, period: 'month' } } };
     return { limits: { [kind]: number } };
   };
   const ask = () => run(async () => {
-    await post('/admin/v1/requests', {}, { tenant: chosen, until, reason, ...wants() });
+    await post('/admin/v1/requests', {}, { tenant: chosen, until, reason, ...(from.trim() ? { from: from.trim() } : {}), ...wants() });
     refresh('/admin/v1/requests', '/admin/v1/grants');
   }).then((done) => { if (done) onClose(); });
-  const ready = reason.trim() !== '' && (kind === 'model' ? models.trim() !== '' : number > 0);
+  const ready = reason.trim() !== '' && (kind === 'model' ? models.trim() !== '' : number > 0 && (kind !== 'devices' || devices.trim() !== ''));
   return (
     <Dialog title="Ask for more" onClose={onClose}>
       <form onSubmit={(event) => { event.preventDefault(); void ask(); }}>
         <Select label="For the tenant" value={chosen} onChange={setOf} options={paths.map((path) => [path, path])} problem={wrong?.of('tenant')} />
         <Select label="What" value={kind} onChange={setKind}
-          options={[['model', 'a model'], ['budget', 'a higher budget a month'], ['requests_per_minute', 'more requests a minute'], ['tokens_per_minute', 'more tokens a minute'], ['concurrency', 'more requests at once'], ['weight', 'a larger share of the queues']]} />
+          options={[['model', 'a model'], ['budget', 'a higher budget a month'], ['requests_per_minute', 'more requests a minute'], ['tokens_per_minute', 'more tokens a minute'], ['concurrency', 'more requests at once'], ['weight', 'a larger share of the queues'], ['devices', 'devices for jobs']]} />
+        {kind === 'devices' && <Text label="Kind of device" value={devices} mono onInput={setDevices} placeholder="h100" hint="As the cluster names it." />}
         {kind === 'model'
           ? <Text label="Models" value={models} mono onInput={setModels} placeholder="chat-large" hint="By name, with commas." problem={wrong?.of('models')} />
-          : <Text label={kind === 'budget' ? 'The new budget' : 'The new amount'} value={amount} onInput={setAmount} hint={kind === 'budget' ? 'In US dollars a month, in all.' : 'In all, not beside what it has.'} problem={wrong?.of('limits') ?? wrong?.of('weight')} />}
-        <Select label="For" value={until} onChange={setUntil} options={TIMES} problem={wrong?.of('until')} hint="It ends by itself then." />
+          : <Text label={kind === 'budget' ? 'The new budget' : kind === 'devices' ? 'How many' : 'The new amount'} value={amount} onInput={setAmount} hint={kind === 'budget' ? 'In US dollars a month, in all.' : kind === 'devices' ? 'Whole devices; nothing else starts on them in that time.' : 'In all, not beside what it has.'} problem={wrong?.of('limits') ?? wrong?.of('weight') ?? wrong?.of('devices')} />}
+        <Text label="From" value={from} onInput={setFrom} placeholder="at once" hint="Such as 2h or 2027-01-31T08:00:00Z." problem={wrong?.of('from')} />
+        <Select label="Until" value={until} onChange={setUntil} options={TIMES} problem={wrong?.of('until')} hint="From now. It ends by itself then." />
         <Text label="What for" value={reason} onInput={setReason} placeholder="the demo on Friday" hint="Whoever decides reads it." problem={wrong?.of('reason')} />
         {error && (!wrong || wrong.details.length === 0) && <Problem error={error} />}
         <footer>

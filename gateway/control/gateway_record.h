@@ -1,0 +1,63 @@
+// What a gateway tells the others of itself, through the store: who it is, how far it has followed the store, the
+// demand that it sees, and the requests that it still has at replicas that are to stop.
+//
+// An object of the kind store::kGateway, by the gateway's name. It is written at least every few seconds; others
+// count the gateway as gone once it has not changed for kGatewayLease by their own clocks, so that no two clocks
+// have to agree.
+//
+// Pure.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "conf/time.h"
+
+namespace gateway::control {
+
+inline constexpr conf::Duration kGatewayLease = std::chrono::seconds(10);
+// In one record: what is beyond is left out, the models with the least demand first.
+inline constexpr size_t kMostModelsInRecord = 2000;
+inline constexpr size_t kMostLeavingInRecord = 2000;
+
+// The demand for one model at one gateway. The first ones count since its start.
+struct DemandAt {
+  uint64_t work_ns = 0;
+  uint64_t came = 0;
+  uint64_t in_time = 0;  // first tokens; ...
+  uint64_t late = 0;
+  uint64_t hopeless = 0;
+
+  uint64_t held_work_ns = 0;  // now; ...
+  uint64_t active = 0;
+  uint64_t waiting = 0;
+  conf::Duration oldest{};  // age of the oldest waiting request
+
+  bool operator==(const DemandAt&) const = default;
+};
+using DemandByModel = std::map<std::string, DemandAt, std::less<>>;
+
+struct GatewayRecord {
+  std::string name{};
+  std::string start{};    // another for each process
+  std::string version{};  // of the program
+  std::string address{};  // of its admin listener, as it listens
+  conf::TimePoint since{};
+  uint64_t epoch = 0;     // that it leads in; 0: it follows
+  uint64_t followed = 0;  // the last change of the store that it has applied to its routes
+  // Requests that it still has at replicas that take no new ones, by the replica's id.
+  std::map<std::string, uint32_t, std::less<>> leaving{};
+  DemandByModel demand{};
+
+  bool operator==(const GatewayRecord&) const = default;
+};
+
+std::string BodyOf(const GatewayRecord& record);
+// DataLoss: it is none.
+absl::StatusOr<GatewayRecord> ReadGateway(std::string_view name, std::string_view body);
+
+}  // namespace gateway::control

@@ -1,0 +1,104 @@
+// Gateways: tells the others of this gateway, and hears of them, through the store.
+//
+// A record is written every two seconds, and soon after something that others wait for: a request begins to wait, a
+// replica has left the routes. Writes have at least a quarter of a second between them. While the store does not
+// answer nothing is told, and others count this gateway as gone.
+//
+// Owner: the Process; stopped before it is destroyed. Thread: the control loop's. Bounded: kMostGateways.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/control/demand_elsewhere.h"
+#include "gateway/control/gateway_record.h"
+#include "gateway/net/loop.h"
+#include "gateway/store/follower.h"
+
+namespace gateway::control {
+
+// A gateway, as told to operators.
+struct GatewayStatus {
+  GatewayRecord record;
+  bool self = false;
+  bool live = true;
+  conf::TimePoint seen{};  // its last news
+  uint64_t lag = 0;        // changes of the store that it had not applied then
+};
+
+class Gateways final : private net::Alarm {
+ public:
+  static constexpr size_t kMostGateways = 256;
+
+  struct Environment {
+    // This gateway, as it is now.
+    std::function<GatewayRecord()> self;
+    // Somebody waits at another gateway for a model.
+    std::function<void()> on_waiting = [] {};
+    // Another gateway has come, gone, or begun or ended to lead.
+    std::function<void()> changed = [] {};
+  };
+
+  // Both must outlive it.
+  Gateways(net::Loop& loop, store::Store& store, Environment env);
+
+  // The record of this gateway is in the store, and the others are known, when it returns Ok.
+  net::Task<absl::Status> Start();
+  void Stop();
+  // Removes the record: it is going.
+  net::Task<void> Leave();
+
+  // Tells soon after that time.
+  void TellSoon(conf::Duration after = {});
+
+  // This gateway first, then the others by name.
+  std::vector<GatewayStatus> List(conf::TimePoint now) const;
+  bool OthersLive(conf::TimePoint now) const;
+  // Of the other gateways.
+  DemandByModel Demand(conf::TimePoint now) const { return demand_.Sum(now); }
+  // The requests that other gateways have at a replica; absent: one of them has not yet applied the change of that
+  // number, by which the replica left the routes.
+  std::optional<uint32_t> LeftAt(std::string_view replica, uint64_t change, conf::TimePoint now) const;
+  // Forgets the records of gateways that have been gone for long. The leader calls it now and then.
+  net::Task<void> RemoveGone(uint64_t epoch);
+
+ private:
+  struct Other {
+    GatewayRecord record;
+    uint64_t version = 0;
+    conf::TimePoint seen{};
+    bool gone = false;  // known to the demand
+  };
+
+  void OnAlarm() override;
+  net::Task<void> Tell();
+  void SetNext(conf::TimePoint at);
+  void Replace(const std::vector<store::Object>& all);
+  void Apply(const std::vector<store::Change>& changes);
+  void Take(const std::string& name, uint64_t version, const std::string& body);
+  bool IsLive(const Other& other, conf::TimePoint now) const { return now - other.seen < kGatewayLease; }
+
+  net::Loop& loop_;
+  store::Store& store_;
+  const Environment env_;
+  store::Follower follower_;
+  std::map<std::string, Other, std::less<>> others_;
+  DemandElsewhere demand_;
+  uint64_t version_ = 0;  // of our own record; 0: it is not there
+  uint64_t lag_ = 0;      // of our own, when it was written
+  conf::TimePoint told_{};
+  conf::TimePoint next_{};  // when the alarm is set to
+  bool telling_ = false;
+  conf::TimePoint again_ = conf::TimePoint::max();  // tell again then
+  bool failing_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace gateway::control

@@ -1,0 +1,45 @@
+#include "gateway/control/open_kubernetes.h"
+
+#include <nlohmann/json.hpp>
+
+#include "gateway/config/sources.h"
+#include "gateway/net/clock.h"
+#include "plugins/kubernetes/access.h"
+#include "plugins/launchers/kubernetes.h"
+
+namespace gateway::control {
+
+absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenKubernetes(net::Loop& loop,
+                                                                             const Config& config) {
+  using plugins::launchers::KubernetesLauncher;
+  const config::Scaling& scaling = *config.scaling;
+  const config::Pods& pods = *scaling.kubernetes;
+  const config::Kubernetes at = config.kubernetes.value_or(config::Kubernetes());
+  const plugins::kubernetes::Place place{at.kubeconfig, at.context, at.name_space};
+  const absl::StatusOr<plugins::kubernetes::Access> access =
+      plugins::kubernetes::ReadAccess(place, SystemSources());
+  if (!access.ok()) return access.status();
+  KubernetesLauncher::Options options;
+  options.access = [place] { return plugins::kubernetes::ReadAccess(place, SystemSources()); };
+  options.name_space = access->name_space;
+  options.gateway = pods.name;
+  options.bind = pods.bind;
+  options.ports = {scaling.ports.first, scaling.ports.last};
+  options.devices = pods.devices;
+  options.start_within = pods.start_within;
+  options.lost_after = pods.lost_after;
+  options.pull_policy = pods.image_pull_policy;
+  options.pull_secrets = pods.image_pull_secrets;
+  if (!pods.pod.empty()) options.pod = nlohmann::json::parse(pods.pod.json);
+  for (const scheduler::Node& node : scaling.nodes.nodes) {
+    const scheduler::NodeType& type = scaling.nodes.types[node.type];
+    options.nodes[node.name] = {type.devices > 0 ? scaling.nodes.kinds[type.kind].name : std::string(),
+                                type.devices};
+  }
+  options.seed = static_cast<uint64_t>(net::Now().time_since_epoch().count());
+  auto launcher = std::make_unique<KubernetesLauncher>(loop, std::move(options));
+  launcher->Open();
+  return launcher;
+}
+
+}  // namespace gateway::control

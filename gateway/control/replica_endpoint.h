@@ -1,0 +1,27 @@
+// The endpoint of a replica that Tidegate runs: where it listens, and with which key it is asked. Pure.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "gateway/config/model.h"
+#include "gateway/config/model_policy.h"
+#include "gateway/control/replica_keys.h"
+
+namespace gateway::control {
+
+struct ReplicaAddress {
+  std::string replica;  // its id
+  std::string host;     // of its leader
+  uint16_t port = 0;
+  bool keyed = false;
+
+  bool operator==(const ReplicaAddress&) const = default;
+};
+
+std::shared_ptr<const config::Endpoint> EndpointOf(const ReplicaAddress& address,
+                                                   const config::ReplicaTemplate& by,
+                                                   const ReplicaKeys& keys);
+
+}  // namespace gateway::control

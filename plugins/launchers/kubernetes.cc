@@ -1,0 +1,500 @@
+#include "plugins/launchers/kubernetes.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "conf/text.h"
+#include "gateway/net/clock.h"
+#include "gateway/net/url.h"
+
+namespace plugins::launchers {
+namespace {
+
+using gateway::net::Now;
+using gateway::net::Task;
+using kubernetes::Node;
+using kubernetes::Pod;
+using kubernetes::Runs;
+using kubernetes::Submission;
+using nlohmann::json;
+using plugins::kubernetes::Request;
+using plugins::kubernetes::Watch;
+
+constexpr conf::Duration kCheckEvery = std::chrono::seconds(1);
+// While a run starts or stops and its watch says nothing, our pods are asked for this often.
+constexpr conf::Duration kAskEvery = std::chrono::seconds(5);
+// A list that is no younger than this is told; a watch's bookmarks come each minute.
+constexpr conf::Duration kOldest = std::chrono::seconds(90);
+constexpr conf::Duration kLeastGrace = std::chrono::seconds(1);
+constexpr conf::Duration kAfterSignal = std::chrono::hours(1);
+constexpr size_t kMostLog = 32U << 20;
+
+std::string Selector(const std::string& gateway) {
+  return "labelSelector=" +
+         gateway::net::PercentEncode(fmt::format("{}={}", kubernetes::kGatewayLabel, gateway));
+}
+
+// Pods that are over hold nothing.
+std::string NotOver() {
+  return "fieldSelector=" +
+         gateway::net::PercentEncode("status.phase!=Succeeded,status.phase!=Failed,spec.nodeName!=");
+}
+
+// A quota may have room later, and an operator may grant a right: neither is the run's fault.
+bool MayPass(const absl::Status& refused) {
+  const std::string_view text = conf::Std(refused.message());
+  return text.find("exceeded quota") != std::string_view::npos ||
+         text.find("cannot create resource") != std::string_view::npos ||
+         text.find("being terminated") != std::string_view::npos;
+}
+
+std::string UidOf(const json& object) {
+  const std::optional<Pod> pod = kubernetes::ReadPod(object);
+  return pod ? pod->uid : std::string();
+}
+
+}  // namespace
+
+KubernetesLauncher::KubernetesLauncher(gateway::net::Loop& loop, Options options)
+    : loop_(loop),
+      options_(std::move(options)),
+      table_(options_.devices),
+      tolerated_(kubernetes::TolerationsOf(options_.pod)),
+      client_(loop, options_.access, options_.seed),
+      runs_(options_.gateway, options_.ports),
+      watch_nodes_(loop, client_, {.path = "/api/v1/nodes", .seed = options_.seed + 1}, OfNodes()),
+      watch_runs_(loop, client_,
+                  {.path = PodsPath(),
+                   .query = Selector(options_.gateway),
+                   .turn = std::chrono::seconds(30),
+                   .seed = options_.seed + 2},
+                  OfRuns()),
+      watch_others_(loop, client_, {.path = "/api/v1/pods", .query = NotOver(), .seed = options_.seed + 3},
+                    OfOthers()),
+      sleep_(loop.watchdog) {}
+
+KubernetesLauncher::~KubernetesLauncher() = default;
+
+void KubernetesLauncher::Open() {
+  open_ = true;
+  watch_nodes_.Open();
+  watch_runs_.Open();
+  watch_others_.Open();
+  loop_.tasks.Spawn(Mind());
+}
+
+Task<void> KubernetesLauncher::Close() {
+  closed_ = true;
+  client_.Abort();
+  sleep_.Cancel();
+  co_await watch_nodes_.Close();
+  co_await watch_runs_.Close();
+  co_await watch_others_.Close();
+  if (open_) co_await stopped_.Wait();
+}
+
+absl::Status KubernetesLauncher::health() const {
+  for (const Watch* watch : {&watch_runs_, &watch_nodes_, &watch_others_}) {
+    if (!watch->health().ok()) return watch->health();
+  }
+  return absl::OkStatus();
+}
+
+std::string KubernetesLauncher::PodsPath() const {
+  return fmt::format("/api/v1/namespaces/{}/pods", options_.name_space);
+}
+
+std::string KubernetesLauncher::PodPath(const std::string& id) const {
+  return fmt::format("{}/{}", PodsPath(), id);
+}
+
+void KubernetesLauncher::Tell() {
+  if (closed_) return;
+  if (std::exchange(shared_is_old_, false)) Share();
+  for (const std::string& id : std::exchange(changed_, {})) on_change(id);
+}
+
+Watch::Handlers KubernetesLauncher::OfNodes() {
+  Watch::Handlers handlers;
+  handlers.on_begin = [this] {
+    listing_nodes_ = true;
+    nodes_named_.clear();
+  };
+  handlers.on_object = [this](const json& object) {
+    std::optional<Node> node = kubernetes::ReadNode(object);
+    if (!node) return;
+    if (listing_nodes_) nodes_named_.insert(node->name);
+    nodes_[node->name] = *std::move(node);
+    shared_is_old_ = true;
+  };
+  handlers.on_deleted = [this](const json& object) {
+    const std::optional<Node> node = kubernetes::ReadNode(object);
+    if (node) nodes_.erase(node->name);
+    shared_is_old_ = true;
+  };
+  handlers.on_listed = [this] {
+    listing_nodes_ = false;
+    std::erase_if(nodes_, [this](const auto& node) { return !nodes_named_.contains(node.first); });
+    nodes_named_.clear();
+    shared_is_old_ = true;
+  };
+  handlers.on_news = [this] { Tell(); };
+  return handlers;
+}
+
+void KubernetesLauncher::OnRun(const json& object, Runs::Round* round) {
+  const std::optional<Pod> pod = kubernetes::ReadPod(object);
+  if (!pod) return;
+  if (runs_.Apply(*pod, Now(), round)) changed_.insert(pod->name);
+  shared_is_old_ |= !runs_.leftovers().empty();
+  const Runs::Run* const run = runs_.Find(pod->name);
+  // It was to stop before its creation was answered, or was given up with its node.
+  const bool unwanted = run != nullptr && run->uid == pod->uid && !pod->deleting && !pod->over() &&
+                        (run->doomed || !run->ended_by_us.empty());
+  if (unwanted && ending_.insert(pod->name).second) loop_.tasks.Spawn(EndPod(pod->name, pod->uid));
+}
+
+Watch::Handlers KubernetesLauncher::OfRuns() {
+  Watch::Handlers handlers;
+  handlers.on_begin = [this] { round_ = runs_.Begin(); };
+  handlers.on_object = [this](const json& object) { OnRun(object, &round_); };
+  handlers.on_deleted = [this](const json& object) {
+    const std::optional<Pod> pod = kubernetes::ReadPod(object);
+    if (!pod) return;
+    shared_is_old_ |= !runs_.leftovers().empty();
+    if (runs_.Deleted(*pod, Now())) changed_.insert(pod->name);
+  };
+  handlers.on_listed = [this] {
+    for (std::string& id : runs_.Listed(round_, Now())) changed_.insert(std::move(id));
+  };
+  handlers.on_news = [this] { Tell(); };
+  return handlers;
+}
+
+void KubernetesLauncher::OnOther(const json& object, bool deleted) {
+  const std::optional<Pod> pod = kubernetes::ReadPod(object);
+  if (!pod || runs_.IsOurs(*pod)) return;
+  if (listing_others_) others_named_.insert(pod->uid);
+  const uint32_t devices = deleted || pod->over() || pod->node.empty() ? 0 : table_.CountOf(pod->devices);
+  const auto known = others_.find(pod->uid);
+  if (devices == 0) {
+    if (known == others_.end()) return;
+    others_.erase(known);
+  } else if (known == others_.end()) {
+    others_[pod->uid] = {pod->node, devices};
+  } else if (known->second.node == pod->node && known->second.devices == devices) {
+    return;
+  } else {
+    known->second = {pod->node, devices};
+  }
+  shared_is_old_ = true;
+}
+
+Watch::Handlers KubernetesLauncher::OfOthers() {
+  Watch::Handlers handlers;
+  handlers.on_begin = [this] {
+    listing_others_ = true;
+    others_named_.clear();
+  };
+  handlers.on_object = [this](const json& object) { OnOther(object, false); };
+  handlers.on_deleted = [this](const json& object) { OnOther(object, true); };
+  handlers.on_listed = [this] {
+    listing_others_ = false;
+    std::erase_if(others_, [this](const auto& pod) { return !others_named_.contains(pod.first); });
+    others_named_.clear();
+    shared_is_old_ = true;
+  };
+  handlers.on_news = [this] { Tell(); };
+  return handlers;
+}
+
+void KubernetesLauncher::Share() {
+  if (!watch_nodes_.listed() || !watch_others_.listed()) return;
+  std::map<std::string, uint32_t> taken;
+  for (const auto& [uid, pod] : others_) taken[pod.node] += pod.devices;
+  for (const auto& [name, pod] : runs_.leftovers()) taken[pod.node] += table_.CountOf(pod.devices);
+  SharedCluster seen = kubernetes::Share(nodes_, taken, options_.nodes, table_, tolerated_);
+  if (shared_known_ && seen.nodes == shared_.nodes && seen.left_out == shared_.left_out) return;
+  seen.version = shared_.version + 1;
+  shared_ = std::move(seen);
+  shared_known_ = true;
+}
+
+Task<void> KubernetesLauncher::Mind() {
+  while (!closed_) {
+    CheckLate();
+    const bool silent = watch_runs_.listed() && Now() - watch_runs_.heard_at() >= kAskEvery;
+    if (silent && runs_.Moving() && Now() - refreshed_at_ >= kAskEvery) {
+      refreshed_at_ = Now();
+      (co_await Refresh()).IgnoreError();  // the watch's health tells of it
+    }
+    if (closed_) break;
+    Tell();
+    co_await sleep_.For(kCheckEvery);
+  }
+  stopped_.Set();
+}
+
+Task<absl::Status> KubernetesLauncher::Refresh() {
+  Runs::Round round = runs_.Begin();
+  Request request{.path = PodsPath(), .query = Selector(options_.gateway)};
+  const absl::StatusOr<std::string> body = co_await client_.Ask(std::move(request));
+  if (!body.ok()) co_return body.status();
+  if (closed_) co_return absl::CancelledError();
+  const absl::StatusOr<plugins::kubernetes::Page> page =
+      plugins::kubernetes::ReadPage(*body, [&](const json& object) { OnRun(object, &round); });
+  if (!page.ok()) co_return page.status();
+  for (std::string& id : runs_.Listed(round, Now())) changed_.insert(std::move(id));
+  refreshed_at_ = Now();
+  Tell();
+  co_return absl::OkStatus();
+}
+
+// Pods that are not bound in time, and runs on nodes that do not come back.
+void KubernetesLauncher::CheckLate() {
+  if (!watch_runs_.listed() || !watch_runs_.health().ok()) return;
+  const conf::TimePoint now = Now();
+  for (const auto& [id, run] : runs_.all()) {
+    if (run.status.state == RunState::kEnded || run.uid.empty() || run.gone) continue;
+    std::string why;
+    conf::TimePoint ended = now;
+    if (!run.unbound.empty()) {
+      if (now - run.created < options_.start_within) continue;
+      why = fmt::format("Kubernetes did not place its pod within {}",
+                        conf::FormatDuration(options_.start_within));
+      if (run.unbound != "-") why += ": " + run.unbound;
+    } else {
+      const auto node = nodes_.find(run.node);
+      if (node == nodes_.end() || node->second.ready == "True" || !watch_nodes_.health().ok()) continue;
+      if (node->second.ready != "Unknown" || now - node->second.ready_since < options_.lost_after) continue;
+      why = fmt::format("its node {} is lost: {}", run.node, kubernetes::WhyNot(node->second, tolerated_));
+      ended = node->second.ready_since;
+    }
+    runs_.End(id, std::move(why), ended);
+    changed_.insert(id);
+    if (ending_.insert(id).second) loop_.tasks.Spawn(EndPod(id, run.uid));
+  }
+}
+
+Task<void> KubernetesLauncher::EndPod(std::string id, std::string uid) {
+  const absl::Status deleted = co_await DeletePod(id, std::move(uid), kLeastGrace);
+  // On the next news of the pod it is tried again.
+  ending_.erase(id);
+  deleted.IgnoreError();
+}
+
+Task<absl::Status> KubernetesLauncher::DeletePod(std::string id, std::string uid, conf::Duration grace) {
+  const auto seconds =
+      std::chrono::ceil<std::chrono::seconds>(std::max<conf::Duration>(grace, kLeastGrace)).count();
+  json options = {{"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"gracePeriodSeconds", seconds}};
+  if (!uid.empty()) options["preconditions"] = {{"uid", std::move(uid)}};
+  const absl::Status deleted = (co_await client_.Delete(PodPath(id), std::move(options))).status();
+  // Another pod has its name: ours is gone.
+  if (absl::IsNotFound(deleted) || absl::IsAborted(deleted)) co_return absl::OkStatus();
+  co_return deleted;
+}
+
+std::string KubernetesLauncher::AddressOf(const std::string& id, const std::string& node) const {
+  if (!kubernetes::UsesHostNetwork(options_.pod, json::object()))
+    return kubernetes::GangAddress(id, options_.name_space);
+  const auto known = nodes_.find(node);
+  return known == nodes_.end() || known->second.address.empty() ? node : known->second.address;
+}
+
+absl::StatusOr<Submission> KubernetesLauncher::Compose(const RunSpec& spec, const Node& node) const {
+  Submission submission;
+  submission.run = spec;
+  submission.gateway = options_.gateway;
+  submission.name_space = options_.name_space;
+  submission.bind = options_.bind;
+  submission.node_address = node.address.empty() ? node.name : node.address;
+  submission.pull_policy = options_.pull_policy;
+  submission.pull_secrets = options_.pull_secrets;
+  submission.defaults = options_.pod;
+  submission.count = static_cast<uint32_t>(spec.grant.devices.size());
+  if (submission.count > 0) {
+    submission.resource = spec.grant.partition.empty()
+                              ? table_.ResourceOf(node, spec.grant.kind)
+                              : std::string(kubernetes::kMigPrefix) + spec.grant.partition;
+    const auto has = node.devices.find(submission.resource);
+    if (has == node.devices.end() || has->second < submission.count) {
+      return absl::InvalidArgumentError(
+          fmt::format("run {}: node {} of Kubernetes has no {} devices of kind {}{}{}", spec.id, node.name,
+                      submission.count, spec.grant.kind, spec.grant.partition.empty() ? "" : ", partition ",
+                      spec.grant.partition));
+    }
+  }
+  if (spec.serves) {
+    const json piece = spec.pod.empty() ? json::object() : json::parse(spec.pod, nullptr, false);
+    submission.port = kubernetes::UsesHostNetwork(options_.pod, piece)
+                          ? runs_.PickPort(spec.id, submission.node_address)
+                          : options_.ports.first;
+    if (submission.port == 0) {
+      return absl::UnavailableError(fmt::format("run {}: every port from {} to {} is in use on {}", spec.id,
+                                                options_.ports.first, options_.ports.last, node.name));
+    }
+  }
+  return submission;
+}
+
+Task<absl::Status> KubernetesLauncher::CreatePod(const Submission& submission) {
+  const std::string& id = submission.run.id;
+  absl::StatusOr<json> created = co_await client_.Create(PodsPath(), kubernetes::RenderPod(submission));
+  if (absl::IsAlreadyExists(created.status())) {
+    created = co_await client_.Get(PodPath(id));
+    const std::optional<Pod> pod = created.ok() ? kubernetes::ReadPod(*created) : std::nullopt;
+    if (pod) {
+      const std::optional<kubernetes::Mark> mark = kubernetes::ReadMark(pod->mark);
+      if (!runs_.IsOurs(*pod) || !mark || mark->id != id) {
+        runs_.Refused(id);
+        co_return absl::FailedPreconditionError(fmt::format(
+            "run {}: namespace {} has a pod of that name, which is not ours", id, options_.name_space));
+      }
+    }
+  }
+  if (created.ok()) {
+    runs_.Created(id, UidOf(*created), submission.run.env.empty());
+    OnRun(*created, nullptr);
+    co_return absl::OkStatus();
+  }
+  const absl::Status why = created.status();
+  const std::string text = fmt::format("run {}: {}", id, conf::Std(why.message()));
+  if ((absl::IsInvalidArgument(why) || absl::IsPermissionDenied(why)) && !MayPass(why)) {
+    runs_.Refused(id);
+    co_return absl::InvalidArgumentError(text);
+  }
+  co_return absl::UnavailableError(text);
+}
+
+// The environment, and the names of a gang.
+Task<absl::Status> KubernetesLauncher::Equip(const Submission& submission, std::string uid) {
+  const RunSpec& run = submission.run;
+  const std::string home = fmt::format("/api/v1/namespaces/{}", options_.name_space);
+  absl::Status status = absl::OkStatus();
+  if (!run.env.empty())
+    status = (co_await client_.Create(home + "/secrets", kubernetes::RenderSecret(submission, uid))).status();
+  if (absl::IsAlreadyExists(status)) status = absl::OkStatus();
+  if (status.ok() && run.gang.size > 1 && run.gang.rank == 0 &&
+      !kubernetes::ServiceOf(run.gang.leader).empty()) {
+    status =
+        (co_await client_.Create(home + "/services", kubernetes::RenderService(submission, uid))).status();
+    if (absl::IsAlreadyExists(status)) status = absl::OkStatus();
+  }
+  if (status.ok()) {
+    runs_.Equipped(run.id);
+    co_return status;
+  }
+  co_return absl::UnavailableError(fmt::format("run {}: {}", run.id, conf::Std(status.message())));
+}
+
+Task<absl::Status> KubernetesLauncher::Start(RunSpec spec) {
+  const Runs::Run* run = runs_.Find(spec.id);
+  const bool whole = run != nullptr && !run->asked && run->equipped && !run->waits_for_environment;
+  if (run != nullptr && (whole || run->status.state == RunState::kEnded)) co_return absl::OkStatus();
+  if (!watch_runs_.listed() || !watch_nodes_.listed()) {
+    const absl::Status why = health();
+    co_return absl::UnavailableError(why.ok() ? "the pods and nodes of Kubernetes are still being listed"
+                                              : why.message());
+  }
+  const auto node = nodes_.find(spec.grant.node);
+  if (node == nodes_.end()) {
+    co_return absl::InvalidArgumentError(
+        fmt::format("run {}: Kubernetes has no node {}", spec.id, spec.grant.node));
+  }
+  const absl::StatusOr<Submission> submission = Compose(spec, node->second);
+  if (!submission.ok()) co_return submission.status();
+  if (const std::string defect = kubernetes::FirstDefect(*submission); !defect.empty())
+    co_return absl::InvalidArgumentError(defect);
+  if (run == nullptr || run->asked) {
+    const bool host = kubernetes::UsesHostNetwork(
+        options_.pod, spec.pod.empty() ? json::object() : json::parse(spec.pod, nullptr, false));
+    if (run == nullptr) {
+      runs_.Ask(spec, host ? submission->node_address : "", submission->port, host, Now());
+    }
+    if (absl::Status created = co_await CreatePod(*submission); !created.ok()) co_return created;
+    run = runs_.Find(spec.id);
+    if (run == nullptr) co_return absl::OkStatus();  // forgotten meanwhile
+  }
+  co_return co_await Equip(*submission, run->uid);
+}
+
+Task<absl::Status> KubernetesLauncher::Stop(std::string id, conf::Duration grace) {
+  if (!watch_runs_.listed()) co_return absl::UnavailableError(health().message());
+  const Runs::Run* const run = runs_.Find(id);
+  if (run == nullptr || run->status.state == RunState::kEnded) co_return absl::OkStatus();
+  const std::string uid = run->uid;
+  const absl::Status deleted = co_await DeletePod(id, uid, grace);
+  if (!deleted.ok()) co_return absl::UnavailableError(deleted.message());
+  runs_.ToldToStop(id, Now());
+  co_return absl::OkStatus();
+}
+
+Task<absl::Status> KubernetesLauncher::Signal(std::string id, int signal) {
+  const Runs::Run* const run = runs_.Find(id);
+  const bool runs =
+      run != nullptr && (run->status.state == RunState::kRunning || run->status.state == RunState::kStopping);
+  if (!runs) co_return absl::NotFoundError(fmt::format("run {} does not run", id));
+  if (signal != SIGTERM) {
+    co_return absl::UnimplementedError(fmt::format(
+        "run {}: Kubernetes sends no signal but SIGTERM: give the job checkpoint.signal: TERM", id));
+  }
+  const absl::Status sent = co_await DeletePod(id, run->uid, kAfterSignal);
+  co_return sent.ok() ? sent : absl::UnavailableError(sent.message());
+}
+
+Task<absl::StatusOr<std::vector<RunStatus>>> KubernetesLauncher::List() {
+  const bool old = Now() - std::max(watch_runs_.heard_at(), refreshed_at_) > kOldest;
+  if (!watch_runs_.listed() || !watch_runs_.health().ok() || old) {
+    if (!watch_runs_.listed()) co_return absl::UnavailableError(watch_runs_.health().message());
+    if (absl::Status status = co_await Refresh(); !status.ok())
+      co_return absl::UnavailableError(status.message());
+  }
+  const conf::TimePoint heard = std::max(watch_runs_.heard_at(), refreshed_at_);
+  std::vector<RunStatus> all = runs_.List();
+  for (RunStatus& status : all) {
+    if (!status.started || status.state == RunState::kEnded) continue;
+    const auto node = nodes_.find(runs_.Find(status.id)->node);
+    const bool answers = node == nodes_.end() || node->second.ready == "True";
+    status.alive = std::max(answers ? heard : node->second.ready_since, *status.started);
+  }
+  co_return all;
+}
+
+Task<absl::Status> KubernetesLauncher::Forget(std::string id) {
+  const Runs::Run* const run = runs_.Find(id);
+  if (run == nullptr) co_return absl::OkStatus();
+  if (run->status.state != RunState::kEnded)
+    co_return absl::FailedPreconditionError(fmt::format("run {} has not ended", id));
+  if (!run->gone) {
+    const absl::Status deleted = co_await DeletePod(id, run->uid, kLeastGrace);
+    if (!deleted.ok()) co_return absl::UnavailableError(deleted.message());
+  }
+  runs_.Forget(id);
+  co_return absl::OkStatus();
+}
+
+Task<absl::StatusOr<std::string>> KubernetesLauncher::ReadLog(std::string id) {
+  const Runs::Run* const run = runs_.Find(id);
+  if (run == nullptr || run->gone)
+    co_return absl::NotFoundError(fmt::format("the pod of run {} is gone, and its output with it", id));
+  Request request{.path = PodPath(id) + "/log",
+                  .query = fmt::format("container={}", kubernetes::kContainer),
+                  .max_answer = kMostLog};
+  absl::StatusOr<std::string> text = co_await client_.Ask(std::move(request));
+  if (absl::IsInvalidArgument(text.status()) || absl::IsNotFound(text.status()))
+    co_return absl::NotFoundError(
+        fmt::format("run {} has no output: {}", id, conf::Std(text.status().message())));
+  co_return text;
+}
+
+// In a network of its own nobody else can take its port.
+Task<absl::Status> KubernetesLauncher::CheckPort(std::string id) {
+  const Runs::Run* const run = runs_.Find(id);
+  if (run != nullptr && !run->host_network && !run->uid.empty()) co_return absl::OkStatus();
+  co_return absl::UnimplementedError("cannot determine which process listens on this port");
+}
+
+}  // namespace plugins::launchers

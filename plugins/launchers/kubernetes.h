@@ -1,0 +1,127 @@
+// KubernetesLauncher: runs as pods of Kubernetes, through its API.
+//
+// Each run is one pod, whose name is the run's id, on the node that it was given; Kubernetes' device plugin
+// chooses which of the node's devices those are. Pods are found again by label and mark, so a restart loses
+// nothing, and a creation whose answer was lost is not made twice. A pod that has ended is kept until the run
+// is forgotten.
+//
+// Three watches tell of the nodes, of our pods, and of all others that hold devices. While something starts
+// or stops and the watch of our pods is silent, they are also asked for. While the API server is away, what
+// was known stays.
+//
+// Thread: the loop's. Construct, Open() once, and Close() before destruction.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gateway/net/loop.h"
+#include "plugins/kubernetes/client.h"
+#include "plugins/kubernetes/watch.h"
+#include "plugins/launchers/kubernetes/answers.h"
+#include "plugins/launchers/kubernetes/cluster.h"
+#include "plugins/launchers/kubernetes/manifest.h"
+#include "plugins/launchers/kubernetes/runs.h"
+#include "plugins/launchers/launcher.h"
+
+namespace plugins::launchers {
+
+class KubernetesLauncher final : public Launcher {
+ public:
+  struct Options {
+    plugins::kubernetes::Client::ReadAccess access{};
+    std::string name_space{};  // of our pods
+    std::string gateway{};     // names this gateway's runs, as a label; all that share a state have one name
+    kubernetes::Binding bind = kubernetes::Binding::kAffinity;
+    kubernetes::Runs::Ports ports{21'000, 21'999};  // in the network of a node; else the first of them
+    std::vector<kubernetes::DeviceResource> devices{};
+    kubernetes::ExpectedNodes nodes{};                      // of the planner's cluster
+    conf::Duration start_within = std::chrono::minutes(2);  // for a pod to be bound
+    conf::Duration lost_after = std::chrono::seconds(60);   // for a node whose state is unknown
+    std::string pull_policy{};
+    std::vector<std::string> pull_secrets{};
+    nlohmann::json pod = nlohmann::json::object();  // a piece of every pod
+    uint64_t seed = 0;
+  };
+
+  KubernetesLauncher(gateway::net::Loop& loop, Options options);
+  ~KubernetesLauncher() override;
+
+  void Open();
+
+  std::string_view name() const override { return "kubernetes"; }
+  gateway::net::Task<absl::Status> Start(RunSpec spec) override;
+  // At least one second: with none, Kubernetes forgets a pod before its processes have ended.
+  gateway::net::Task<absl::Status> Stop(std::string id, conf::Duration grace) override;
+  // SIGTERM alone, after which the run has an hour until Stop() says otherwise.
+  gateway::net::Task<absl::Status> Signal(std::string id, int signal) override;
+  gateway::net::Task<absl::StatusOr<std::vector<RunStatus>>> List() override;
+  gateway::net::Task<absl::Status> Forget(std::string id) override;
+  gateway::net::Task<absl::StatusOr<std::string>> ReadLog(std::string id) override;
+  gateway::net::Task<absl::Status> CheckPort(std::string id) override;
+  gateway::net::Task<void> Close() override;
+  std::string AddressOf(const std::string& id, const std::string& node) const override;
+
+  const SharedCluster* shared() const override { return shared_known_ ? &shared_ : nullptr; }
+
+  // OK, or why the known state is old.
+  absl::Status health() const;
+
+ private:
+  struct Other {
+    std::string node{};
+    uint32_t devices = 0;
+  };
+
+  gateway::net::Task<void> Mind();
+  gateway::net::Task<absl::Status> Refresh();
+  gateway::net::Task<absl::Status> DeletePod(std::string id, std::string uid, conf::Duration grace);
+  gateway::net::Task<void> EndPod(std::string id, std::string uid);
+  gateway::net::Task<absl::Status> Equip(const kubernetes::Submission& submission, std::string uid);
+  absl::StatusOr<kubernetes::Submission> Compose(const RunSpec& spec, const kubernetes::Node& node) const;
+  gateway::net::Task<absl::Status> CreatePod(const kubernetes::Submission& submission);
+  plugins::kubernetes::Watch::Handlers OfNodes();
+  plugins::kubernetes::Watch::Handlers OfRuns();
+  plugins::kubernetes::Watch::Handlers OfOthers();
+  void OnRun(const nlohmann::json& object, kubernetes::Runs::Round* round);
+  void OnOther(const nlohmann::json& object, bool deleted);
+  void CheckLate();
+  void Share();
+  void Tell();
+  std::string PodsPath() const;
+  std::string PodPath(const std::string& id) const;
+
+  gateway::net::Loop& loop_;
+  const Options options_;
+  const kubernetes::DeviceTable table_;
+  const std::vector<kubernetes::Toleration> tolerated_;
+  plugins::kubernetes::Client client_;
+  kubernetes::Runs runs_;
+  kubernetes::Runs::Round round_;  // of the watch's list
+  std::map<std::string, kubernetes::Node> nodes_;
+  std::set<std::string> nodes_named_;
+  std::map<std::string, Other> others_;  // by uid; those that hold devices
+  std::set<std::string> others_named_;
+  bool listing_nodes_ = false;
+  bool listing_others_ = false;
+  plugins::kubernetes::Watch watch_nodes_;
+  plugins::kubernetes::Watch watch_runs_;
+  plugins::kubernetes::Watch watch_others_;
+  SharedCluster shared_;
+  bool shared_known_ = false;
+  bool shared_is_old_ = false;
+  std::set<std::string> changed_;
+  std::set<std::string> ending_;  // whose pods are being deleted by us
+  conf::TimePoint refreshed_at_{};
+
+  gateway::net::Sleep sleep_;
+  gateway::net::Event stopped_;
+  bool open_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace plugins::launchers

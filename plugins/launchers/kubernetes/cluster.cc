@@ -1,0 +1,136 @@
+#include "plugins/launchers/kubernetes/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace plugins::launchers::kubernetes {
+namespace {
+
+bool Applies(const DeviceResource& row, const Node& node) {
+  if (row.label.empty()) return true;
+  const auto found = node.labels.find(row.label);
+  return found != node.labels.end() && found->second == row.value;
+}
+
+bool KeepsAway(const Taint& taint, const std::vector<Toleration>& tolerated) {
+  if (taint.effect != "NoSchedule" && taint.effect != "NoExecute") return false;
+  return std::ranges::none_of(tolerated, [&](const Toleration& rule) {
+    return (rule.key.empty() || rule.key == taint.key) &&
+           (rule.effect.empty() || rule.effect == taint.effect);
+  });
+}
+
+// Taints that say what `unschedulable` and the condition Ready say, too.
+bool IsOfNodeItself(const Taint& taint) {
+  return taint.key == "node.kubernetes.io/unschedulable" || taint.key == "node.kubernetes.io/not-ready" ||
+         taint.key == "node.kubernetes.io/unreachable";
+}
+
+uint32_t AllocatableOf(const Node& node, const std::string& resource) {
+  const auto found = node.devices.find(resource);
+  return found == node.devices.end() ? 0 : found->second;
+}
+
+bool HasPartitions(const Node& node) {
+  return std::ranges::any_of(node.devices, [](const auto& device) {
+    return device.first.starts_with(kMigPrefix) && device.second > 0;
+  });
+}
+
+}  // namespace
+
+DeviceTable::DeviceTable(std::vector<DeviceResource> rows) : rows_(std::move(rows)) {
+  for (const char* known : {"nvidia.com/gpu", "amd.com/gpu", "huawei.com/Ascend910"})
+    rows_.push_back({.resource = known});
+}
+
+std::string DeviceTable::ResourceOf(const Node& node, const std::string& kind) const {
+  for (const DeviceResource& row : rows_) {
+    if ((row.kind.empty() || row.kind == kind) && Applies(row, node) && AllocatableOf(node, row.resource) > 0)
+      return row.resource;
+  }
+  return {};
+}
+
+uint32_t DeviceTable::CountOf(const std::vector<std::pair<std::string, uint32_t>>& devices) const {
+  uint32_t sum = 0;
+  for (const auto& [resource, count] : devices) {
+    const bool whole =
+        std::ranges::any_of(rows_, [&](const DeviceResource& row) { return row.resource == resource; });
+    // A partition takes its device from those that are planned whole.
+    if (whole || resource.starts_with(kMigPrefix)) sum += count;
+  }
+  return sum;
+}
+
+std::vector<Toleration> TolerationsOf(const nlohmann::json& piece) {
+  std::vector<Toleration> rules;
+  if (!piece.is_object() || !piece.contains("tolerations") || !piece["tolerations"].is_array()) return rules;
+  for (const nlohmann::json& rule : piece["tolerations"]) {
+    if (!rule.is_object()) continue;
+    const auto text = [&rule](const char* key) {
+      const auto found = rule.find(key);
+      return found != rule.end() && found->is_string() ? found->get<std::string>() : std::string();
+    };
+    rules.push_back({text("key"), text("effect")});
+  }
+  return rules;
+}
+
+scheduler::Health HealthOf(const Node& node, const std::vector<Toleration>& tolerated) {
+  if (node.ready != "True") return scheduler::Health::kQuarantined;
+  const bool kept_away =
+      std::ranges::any_of(node.taints, [&](const Taint& taint) { return KeepsAway(taint, tolerated); });
+  return node.unschedulable || kept_away ? scheduler::Health::kDraining : scheduler::Health::kHealthy;
+}
+
+std::string WhyNot(const Node& node, const std::vector<Toleration>& tolerated) {
+  if (node.ready != "True") {
+    std::string why = fmt::format("Kubernetes says it is not ready ({})",
+                                  node.ready_reason.empty() ? node.ready : node.ready_reason);
+    if (!node.ready_message.empty()) why += ": " + node.ready_message;
+    return why;
+  }
+  if (node.unschedulable) return "it is cordoned in Kubernetes";
+  for (const Taint& taint : node.taints) {
+    if (KeepsAway(taint, tolerated) && !IsOfNodeItself(taint))
+      return fmt::format("it has the taint {}:{}", taint.key, taint.effect);
+  }
+  return HealthOf(node, tolerated) == scheduler::Health::kHealthy ? "" : "it has a taint of its own";
+}
+
+SharedCluster Share(const std::map<std::string, Node>& nodes, const std::map<std::string, uint32_t>& taken,
+                    const ExpectedNodes& expected, const DeviceTable& table,
+                    const std::vector<Toleration>& tolerated) {
+  SharedCluster shared;
+  for (const auto& [name, want] : expected) {
+    const auto found = nodes.find(name);
+    if (found == nodes.end()) {
+      shared.left_out.push_back(fmt::format("node {}: Kubernetes has none of that name", name));
+      continue;
+    }
+    const Node& node = found->second;
+    SharedNode row{.name = name, .health = HealthOf(node, tolerated), .why = WhyNot(node, tolerated)};
+    if (want.devices > 0) {
+      const std::string resource = table.ResourceOf(node, want.kind);
+      if (!resource.empty()) {
+        row.kind = want.kind;
+        row.devices = AllocatableOf(node, resource);
+      } else if (HasPartitions(node)) {
+        row.kind = want.kind;  // all of its devices are cut
+        row.devices = want.devices;
+      } else {
+        shared.left_out.push_back(fmt::format(
+            "devices of node {}: Kubernetes shows no resource there that stands for {}", name, want.kind));
+      }
+      const auto held = taken.find(name);
+      if (held != taken.end()) row.taken = std::min(held->second, want.devices);
+    }
+    shared.nodes.push_back(std::move(row));
+  }
+  return shared;
+}
+
+}  // namespace plugins::launchers::kubernetes

@@ -1,0 +1,71 @@
+// The nodes of a Kubernetes as the planner is told of them: their health, their devices, and what others'
+// pods hold. Pure.
+//
+// Which resource is a kind of device: a row of the configuration, else the built-in names, which stand for
+// whatever kind the cluster file gives to the node.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "plugins/launchers/kubernetes/answers.h"
+#include "plugins/launchers/launcher.h"
+
+namespace plugins::launchers::kubernetes {
+
+struct DeviceResource {
+  std::string resource{};  // "nvidia.com/gpu"
+  std::string kind{};      // "h100"; empty: that of the node
+  std::string label{};     // of the nodes to which this applies; empty: all
+  std::string value{};     // of that label
+};
+
+// The devices that a node should have, by the planner's cluster.
+struct Expected {
+  std::string kind{};
+  uint32_t devices = 0;
+};
+
+// By the name of the node.
+using ExpectedNodes = std::map<std::string, Expected>;
+
+inline constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
+
+class DeviceTable {
+ public:
+  // `rows` before the built-in ones.
+  explicit DeviceTable(std::vector<DeviceResource> rows);
+
+  // The resource whose whole devices have that kind on that node; empty: it has none.
+  std::string ResourceOf(const Node& node, const std::string& kind) const;
+  // Of what a pod asks for: how many whole devices that is, whatever their kind.
+  uint32_t CountOf(const std::vector<std::pair<std::string, uint32_t>>& devices) const;
+
+ private:
+  std::vector<DeviceResource> rows_;
+};
+
+// What pods tolerate: a rule of PodSpec's `tolerations`.
+struct Toleration {
+  std::string key{};     // empty: any
+  std::string effect{};  // empty: any
+};
+std::vector<Toleration> TolerationsOf(const nlohmann::json& piece);
+
+// Not ready is quarantined; cordoned, and with a taint that is not tolerated, is draining.
+scheduler::Health HealthOf(const Node& node, const std::vector<Toleration>& tolerated);
+// A sentence; empty: it is healthy.
+std::string WhyNot(const Node& node, const std::vector<Toleration>& tolerated);
+
+// The nodes that the planner knows. `taken`: whole devices that others hold, by node.
+SharedCluster Share(const std::map<std::string, Node>& nodes, const std::map<std::string, uint32_t>& taken,
+                    const ExpectedNodes& expected, const DeviceTable& table,
+                    const std::vector<Toleration>& tolerated);
+
+}  // namespace plugins::launchers::kubernetes

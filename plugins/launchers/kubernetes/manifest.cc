@@ -1,0 +1,524 @@
+#include "plugins/launchers/kubernetes/manifest.h"
+
+#include <absl/strings/str_replace.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "conf/hex.h"
+#include "conf/text.h"
+#include "plugins/auth/digest.h"
+#include "plugins/launchers/kubernetes/answers.h"
+#include "plugins/launchers/placeholders.h"
+
+namespace plugins::launchers::kubernetes {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMostName = 63;
+constexpr int64_t kNobody = 65532;  // the user "nonroot" of many base images
+constexpr std::string_view kPodIp = "TIDEGATE_POD_IP";
+
+bool IsLetterOrDigit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// What a label may hold, of a text that may be anything; its exact form is in the mark.
+std::string LabelOf(std::string_view text) {
+  std::string label(text.substr(0, kMostName));
+  for (char& c : label) {
+    if (!IsLetterOrDigit(c) && c != '-' && c != '_' && c != '.') c = '_';
+  }
+  while (!label.empty() && !IsLetterOrDigit(label.back())) label.pop_back();
+  const size_t first = static_cast<size_t>(std::ranges::find_if(label, IsLetterOrDigit) - label.begin());
+  return label.substr(first);
+}
+
+// The host name of a pod: a label of DNS.
+std::string HostName(const std::string& id) {
+  std::string name = id.substr(0, kMostName);
+  std::ranges::replace(name, '.', '-');
+  return name;
+}
+
+std::string GangOf(const std::string& leader) {
+  constexpr size_t kBytes = 10;
+  const auth::Digest digest = auth::Sha256(leader);
+  return "gang-" + conf::Hex(std::span(digest).first(kBytes));
+}
+
+// Kubernetes would replace $(NAME) in a command; "$$(" is "$(" to it.
+std::string Literal(std::string_view word) {
+  return absl::StrReplaceAll(conf::Abseil(word), {{"$(", "$$("}});
+}
+
+bool HasNames(const json& list) {
+  return list.is_array() && !list.empty() && std::ranges::all_of(list, [](const json& item) {
+           return item.is_object() && item.contains("name");
+         });
+}
+
+json* ByName(json& list, const json& name) {
+  for (json& item : list) {
+    if (item.is_object() && item.contains("name") && item["name"] == name) return &item;
+  }
+  return nullptr;
+}
+
+const json* ContainerOf(const json& piece) {
+  if (!piece.is_object() || !piece.contains("containers") || !piece["containers"].is_array()) return nullptr;
+  for (const json& item : piece["containers"]) {
+    if (item.is_object() && item.contains("name") && item["name"] == kContainer) return &item;
+  }
+  return nullptr;
+}
+
+bool IsTrueAt(const json& object, const char* key) {
+  return object.is_object() && object.contains(key) && object[key] == true;
+}
+
+json PieceOf(const RunSpec& run) {
+  json piece = run.pod.empty() ? json::object() : json::parse(run.pod, nullptr, false);
+  return piece.is_object() ? piece : json::object();
+}
+
+bool IsInHostNetwork(const Submission& submission) {
+  return UsesHostNetwork(submission.defaults, PieceOf(submission.run));
+}
+
+json OwnedBy(const Submission& submission, const std::string& uid, std::string name) {
+  return {
+      {"name", std::move(name)},
+      {"namespace", submission.name_space},
+      {"labels",
+       {{"app.kubernetes.io/managed-by", "tidegate"}, {kGatewayLabel, LabelOf(submission.gateway)}}},
+      {"ownerReferences",
+       json::array({{{"apiVersion", "v1"}, {"kind", "Pod"}, {"name", submission.run.id}, {"uid", uid}}})}};
+}
+
+json ResourcesOf(const Submission& submission) {
+  json limits = json::object();
+  json requests = json::object();
+  const DeviceGrant& grant = submission.run.grant;
+  if (submission.count > 0) {
+    limits[submission.resource] = std::to_string(submission.count);
+    requests[submission.resource] = std::to_string(submission.count);
+  }
+  if (grant.cpu_milli > 0) requests["cpu"] = fmt::format("{}m", grant.cpu_milli);
+  if (grant.memory_mib > 0) {
+    requests["memory"] = fmt::format("{}Mi", grant.memory_mib);
+    limits["memory"] = requests["memory"];
+  }
+  json resources = json::object();
+  if (!limits.empty()) resources["limits"] = std::move(limits);
+  if (!requests.empty()) resources["requests"] = std::move(requests);
+  return resources;
+}
+
+json BasePod(const Submission& submission) {
+  const RunSpec& run = submission.run;
+  const bool host = IsInHostNetwork(submission);
+  const ListenAt at{.host = host ? submission.node_address : fmt::format("\x01({})", kPodIp),
+                    .port = submission.port};
+  json command = json::array();
+  for (const std::string& word : run.command) {
+    // The address of a pod is not known before it runs: Kubernetes fills it in.
+    command.push_back(absl::StrReplaceAll(FillPlaceholders(Literal(word), run, at), {{"\x01", "$"}}));
+  }
+  json env =
+      json::array({{{"name", kPodIp}, {"valueFrom", {{"fieldRef", {{"fieldPath", "status.podIP"}}}}}}});
+  const bool has_home = std::ranges::any_of(run.env, [](const auto& one) { return one.first == "HOME"; });
+  if (!has_home) env.push_back({{"name", "HOME"}, {"value", "/tmp"}});
+  json container = {{"name", kContainer},
+                    {"image", run.image},
+                    {"command", std::move(command)},
+                    {"env", std::move(env)},
+                    {"securityContext",
+                     {{"readOnlyRootFilesystem", true},
+                      {"allowPrivilegeEscalation", false},
+                      {"capabilities", {{"drop", {"ALL"}}}}}},
+                    {"volumeMounts", json::array({{{"name", "tmp"}, {"mountPath", "/tmp"}}})}};
+  if (!run.env.empty()) container["envFrom"] = json::array({{{"secretRef", {{"name", run.id}}}}});
+  if (!run.directory.empty()) container["workingDir"] = run.directory;
+  if (!submission.pull_policy.empty()) container["imagePullPolicy"] = submission.pull_policy;
+  if (submission.port > 0)
+    container["ports"] = json::array({{{"name", "serve"}, {"containerPort", submission.port}}});
+  json spec = {{"automountServiceAccountToken", false},
+               {"enableServiceLinks", false},
+               {"securityContext",
+                {{"runAsNonRoot", true},
+                 {"runAsUser", kNobody},
+                 {"runAsGroup", kNobody},
+                 {"fsGroup", kNobody},
+                 {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
+               {"volumes", json::array({{{"name", "tmp"}, {"emptyDir", json::object()}}})},
+               {"containers", json::array({std::move(container)})}};
+  if (host) spec["dnsPolicy"] = "ClusterFirstWithHostNet";
+  if (!submission.pull_secrets.empty()) {
+    spec["imagePullSecrets"] = json::array();
+    for (const std::string& name : submission.pull_secrets)
+      spec["imagePullSecrets"].push_back({{"name", name}});
+  }
+  return spec;
+}
+
+// What no piece changes.
+void SetOwn(const Submission& submission, json& spec) {
+  const RunSpec& run = submission.run;
+  spec["restartPolicy"] = "Never";  // a restart is another run
+  if (submission.bind == Binding::kDirect) {
+    spec["nodeName"] = run.grant.node;
+  } else {
+    const json term = {{"matchFields", json::array({{{"key", "metadata.name"},
+                                                     {"operator", "In"},
+                                                     {"values", json::array({run.grant.node})}}})}};
+    spec["affinity"]["nodeAffinity"] = {
+        {"requiredDuringSchedulingIgnoredDuringExecution", {{"nodeSelectorTerms", json::array({term})}}}};
+  }
+  if (run.gang.size > 1) {
+    spec["hostname"] = HostName(run.id);
+    if (const std::string service = ServiceOf(run.gang.leader); !service.empty()) spec["subdomain"] = service;
+  }
+  json* const container = ByName(spec["containers"], kContainer);
+  json resources = ResourcesOf(submission);
+  if (!resources.empty()) Merge((*container)["resources"], resources);
+}
+
+struct Forbidden {
+  std::string_view key;
+  std::string_view why;
+};
+
+constexpr std::array<Forbidden, 6> kOwnOfPod = {
+    {{"nodeName", "is set by Tidegate: the planner chooses the node"},
+     {"affinity", "is set by Tidegate: the planner chooses the node"},
+     {"restartPolicy", "is Never: Tidegate starts a new run after one that ended"},
+     {"hostname", "is set by Tidegate for the members of a gang"},
+     {"subdomain", "is set by Tidegate for the members of a gang"},
+     {"schedulingGates", "would keep the pod from its node"}}};
+constexpr std::array<Forbidden, 5> kOwnOfContainer = {
+    {{"image", "is the field image of the replica or job"},
+     {"command", "is the field command of the replica or job"},
+     {"args", "belongs to the field command of the replica or job"},
+     {"envFrom", "is set by Tidegate to the run's environment; give env"},
+     {"workingDir", "is the field directory of the replica or job"}}};
+
+constexpr std::array<std::string_view, 5> kUnsafeOfPod = {"hostNetwork", "hostPID", "hostIPC",
+                                                          "serviceAccountName", "serviceAccount"};
+
+std::optional<PieceProblem> UnsafeContainers(const json& piece, const char* list) {
+  if (!piece.contains(list) || !piece[list].is_array()) return std::nullopt;
+  size_t index = 0;
+  for (const json& container : piece[list]) {
+    const std::string at = fmt::format("/{}/{}", list, index++);
+    if (!container.is_object()) continue;
+    if (container.contains("securityContext")) {
+      const json& context = container["securityContext"];
+      for (const char* key : {"privileged", "allowPrivilegeEscalation"}) {
+        if (IsTrueAt(context, key)) return PieceProblem{fmt::format("{}/securityContext/{}", at, key), ""};
+      }
+      for (const char* key : {"capabilities", "procMount", "seccompProfile", "seLinuxOptions",
+                              "windowsOptions", "appArmorProfile"}) {
+        if (context.is_object() && context.contains(key))
+          return PieceProblem{fmt::format("{}/securityContext/{}", at, key), ""};
+      }
+      if (context.is_object() && ((context.contains("runAsNonRoot") && context["runAsNonRoot"] != true) ||
+                                  (context.contains("runAsUser") && context["runAsUser"] == 0)))
+        return PieceProblem{at + "/securityContext", ""};
+    }
+    for (const char* key : {"volumeDevices", "envFrom", "lifecycle"}) {
+      if (container.contains(key)) return PieceProblem{fmt::format("{}/{}", at, key), ""};
+    }
+    if (container.contains("ports") && container["ports"].is_array()) {
+      for (const json& port : container["ports"]) {
+        if (port.is_object() && port.contains("hostPort")) return PieceProblem{at + "/ports", ""};
+      }
+    }
+    // Another Secret or service account's token may stand behind it.
+    if (container.contains("env") && container["env"].is_array()) {
+      for (const json& one : container["env"]) {
+        if (one.is_object() && one.contains("valueFrom")) return PieceProblem{at + "/env", ""};
+      }
+    }
+    if (container.contains("resources")) return PieceProblem{at + "/resources", ""};
+    if (container.value("name", "") != kContainer)
+      return PieceProblem{at, "adds a container, which could take devices or read the run's environment; "};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string Render(const Mark& mark) {
+  return json{{"id", mark.id},
+              {"owner", mark.owner},
+              {"tenant", mark.tenant},
+              {"port", mark.port},
+              {"grant",
+               {{"node", mark.grant.node},
+                {"kind", mark.grant.kind},
+                {"devices", mark.grant.devices},
+                {"milli", mark.grant.milli},
+                {"partition", mark.grant.partition},
+                {"partition_start", mark.grant.partition_start},
+                {"device_mib", mark.grant.device_mib},
+                {"cpu_milli", mark.grant.cpu_milli},
+                {"memory_mib", mark.grant.memory_mib}}}}
+      .dump(-1, ' ', true, json::error_handler_t::replace);
+}
+
+std::optional<Mark> ReadMark(std::string_view text) {
+  const json read = json::parse(text, nullptr, false);
+  if (!read.is_object() || !read.contains("grant") || !read["grant"].is_object()) return std::nullopt;
+  Mark mark;
+  // An annotation may be written by anybody who may write pods.
+  try {
+    mark.id = read.at("id").get<std::string>();
+    mark.owner = read.at("owner").get<std::string>();
+    mark.tenant = read.at("tenant").get<std::string>();
+    mark.port = read.at("port").get<uint16_t>();
+    const json& grant = read.at("grant");
+    mark.grant.node = grant.at("node").get<std::string>();
+    mark.grant.kind = grant.at("kind").get<std::string>();
+    mark.grant.devices = grant.at("devices").get<std::vector<uint8_t>>();
+    mark.grant.milli = grant.at("milli").get<uint16_t>();
+    mark.grant.partition = grant.at("partition").get<std::string>();
+    mark.grant.partition_start = grant.at("partition_start").get<uint8_t>();
+    mark.grant.device_mib = grant.at("device_mib").get<int32_t>();
+    mark.grant.cpu_milli = grant.at("cpu_milli").get<int64_t>();
+    mark.grant.memory_mib = grant.at("memory_mib").get<int64_t>();
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+  return mark;
+}
+
+void Merge(json& base, const json& piece) {
+  if (base.is_object() && piece.is_object()) {
+    for (const auto& [key, value] : piece.items()) {
+      if (base.contains(key)) {
+        Merge(base[key], value);
+      } else {
+        base[key] = value;
+      }
+    }
+  } else if (HasNames(base) && HasNames(piece)) {
+    for (const json& item : piece) {
+      if (json* const same = ByName(base, item["name"])) {
+        // A variable's value is one or the other.
+        if (item.contains("value") || item.contains("valueFrom")) {
+          *same = item;
+        } else {
+          Merge(*same, item);
+        }
+      } else {
+        base.push_back(item);
+      }
+    }
+  } else {
+    base = piece;
+  }
+}
+
+bool UsesHostNetwork(const json& defaults, const json& piece) {
+  if (piece.is_object() && piece.contains("hostNetwork")) return piece["hostNetwork"] == true;
+  return IsTrueAt(defaults, "hostNetwork");
+}
+
+json RenderPod(const Submission& submission) {
+  const RunSpec& run = submission.run;
+  json spec = BasePod(submission);
+  Merge(spec, submission.defaults);
+  Merge(spec, PieceOf(run));
+  SetOwn(submission, spec);
+  json labels = {{"app.kubernetes.io/managed-by", "tidegate"},
+                 {kGatewayLabel, LabelOf(submission.gateway)},
+                 {kEpochLabel, std::to_string(run.epoch)}};
+  const auto label = [&labels](std::string_view key, const std::string& value) {
+    if (std::string text = LabelOf(value); !text.empty()) labels[key] = std::move(text);
+  };
+  label(kWorkloadLabel, run.owner);
+  label(kTenantLabel, run.tenant);
+  if (run.gang.size > 1) label(kGangLabel, ServiceOf(run.gang.leader));
+  const Mark mark{run.id, run.owner, run.tenant, submission.port, run.grant};
+  return {{"apiVersion", "v1"},
+          {"kind", "Pod"},
+          {"metadata",
+           {{"name", run.id},
+            {"namespace", submission.name_space},
+            {"labels", std::move(labels)},
+            {"annotations", {{kRunAnnotation, Render(mark)}}}}},
+          {"spec", std::move(spec)}};
+}
+
+json RenderSecret(const Submission& submission, const std::string& uid) {
+  const RunSpec& run = submission.run;
+  if (run.env.empty()) return json::object();
+  const ListenAt at{.host = IsInHostNetwork(submission) ? submission.node_address : "0.0.0.0",
+                    .port = submission.port};
+  json data = json::object();
+  for (const auto& [name, value] : run.env) data[name] = FillPlaceholders(value, run, at);
+  return {{"apiVersion", "v1"},
+          {"kind", "Secret"},
+          {"type", "Opaque"},
+          {"metadata", OwnedBy(submission, uid, run.id)},
+          {"stringData", std::move(data)}};
+}
+
+json RenderService(const Submission& submission, const std::string& uid) {
+  const std::string name = ServiceOf(submission.run.gang.leader);
+  return {{"apiVersion", "v1"},
+          {"kind", "Service"},
+          {"metadata", OwnedBy(submission, uid, name)},
+          {"spec",
+           {{"clusterIP", "None"},
+            {"publishNotReadyAddresses", true},
+            {"selector", {{kGangLabel, name}, {kGatewayLabel, LabelOf(submission.gateway)}}}}}};
+}
+
+std::string GangAddress(const std::string& id, const std::string& name_space) {
+  return fmt::format("{}.{}.{}.svc", HostName(id), GangOf(id), name_space);
+}
+
+std::string ServiceOf(std::string_view leader) {
+  const size_t dot = leader.find('.');
+  if (dot == std::string_view::npos) return {};
+  std::string_view service = leader.substr(dot + 1);
+  service = service.substr(0, service.find('.'));
+  return service.starts_with("gang-") ? std::string(service) : std::string();
+}
+
+std::string FirstDefect(const Submission& submission) {
+  const RunSpec& run = submission.run;
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-';
+  };
+  const auto at_end = [](char c) { return c != '.' && c != '-'; };
+  if (run.id.empty() || run.id.size() > kMostName || !std::ranges::all_of(run.id, fits) ||
+      !at_end(run.id.front()) || !at_end(run.id.back())) {
+    return fmt::format(
+        "run \"{}\": an id has 1 to {} lower-case letters, digits, '.' and '-', and begins and "
+        "ends with a letter or digit",
+        run.id, kMostName);
+  }
+  const auto defect = [&run](std::string_view what) { return fmt::format("run {}: {}", run.id, what); };
+  if (run.command.empty()) return defect("has no command");
+  if (run.image.empty()) return defect("has no image, which a pod needs; give the field image");
+  if (run.grant.node.empty()) return defect("has no node");
+  if (run.grant.milli != 1000)
+    return defect("asks for a share of a device; Kubernetes gives whole devices and MIG partitions only");
+  for (const auto& [name, value] : run.env) {
+    if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos ||
+        value.find('\0') != std::string::npos) {
+      return defect(fmt::format("\"{}\" cannot stand in an environment", name));
+    }
+  }
+  if (run.pod.empty()) return {};
+  const json piece = json::parse(run.pod, nullptr, false);
+  if (!piece.is_object()) return defect("its pod is no object");
+  if (const auto wrong = WrongPiece(piece))
+    return defect(fmt::format("pod{} {}", wrong->pointer, wrong->why));
+  if (const json* const container = ContainerOf(piece);
+      container != nullptr && container->contains("env") && (*container)["env"].is_array()) {
+    for (const json& one : (*container)["env"]) {
+      const std::string name = one.is_object() ? one.value("name", "") : "";
+      if (std::ranges::any_of(run.env, [&](const auto& own) { return own.first == name; }))
+        return defect(fmt::format("its pod sets {}, which its environment sets too", name));
+    }
+  }
+  return {};
+}
+
+std::optional<PieceProblem> WrongPiece(const json& piece) {
+  if (!piece.is_object()) return PieceProblem{"", "must be a piece of a PodSpec: an object"};
+  for (const Forbidden& own : kOwnOfPod) {
+    if (piece.contains(own.key)) return PieceProblem{fmt::format("/{}", own.key), std::string(own.why)};
+  }
+  if (!piece.contains("containers")) return std::nullopt;
+  const json& containers = piece["containers"];
+  if (!HasNames(containers))
+    return PieceProblem{"/containers", "must be a list of containers with names; the run's is named run"};
+  for (size_t i = 0; i < containers.size(); ++i) {
+    const json& container = containers[i];
+    if (!container["name"].is_string())
+      return PieceProblem{fmt::format("/containers/{}/name", i), "must be a text"};
+    if (container["name"] != kContainer) continue;
+    for (const Forbidden& own : kOwnOfContainer) {
+      if (container.contains(own.key))
+        return PieceProblem{fmt::format("/containers/{}/{}", i, own.key), std::string(own.why)};
+    }
+    if (container.contains("resources") && container["resources"].is_object()) {
+      for (const auto& [part, amounts] : container["resources"].items()) {
+        if (!amounts.is_object()) continue;
+        for (const auto& [name, amount] : amounts.items()) {
+          if (name.find('/') != std::string::npos || name == "memory" ||
+              (name == "cpu" && part == "requests"))
+            return PieceProblem{
+                fmt::format("/containers/{}/resources", i),
+                fmt::format("names {}, which the planner gives: see devices, cpu and memory of "
+                            "the replica's placement or the job",
+                            name)};
+        }
+      }
+    }
+    if (!container.contains("env") || !container["env"].is_array()) continue;
+    for (const json& one : container["env"]) {
+      const std::string name = one.is_object() && one.contains("name") && one["name"].is_string()
+                                   ? one["name"].get<std::string>()
+                                   : std::string();
+      if (name.starts_with("TIDEGATE_"))
+        return PieceProblem{fmt::format("/containers/{}/env", i),
+                            fmt::format("names {}, which Tidegate sets", name)};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<PieceProblem> UnsafePiece(const json& piece) {
+  constexpr std::string_view kWhy =
+      "is not allowed in the jobs of tenants, because it could reach what belongs to others; an operator "
+      "allows it with scaling.kubernetes.tenant_pods: any";
+  const auto unsafe = [kWhy](PieceProblem problem) {
+    problem.why += kWhy;
+    return problem;
+  };
+  for (const std::string_view key : kUnsafeOfPod) {
+    if (piece.contains(key)) return unsafe({fmt::format("/{}", key), ""});
+  }
+  for (const char* key :
+       {"hostUsers", "shareProcessNamespace", "hostAliases", "runtimeClassName", "priorityClassName",
+        "priority", "schedulerName", "ephemeralContainers", "imagePullSecrets", "resourceClaims", "resources",
+        "tolerations", "nodeSelector", "automountServiceAccountToken"}) {
+    if (!piece.contains(key)) continue;
+    if (std::string_view(key) == "automountServiceAccountToken" && piece[key] == false) continue;
+    return unsafe({fmt::format("/{}", key), ""});
+  }
+  if (piece.contains("securityContext") && piece["securityContext"].is_object()) {
+    for (const auto& [key, value] : piece["securityContext"].items()) {
+      const bool harmless = (key == "runAsNonRoot" && value == true) ||
+                            ((key == "runAsUser" || key == "runAsGroup" || key == "fsGroup") &&
+                             value.is_number_integer() && value.get<int64_t>() > 0);
+      if (!harmless) return unsafe({fmt::format("/securityContext/{}", key), ""});
+    }
+  }
+  if (piece.contains("volumes") && piece["volumes"].is_array()) {
+    size_t index = 0;
+    for (const json& volume : piece["volumes"]) {
+      const std::string at = fmt::format("/volumes/{}", index++);
+      if (!volume.is_object()) continue;
+      for (const auto& [key, value] : volume.items()) {
+        if (key != "name" && key != "emptyDir") return unsafe({fmt::format("{}/{}", at, key), ""});
+      }
+    }
+  }
+  for (const char* list : {"containers", "initContainers"}) {
+    if (auto found = UnsafeContainers(piece, list)) return unsafe(*std::move(found));
+  }
+  return std::nullopt;
+}
+
+}  // namespace plugins::launchers::kubernetes

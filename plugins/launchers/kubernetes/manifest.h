@@ -1,0 +1,78 @@
+// A run as the objects of Kubernetes that it becomes: a pod, a Secret with its environment and, for the
+// members of a gang, a headless Service. Pure.
+//
+// The environment is in a Secret, not in the pod: whoever may look at pods would read keys there. The Secret
+// is created after the pod, which owns it, so that none is left behind; until it is there the pod waits.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugins/launchers/launcher.h"
+
+namespace plugins::launchers::kubernetes {
+
+enum class Binding : uint8_t {
+  kAffinity,  // Kubernetes' scheduler binds the pod, to the planned node only
+  kDirect,    // the pod names its node: without the scheduler
+};
+
+// What a pod says of its run.
+struct Mark {
+  std::string id{};
+  std::string owner{};
+  std::string tenant{};
+  uint16_t port = 0;  // 0: it does not serve
+  DeviceGrant grant{};
+};
+std::string Render(const Mark& mark);
+std::optional<Mark> ReadMark(std::string_view text);
+
+struct Submission {
+  RunSpec run{};
+  std::string gateway{};
+  std::string name_space{};
+  Binding bind = Binding::kAffinity;
+  uint16_t port = 0;
+  std::string node_address{};  // where a pod in the node's network listens
+  std::string resource{};      // of its devices; empty: it has none
+  uint32_t count = 0;
+  std::string pull_policy{};
+  std::vector<std::string> pull_secrets{};
+  nlohmann::json defaults = nlohmann::json::object();  // a piece of every pod, before the run's own
+};
+
+nlohmann::json RenderPod(const Submission& submission);
+// `uid`: of the pod, which owns it. An empty object: the run has no environment.
+nlohmann::json RenderSecret(const Submission& submission, const std::string& uid);
+// Of a gang's leader; by it the members find each other.
+nlohmann::json RenderService(const Submission& submission, const std::string& uid);
+
+// The name that DNS gives to the run of that id in a gang that it leads.
+std::string GangAddress(const std::string& id, const std::string& name_space);
+// The name of the gang's Service, of that address; empty: the run's leader is found in another way.
+std::string ServiceOf(std::string_view leader);
+
+// Whether the pod is in its node's network.
+bool UsesHostNetwork(const nlohmann::json& defaults, const nlohmann::json& piece);
+
+// Why such a run can never be started; empty: it can.
+std::string FirstDefect(const Submission& submission);
+
+// What is wrong with a piece of PodSpec, as {pointer, sentence}: what Tidegate itself sets.
+struct PieceProblem {
+  std::string pointer{};
+  std::string why{};
+};
+std::optional<PieceProblem> WrongPiece(const nlohmann::json& piece);
+// Likewise, of a piece that a tenant gives: what would break its isolation from others.
+std::optional<PieceProblem> UnsafePiece(const nlohmann::json& piece);
+
+// `piece` over `base`: objects member by member, lists of objects with a `name` by that, all else as a whole.
+void Merge(nlohmann::json& base, const nlohmann::json& piece);
+
+}  // namespace plugins::launchers::kubernetes

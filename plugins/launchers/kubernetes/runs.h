@@ -1,0 +1,102 @@
+// Runs: the runs that a gateway asked Kubernetes for, compared with the pods that there are. Pure; no request
+// is made here.
+//
+// A pod is a run of ours by its label and mark; its name is the run's id, so there is never a second one. A
+// run ends when its container has, when its pod is over or gone, or when its node is lost for good. It stays
+// known until it is forgotten, also when its pod is gone before.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "conf/time.h"
+#include "plugins/launchers/kubernetes/answers.h"
+#include "plugins/launchers/kubernetes/manifest.h"
+#include "plugins/launchers/launcher.h"
+
+namespace plugins::launchers::kubernetes {
+
+class Runs {
+ public:
+  struct Ports {
+    uint16_t first = 0;
+    uint16_t last = 0;
+  };
+  struct Run {
+    RunStatus status{};
+    std::string uid{};  // empty: no pod was seen or created yet
+    std::string node{};
+    std::string unbound{};  // why it is not bound; empty: it is
+    conf::TimePoint created{};
+    bool host_network = false;
+    bool waits_for_environment = false;  // its Secret, as far as can be seen
+    bool gone = false;                   // its pod is not there any more
+    bool asked = false;                  // its creation is under way, or was not answered
+    bool equipped = true;                // its environment is there, or it has none
+    bool told_to_stop = false;
+    bool doomed = false;        // told so before its pod was known: it must not live when it appears
+    uint64_t version = 0;       // of its pod, as last seen
+    uint64_t stamp = 0;         // of its creation: a list that was asked for before need not name it
+    std::string ended_by_us{};  // why we deleted it
+  };
+
+  explicit Runs(std::string gateway, Ports ports) : gateway_(std::move(gateway)), ports_(ports) {}
+
+  bool IsOurs(const Pod& pod) const { return !pod.gateway.empty() && pod.gateway == gateway_; }
+
+  // Of one list: from before it is asked for until it is whole, each of its pods is given to Apply().
+  struct Round {
+    uint64_t stamp = 0;
+    std::set<std::string> named{};
+  };
+  Round Begin() { return {++stamp_, {}}; }
+
+  // These return the runs of which List() says something new, or whether that is so.
+  bool Apply(const Pod& pod, conf::TimePoint now, Round* round = nullptr);
+  std::vector<std::string> Listed(const Round& round, conf::TimePoint now);
+  bool Deleted(const Pod& pod, conf::TimePoint now);
+
+  const Run* Find(const std::string& id) const;
+  const std::map<std::string, Run>& all() const { return runs_; }
+  std::vector<RunStatus> List() const;
+
+  // Before it is created. The port is free of our own runs on that address; 0 where none is.
+  uint16_t PickPort(const std::string& id, const std::string& address) const;
+  void Ask(const RunSpec& spec, const std::string& host, uint16_t port, bool host_network,
+           conf::TimePoint now);
+  void Created(const std::string& id, const std::string& uid, bool equipped);
+  void Refused(const std::string& id);
+  void ToldToStop(const std::string& id, conf::TimePoint now);
+  void Forget(const std::string& id);
+  // Its environment is there now.
+  void Equipped(const std::string& id);
+
+  // Ends a run whose pod we delete, or that is on a node that is lost.
+  void End(const std::string& id, std::string why, conf::TimePoint ended);
+
+  // Whether something is on its way from one state to another, so that news of it is waited for.
+  bool Moving() const;
+
+  // Pods of ours that hold devices though their run is forgotten or ended.
+  const std::map<std::string, Pod>& leftovers() const { return leftovers_; }
+
+ private:
+  bool Update(Run& run, const Pod& pod, conf::TimePoint now);
+
+  const std::string gateway_;
+  const Ports ports_;
+  std::map<std::string, Run> runs_;
+  uint64_t stamp_ = 0;
+  std::set<std::string> forgotten_;  // uids of pods that are still there
+  std::map<std::string, Pod> leftovers_;
+};
+
+// Why a pod does not start, or has ended, as a sentence without its end; empty where nothing is wrong.
+std::string WhyWaiting(const Pod& pod);
+std::string WhyEnded(const Pod& pod, bool told_to_stop);
+
+}  // namespace plugins::launchers::kubernetes

@@ -1,0 +1,239 @@
+// A launcher over an API server that loses answers, stalls its watches and holds a large cluster of others.
+#include "plugins/launchers/kubernetes.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+
+#include "tests/support/fake_kube.h"
+#include "tests/support/loop_test.h"
+#include "tests/support/sanitized.h"
+
+namespace plugins::launchers {
+namespace {
+
+using namespace std::chrono_literals;
+using gateway::net::Task;
+using tests::Eventually;
+using tests::FakeKube;
+using tests::RunOnLoop;
+using tests::TestLoop;
+
+constexpr const char* kPods = "/api/v1/namespaces/runs/pods";
+
+KubernetesLauncher::Options OptionsFor(const FakeKube& server) {
+  KubernetesLauncher::Options options;
+  options.access = [url = server.url()]() -> absl::StatusOr<plugins::kubernetes::Access> {
+    plugins::kubernetes::Access access;
+    access.server = url;
+    access.name_space = "runs";
+    return access;
+  };
+  options.name_space = "runs";
+  options.gateway = "gateway-1";
+  for (int node = 1; node <= 4; ++node) options.nodes[fmt::format("node-{}", node)] = {"h100", 8};
+  return options;
+}
+
+RunSpec Spec(const std::string& id, const std::string& node, int devices) {
+  RunSpec spec;
+  spec.id = id;
+  spec.owner = "chat-small";
+  spec.grant.node = node;
+  spec.grant.kind = "h100";
+  for (int i = 0; i < devices; ++i) spec.grant.devices.push_back(static_cast<uint8_t>(i));
+  spec.image = "engine:1";
+  spec.command = {"/engine"};
+  spec.serves = true;
+  return spec;
+}
+
+FakeKube& Serve(TestLoop& loop) {
+  FakeKube& server = loop.Make<FakeKube>();
+  server.Listen();
+  for (int node = 1; node <= 4; ++node) server.AddNode(fmt::format("node-{}", node), 8);
+  return server;
+}
+
+Task<void> Ready(TestLoop& loop, KubernetesLauncher& launcher) {
+  launcher.Open();
+  EXPECT_TRUE(co_await Eventually(
+      loop, [&] { return launcher.shared() != nullptr && launcher.health().ok(); }, 60s))
+      << launcher.health();
+}
+
+Task<RunStatus> StatusOf(KubernetesLauncher& launcher, std::string id) {
+  const auto all = co_await launcher.List();
+  if (all.ok()) {
+    for (const RunStatus& status : *all) {
+      if (status.id == id) co_return status;
+    }
+  }
+  co_return RunStatus{};
+}
+
+TEST(KubernetesLauncherApi, ARunIsOnePodHoweverManyAnswersAreLost) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    FakeKube& server = Serve(loop);
+    KubernetesLauncher launcher(loop, OptionsFor(server));
+    co_await Ready(loop, launcher);
+    for (int i = 0; i < 10; ++i) {
+      server.lose_answers = 1 + i % 2;
+      const std::string id = fmt::format("r{}", i);
+      absl::Status started = co_await launcher.Start(Spec(id, "node-1", 1));
+      for (int again = 0; again < 5 && absl::IsUnavailable(started); ++again) {
+        started = co_await launcher.Start(Spec(id, "node-2", 1));
+      }
+      EXPECT_TRUE(started.ok()) << started;
+    }
+    std::set<std::string> names;
+    for (const auto& pod : server.All("pods")) {
+      EXPECT_TRUE(names.insert(pod["metadata"]["name"]).second);
+      EXPECT_EQ(pod["spec"]["nodeName"], "node-1") << "as it was asked for first";
+    }
+    EXPECT_EQ(names.size(), 10u);
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+TEST(KubernetesLauncherApi, WatchesThatStallPlaceNothingTwice) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    FakeKube& server = Serve(loop);
+    KubernetesLauncher launcher(loop, OptionsFor(server));
+    co_await Ready(loop, launcher);
+    EXPECT_TRUE((co_await launcher.Start(Spec("before", "node-1", 1))).ok());
+    server.stall = true;
+    EXPECT_TRUE((co_await launcher.Start(Spec("during", "node-2", 1))).ok());
+    EXPECT_TRUE((co_await launcher.Start(Spec("during", "node-3", 1))).ok());
+    EXPECT_TRUE((co_await launcher.Start(Spec("before", "node-3", 1))).ok());
+    server.SetState("runs", "before", "Failed", {{"terminated", {{"exitCode", 3}, {"reason", "Error"}}}});
+    server.EndStall();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return server.watches() == 3; }));
+    gateway::net::Sleep sleep(loop.watchdog);
+    RunStatus before = co_await StatusOf(launcher, "before");
+    for (int i = 0; i < 200 && before.state != RunState::kEnded; ++i) {
+      co_await sleep.For(20ms);
+      before = co_await StatusOf(launcher, "before");
+    }
+    EXPECT_EQ(before.state, RunState::kEnded) << "what happened while it was silent is heard of";
+    EXPECT_EQ(before.exit_code, 3);
+    EXPECT_EQ((co_await StatusOf(launcher, "during")).state, RunState::kRunning);
+    EXPECT_EQ(server.All("pods").size(), 2u);
+    EXPECT_EQ(server.Count(fmt::format("POST {}", kPods)), 2);
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+TEST(KubernetesLauncherApi, ASecondGatewayProcessFindsWhatTheFirstAskedFor) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    FakeKube& server = Serve(loop);
+    {
+      KubernetesLauncher first(loop, OptionsFor(server));
+      co_await Ready(loop, first);
+      server.lose_answers = 1;
+      server.refuse_watches = 100;
+      server.DropWatches();
+      (co_await first.Start(Spec("r1", "node-1", 1))).IgnoreError();
+      co_await first.Close();  // as if it was killed before the answer
+    }
+    server.refuse_watches = 0;
+    KubernetesLauncher second(loop, OptionsFor(server));
+    co_await Ready(loop, second);
+    const RunStatus found = co_await StatusOf(second, "r1");
+    EXPECT_EQ(found.owner, "chat-small");
+    EXPECT_EQ(found.grant.node, "node-1");
+    EXPECT_TRUE((co_await second.Start(Spec("r1", "node-2", 1))).ok());
+    EXPECT_EQ(server.All("pods").size(), 1u);
+    co_await second.Close();
+    server.CloseAll();
+  });
+}
+
+TEST(KubernetesLauncherApi, APodOfAnotherWithARunsNameIsLeftAlone) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    FakeKube& server = Serve(loop);
+    server.Put(kPods, {{"apiVersion", "v1"},
+                       {"kind", "Pod"},
+                       {"metadata", {{"name", "r1"}}},
+                       {"spec", {{"containers", {{{"name", "main"}, {"image", "i"}}}}}}});
+    KubernetesLauncher launcher(loop, OptionsFor(server));
+    co_await Ready(loop, launcher);
+    const absl::Status started = co_await launcher.Start(Spec("r1", "node-1", 1));
+    EXPECT_TRUE(absl::IsFailedPrecondition(started)) << started;
+    EXPECT_EQ(server.Count("DELETE"), 0);
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+TEST(KubernetesLauncherApi, ThrottlingAndErrorsDelayAStartAndNothingElse) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    FakeKube& server = Serve(loop);
+    KubernetesLauncher launcher(loop, OptionsFor(server));
+    co_await Ready(loop, launcher);
+    server.throttle = 1;
+    server.fail = 2;
+    absl::Status started = co_await launcher.Start(Spec("r1", "node-1", 1));
+    for (int again = 0; again < 5 && absl::IsUnavailable(started); ++again) {
+      started = co_await launcher.Start(Spec("r1", "node-1", 1));
+    }
+    EXPECT_TRUE(started.ok()) << started;
+    EXPECT_EQ(server.All("pods").size(), 1u);
+    server.fail = 1;
+    absl::Status stopped = co_await launcher.Stop("r1", 5s);
+    for (int again = 0; again < 5 && absl::IsUnavailable(stopped); ++again) {
+      stopped = co_await launcher.Stop("r1", 5s);
+    }
+    EXPECT_TRUE(stopped.ok()) << stopped;
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return server.All("pods").empty(); }));
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+size_t ResidentBytes() {
+  size_t total = 0;
+  size_t resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST(KubernetesLauncherApi, FiveThousandNodesAndFiftyThousandPodsOfOthersFitInItsMemory) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    FakeKube& server = Serve(loop);
+    const size_t pods = tests::kSanitized ? 5'000 : 50'000;
+    const size_t nodes = tests::kSanitized ? 500 : 5'000;
+    server.SetCrowd(pods, nodes);
+    KubernetesLauncher::Options options = OptionsFor(server);
+    for (size_t i = 0; i < nodes; ++i) options.nodes[fmt::format("crowd-{:05}", i)] = {"h100", 8};
+    const size_t before = ResidentBytes();
+    KubernetesLauncher launcher(loop, options);
+    const conf::TimePoint begun = gateway::net::Now();
+    launcher.Open();
+    const bool knows = co_await Eventually(
+        loop, [&] { return launcher.shared() != nullptr && launcher.health().ok(); }, 120s);
+    EXPECT_TRUE(knows) << launcher.health();
+    if (!knows) co_return;
+    testing::Test::RecordProperty("seconds", std::to_string((gateway::net::Now() - begun) / 1s));
+    testing::Test::RecordProperty("mib", std::to_string((ResidentBytes() - before) >> 20));
+    if (!tests::kSanitized) EXPECT_LT(ResidentBytes() - before, 500U << 20);
+    EXPECT_EQ(launcher.shared()->nodes.size(), nodes + 4);
+    uint32_t taken = 0;
+    for (const SharedNode& node : launcher.shared()->nodes) taken += node.taken;
+    EXPECT_EQ(taken, pods / 10) << "every tenth holds a device";
+    // Pages of 500, each once.
+    EXPECT_LE(server.Count("LIST /api/v1/pods"), static_cast<int>(pods / 500 + 2));
+    EXPECT_LE(server.Count("LIST /api/v1/nodes"), static_cast<int>(nodes / 500 + 2));
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+}  // namespace
+}  // namespace plugins::launchers

@@ -1,0 +1,105 @@
+#include "gateway/control/gateway_record.h"
+
+#include <gtest/gtest.h>
+
+#include "gateway/control/demand_elsewhere.h"
+
+namespace gateway::control {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+const conf::TimePoint kNow = conf::FromUnixMicros(1'790'000'000'000'000);
+
+GatewayRecord RecordOf(std::string start, DemandByModel demand) {
+  return {.name = "b:9091", .start = std::move(start), .version = "0.2.0", .demand = std::move(demand)};
+}
+
+TEST(GatewayRecord, ReadsWhatItWrote) {
+  const GatewayRecord record{.name = "a:9091",
+                             .start = "1f",
+                             .version = "0.2.0",
+                             .address = "0.0.0.0:9091",
+                             .since = kNow,
+                             .epoch = 7,
+                             .followed = 4711,
+                             .leaving = {{"r-chat-1", 3}},
+                             .demand = {{"chat",
+                                         {.work_ns = 1,
+                                          .came = 2,
+                                          .in_time = 3,
+                                          .late = 4,
+                                          .hopeless = 5,
+                                          .held_work_ns = 6,
+                                          .active = 7,
+                                          .waiting = 8,
+                                          .oldest = milliseconds(900)}}}};
+  const absl::StatusOr<GatewayRecord> read = ReadGateway("a:9091", BodyOf(record));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, record);
+}
+
+TEST(GatewayRecord, OneThatIsNoneIsDataLoss) {
+  EXPECT_TRUE(absl::IsDataLoss(ReadGateway("a", "{}").status()));
+  EXPECT_TRUE(absl::IsDataLoss(ReadGateway("a", "no").status()));
+}
+
+TEST(GatewayRecord, TellsOfTheBusiestModelsWhereThereAreTooMany) {
+  GatewayRecord record = RecordOf("1", {});
+  for (size_t i = 0; i < kMostModelsInRecord + 10; ++i) record.demand[std::to_string(i)] = {.came = 1};
+  record.demand["waits"] = {.waiting = 1};
+  const absl::StatusOr<GatewayRecord> read = ReadGateway("b:9091", BodyOf(record));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->demand.size(), kMostModelsInRecord);
+  EXPECT_TRUE(read->demand.contains("waits"));
+}
+
+TEST(DemandElsewhere, CountsIncreasesAlone) {
+  DemandElsewhere demand;
+  demand.Update(RecordOf("1", {{"chat", {.work_ns = 1000, .came = 10}}}), kNow);
+  EXPECT_EQ(demand.Sum(kNow)["chat"].work_ns, 0u);  // counted before it was heard of
+  demand.Update(RecordOf("1", {{"chat", {.work_ns = 1500, .came = 12}}}), kNow);
+  EXPECT_EQ(demand.Sum(kNow)["chat"].work_ns, 500u);
+  EXPECT_EQ(demand.Sum(kNow)["chat"].came, 2u);
+}
+
+TEST(DemandElsewhere, AModelThatIsNewCountsFromItsFirstRequest) {
+  DemandElsewhere demand;
+  demand.Update(RecordOf("1", {}), kNow);
+  demand.Update(RecordOf("1", {{"chat", {.work_ns = 1500, .came = 2}}}), kNow);
+  EXPECT_EQ(demand.Sum(kNow)["chat"].work_ns, 1500u);
+}
+
+TEST(DemandElsewhere, AnotherStartCountsFromItsOwnBegin) {
+  DemandElsewhere demand;
+  demand.Update(RecordOf("1", {}), kNow);
+  demand.Update(RecordOf("1", {{"chat", {.work_ns = 1500}}}), kNow);
+  demand.Update(RecordOf("2", {{"chat", {.work_ns = 100}}}), kNow);
+  demand.Update(RecordOf("2", {{"chat", {.work_ns = 300}}}), kNow);
+  EXPECT_EQ(demand.Sum(kNow)["chat"].work_ns, 1700u);
+}
+
+TEST(DemandElsewhere, WhatWaitsGetsOlder) {
+  DemandElsewhere demand;
+  demand.Update(RecordOf("1", {{"chat", {.active = 4, .waiting = 3, .oldest = milliseconds(200)}}}), kNow);
+  const DemandByModel sum = demand.Sum(kNow + seconds(1));
+  EXPECT_EQ(sum.at("chat").waiting, 3u);
+  EXPECT_EQ(sum.at("chat").active, 4u);
+  EXPECT_EQ(sum.at("chat").oldest, milliseconds(1200));
+}
+
+TEST(DemandElsewhere, AGatewayThatIsGoneWaitsForNothing) {
+  DemandElsewhere demand;
+  demand.Update(RecordOf("1", {{"chat", {.work_ns = 5, .active = 4, .waiting = 3}}}), kNow);
+  demand.Gone("b:9091");
+  EXPECT_EQ(demand.Sum(kNow)["chat"].waiting, 0u);
+  EXPECT_EQ(demand.Sum(kNow)["chat"].active, 0u);
+  // It was cut off, and comes back: it counts on.
+  demand.Update(RecordOf("1", {{"chat", {.work_ns = 25, .active = 1}}}), kNow);
+  EXPECT_EQ(demand.Sum(kNow)["chat"].work_ns, 20u);
+  EXPECT_EQ(demand.Sum(kNow)["chat"].active, 1u);
+}
+
+}  // namespace
+}  // namespace gateway::control

@@ -1,0 +1,218 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "plugins/kubernetes/watch.h"
+#include "plugins/launchers/kubernetes/answers.h"
+#include "plugins/launchers/kubernetes/cluster.h"
+#include "plugins/launchers/kubernetes/manifest.h"
+#include "plugins/launchers/kubernetes/runs.h"
+#include "tests/support/shipped.h"
+
+namespace plugins::launchers::kubernetes {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+std::string Recorded(const std::string& name) {
+  return tests::ReadShipped(tests::ConfDirectory().parent_path() /
+                            ("tests/unit/plugins/launchers/kubernetes/recorded/" + name));
+}
+
+std::map<std::string, Pod> RecordedPods() {
+  std::map<std::string, Pod> pods;
+  const auto page = plugins::kubernetes::ReadPage(Recorded("pods.json"), [&](const json& object) {
+    if (auto pod = ReadPod(object)) pods[pod->name] = *pod;
+  });
+  EXPECT_TRUE(page.ok()) << page.status();
+  return pods;
+}
+
+Submission Simple() {
+  Submission submission;
+  submission.run.id = "chat-small-1";
+  submission.run.owner = "chat-small";
+  submission.run.image = "image:1";
+  submission.run.command = {"serve", "--host", "{host}", "--port", "{port}", "$(HOME)"};
+  submission.run.env = {{"KEY", "secret-key"}};
+  submission.run.grant.node = "node-1";
+  submission.run.grant.kind = "h100";
+  submission.run.grant.devices = {0, 1};
+  submission.run.serves = true;
+  submission.gateway = "gw";
+  submission.name_space = "ns";
+  submission.resource = "nvidia.com/gpu";
+  submission.count = 2;
+  submission.port = 20'000;
+  return submission;
+}
+
+Pod PodOf(const Submission& submission) {
+  json object = RenderPod(submission);
+  object["metadata"]["uid"] = "uid-1";
+  return *ReadPod(object);
+}
+
+TEST(KubernetesManifest, APodNamesTheRunItsNodeAndItsDevices) {
+  const json pod = RenderPod(Simple());
+  EXPECT_EQ(pod["metadata"]["name"], "chat-small-1");
+  EXPECT_EQ(pod["metadata"]["labels"]["tidegate.io/gateway"], "gw");
+  const json& container = pod["spec"]["containers"][0];
+  EXPECT_EQ(container["resources"]["limits"]["nvidia.com/gpu"], "2");
+  EXPECT_EQ(container["command"],
+            json({"serve", "--host", "$(TIDEGATE_POD_IP)", "--port", "20000", "$$(HOME)"}));
+  EXPECT_EQ(container["securityContext"]["capabilities"]["drop"], json::array({"ALL"}));
+  EXPECT_EQ(pod["spec"]["restartPolicy"], "Never");
+  EXPECT_THAT(pod["spec"]["affinity"].dump(), HasSubstr("node-1"));
+}
+
+TEST(KubernetesManifest, TheEnvironmentIsInTheSecretAlone) {
+  const Submission submission = Simple();
+  EXPECT_THAT(RenderPod(submission).dump(), testing::Not(HasSubstr("secret-key")));
+  const json secret = RenderSecret(submission, "uid-1");
+  EXPECT_EQ(secret["stringData"]["KEY"], "secret-key");
+  EXPECT_EQ(secret["metadata"]["ownerReferences"][0]["uid"], "uid-1");
+}
+
+TEST(KubernetesManifest, APieceIsMergedByName) {
+  Submission submission = Simple();
+  submission.run.pod = R"({"volumes":[{"name":"models","emptyDir":{}}],
+    "containers":[{"name":"run","volumeMounts":[{"name":"models","mountPath":"/models"}]}]})";
+  EXPECT_EQ(FirstDefect(submission), "");
+  const json spec = RenderPod(submission)["spec"];
+  EXPECT_EQ(spec["volumes"].size(), 2U);
+  ASSERT_EQ(spec["containers"].size(), 1U);
+  EXPECT_EQ(spec["containers"][0]["volumeMounts"].size(), 2U);
+  EXPECT_EQ(spec["containers"][0]["image"], "image:1");
+}
+
+TEST(KubernetesManifest, WhatTidegateSetsCannotBeGiven) {
+  EXPECT_TRUE(WrongPiece(json{{"nodeName", "x"}}));
+  EXPECT_TRUE(WrongPiece(json::parse(R"({"containers":[{"name":"run","image":"x"}]})")));
+  EXPECT_FALSE(WrongPiece(json::parse(R"({"tolerations":[{"operator":"Exists"}]})")));
+}
+
+TEST(KubernetesManifest, ATenantsPieceReachesNothingOfOthers) {
+  EXPECT_TRUE(UnsafePiece(json{{"hostNetwork", true}}));
+  EXPECT_TRUE(UnsafePiece(json::parse(R"({"volumes":[{"name":"v","hostPath":{"path":"/"}}]})")));
+  EXPECT_TRUE(
+      UnsafePiece(json::parse(R"({"containers":[{"name":"run","securityContext":{"privileged":true}}]})")));
+  EXPECT_FALSE(UnsafePiece(json::parse(R"({"volumes":[{"name":"v","emptyDir":{}}]})")));
+}
+
+TEST(KubernetesManifest, AMarkIsReadAsItWasWritten) {
+  const Mark mark{"a-1", "a", "team/x", 20'000, Simple().run.grant};
+  const auto read = ReadMark(Render(mark));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->tenant, "team/x");
+  EXPECT_EQ(read->grant.devices, mark.grant.devices);
+}
+
+TEST(KubernetesManifest, MembersOfAGangShareTheServiceOfTheirLeader) {
+  const std::string address = GangAddress("job-1.0", "ns");
+  EXPECT_TRUE(address.starts_with("job-1-0.gang-"));
+  EXPECT_TRUE(ServiceOf(address).starts_with("gang-"));
+  EXPECT_EQ(ServiceOf("10.0.0.1"), "");
+}
+
+TEST(KubernetesRuns, RecordedStatesAreToldInWords) {
+  const std::map<std::string, Pod> pods = RecordedPods();
+  ASSERT_TRUE(pods.contains("evicted"));
+  EXPECT_THAT(WhyEnded(pods.at("evicted"), false), HasSubstr("evicted its pod"));
+  ASSERT_TRUE(pods.contains("errimagepull"));
+  EXPECT_THAT(WhyWaiting(pods.at("errimagepull")), HasSubstr("cannot be pulled"));
+  ASSERT_TRUE(pods.contains("deadline"));
+  EXPECT_TRUE(pods.at("deadline").over());
+}
+
+TEST(KubernetesRuns, AnEndedContainerEndsItsRun) {
+  Runs runs("gw", {20'000, 20'010});
+  Pod pod = PodOf(Simple());
+  pod.node = "node-1";
+  pod.running = true;
+  pod.ip = "10.0.0.5";
+  const conf::TimePoint now(std::chrono::hours(1'000'000));
+  EXPECT_TRUE(runs.Apply(pod, now));
+  ASSERT_EQ(runs.List().size(), 1U);
+  EXPECT_EQ(runs.List()[0].state, RunState::kRunning);
+  EXPECT_EQ(runs.List()[0].host, "10.0.0.5");
+  EXPECT_EQ(runs.List()[0].port, 20'000);
+  pod.running = false;
+  pod.terminated = true;
+  pod.exit_code = 137;
+  pod.terminated_reason = "OOMKilled";
+  EXPECT_TRUE(runs.Apply(pod, now));
+  EXPECT_EQ(runs.List()[0].state, RunState::kEnded);
+  EXPECT_EQ(runs.List()[0].signal, 9);
+  EXPECT_THAT(runs.List()[0].why, HasSubstr("more memory"));
+}
+
+TEST(KubernetesRuns, APodThatAListDoesNotNameHasEndedItsRun) {
+  Runs runs("gw", {20'000, 20'010});
+  const conf::TimePoint now;
+  runs.Apply(PodOf(Simple()), now);
+  EXPECT_TRUE(runs.Listed(runs.Begin(), now).size() == 1);
+  EXPECT_EQ(runs.List()[0].state, RunState::kEnded);
+}
+
+TEST(KubernetesRuns, AListThatIsOlderThanACreationEndsNothing) {
+  Runs runs("gw", {20'000, 20'010});
+  const conf::TimePoint now;
+  const Runs::Round round = runs.Begin();
+  runs.Ask(Simple().run, "", 20'000, false, now);
+  runs.Created("chat-small-1", "uid-1", true);
+  EXPECT_TRUE(runs.Listed(round, now).empty());
+  EXPECT_EQ(runs.List()[0].state, RunState::kStarting);
+}
+
+TEST(KubernetesRuns, AForgottenPodHoldsItsDevicesUntilItIsGone) {
+  Runs runs("gw", {20'000, 20'010});
+  const conf::TimePoint now;
+  const Pod pod = PodOf(Simple());
+  runs.Apply(pod, now);
+  runs.End(pod.name, "its node is lost", now);
+  runs.Forget(pod.name);
+  runs.Apply(pod, now);
+  EXPECT_TRUE(runs.List().empty());
+  EXPECT_EQ(runs.leftovers().size(), 1U);
+  runs.Deleted(pod, now);
+  EXPECT_TRUE(runs.leftovers().empty());
+}
+
+TEST(KubernetesCluster, HealthIsWhatTheNodeSays) {
+  std::map<std::string, Node> nodes;
+  const auto page = plugins::kubernetes::ReadPage(Recorded("nodes.json"), [&](const json& object) {
+    if (auto node = ReadNode(object)) nodes[node->name] = *node;
+  });
+  ASSERT_TRUE(page.ok());
+  EXPECT_EQ(HealthOf(nodes.at("node-1"), {}), scheduler::Health::kHealthy);
+  EXPECT_EQ(HealthOf(nodes.at("node-lost"), {}), scheduler::Health::kQuarantined);
+  EXPECT_EQ(HealthOf(nodes.at("node-cordoned"), {}), scheduler::Health::kDraining);
+  EXPECT_EQ(HealthOf(nodes.at("node-tainted"), {}), scheduler::Health::kDraining);
+  EXPECT_EQ(HealthOf(nodes.at("node-tainted"), {{}}), scheduler::Health::kHealthy);
+  const SharedCluster shared =
+      Share(nodes, {{"node-1", 3}}, {{"node-1", {"h100", 8}}, {"absent", {"h100", 8}}}, DeviceTable({}), {});
+  ASSERT_EQ(shared.nodes.size(), 1U);
+  EXPECT_EQ(shared.nodes[0].kind, "h100");
+  EXPECT_EQ(shared.nodes[0].devices, 8U);
+  EXPECT_EQ(shared.nodes[0].taken, 3U);
+  EXPECT_EQ(shared.left_out.size(), 1U);
+}
+
+TEST(KubernetesAnswers, QuantitiesAreNumbersWithSuffixes) {
+  EXPECT_EQ(ReadMilli("64"), 64'000);
+  EXPECT_EQ(ReadMilli("2500m"), 2500);
+  EXPECT_EQ(ReadBytes("4Gi"), int64_t{4} << 30);
+  EXPECT_FALSE(ReadBytes("much"));
+}
+
+TEST(KubernetesWatchLines, AnExpiredVersionIsOutOfRange) {
+  const auto line = plugins::kubernetes::ReadWatchLine(Recorded("watch_expired.jsonl"));
+  EXPECT_TRUE(absl::IsOutOfRange(line.status())) << line.status();
+}
+
+}  // namespace
+}  // namespace plugins::launchers::kubernetes
