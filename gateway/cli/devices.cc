@@ -29,7 +29,7 @@ std::string ClusterOf(const scheduler::Cluster& cluster) {
   return "[" + out + "]";
 }
 
-ordered_json AsJson(const Device& device) {
+ordered_json DeviceAsJson(const Device& device) {
   ordered_json out = {{"vendor", plugins::devices::Name(device.vendor)},
                       {"kind", device.kind},
                       {"product", device.product},
@@ -57,7 +57,7 @@ int ListDevices(bool json) {
                         {"cluster", ClusterOf(machine.cluster)},
                         {"left_out", machine.left_out},
                         {"problems", found.problems}};
-    for (const Device& device : found.devices) out["devices"].push_back(AsJson(device));
+    for (const Device& device : found.devices) out["devices"].push_back(DeviceAsJson(device));
     fmt::print("{}\n", AsText(out));
     return kOk;
   }

@@ -22,7 +22,7 @@ struct RebuildOptions {
   bool json = false;
 };
 
-ordered_json AsJson(const RebuiltState& state) {
+ordered_json StateAsJson(const RebuiltState& state) {
   const control::WorkloadHistory::Rebuilt& workloads = state.workloads;
   ordered_json lost_keys = ordered_json::array();
   for (const KeyHistory::Key& key : state.lost_keys)
@@ -96,7 +96,7 @@ int Rebuild(const RebuildOptions& options) {
   loop.Run();
   if (!state.ok()) return Fail(state.status());
   if (options.json) {
-    fmt::print("{}\n", AsText(AsJson(*state)));
+    fmt::print("{}\n", AsText(StateAsJson(*state)));
   } else {
     PrintState(*state);
   }

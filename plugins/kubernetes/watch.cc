@@ -132,7 +132,7 @@ Task<void> Watch::Run() {
       NoteAnswer();
       // A server may end each watch at once; it is not asked in a circle.
       pause = backoff_.Jitter(options_.least_pause / 10, options_.least_pause / 5);
-    } else if (!absl::IsDeadlineExceeded(status) && !absl::IsOutOfRange(status)) {
+    } else if (!absl::IsOutOfRange(status)) {
       health_ = status;
     }
     handlers_.on_news();

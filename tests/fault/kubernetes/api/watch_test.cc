@@ -163,6 +163,7 @@ TEST(KubernetesWatch, OneThatStallsIsNoticedAndLosesNothing) {
     const conf::TimePoint heard = follower.watch.heard_at();
     EXPECT_TRUE(co_await Eventually(loop, [&] { return server.Count("WATCH") == 3; })) << "nobody noticed";
     EXPECT_EQ(follower.watch.heard_at(), heard) << "silence is no news";
+    EXPECT_FALSE(follower.watch.health().ok()) << "what is known is old";
     EXPECT_FALSE(follower.known.contains("b"));
     server.EndStall();
     EXPECT_TRUE(co_await Eventually(loop, [&] { return follower.known.contains("b"); }));
