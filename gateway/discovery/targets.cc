@@ -24,8 +24,10 @@ auto OrderOf(const config::Target& target) {
 }  // namespace
 
 Targets Sorted(Targets targets) {
-  std::ranges::sort(targets, {}, OrderOf);
-  const auto twice = std::ranges::unique(targets, {}, KeyOf);
+  std::ranges::sort(targets,
+                    [](const config::Target& a, const config::Target& b) { return OrderOf(a) < OrderOf(b); });
+  const auto twice = std::ranges::unique(
+      targets, [](const config::Target& a, const config::Target& b) { return KeyOf(a) == KeyOf(b); });
   targets.erase(twice.begin(), twice.end());
   return targets;
 }
