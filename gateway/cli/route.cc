@@ -127,7 +127,7 @@ void PrintJson(LoggedRequest logged) {
   fmt::print("{}\n", AsText(logged.line));
 }
 
-int Print(const RouteOptions& options, LoggedRequest found) {
+int PrintRoute(const RouteOptions& options, LoggedRequest found) {
   const bool differs = std::ranges::any_of(found.picks, [](const LoggedPick& pick) {
     return ReplayOf(pick).result == routing::Replay::Result::kDiffers;
   });
@@ -143,7 +143,7 @@ int ExplainThere(const RouteOptions& options) {
   auto found = routing::ParseRoute(answer->value("line", nlohmann::ordered_json()).dump());
   if (!found.ok()) return Fail(found.status());
   if (!*found) return Fail(absl::DataLossError("the gateway's answer is no line of a routing log"));
-  return Print(options, **std::move(found));
+  return PrintRoute(options, **std::move(found));
 }
 
 int Explain(const RouteOptions& options) {
@@ -165,7 +165,7 @@ int Explain(const RouteOptions& options) {
     }
     absl::StatusOr<std::optional<LoggedRequest>> found = routing::FindRequest(path, options.request);
     if (!found.ok()) return Fail(found.status());
-    if (*found) return Print(options, **std::move(found));
+    if (*found) return PrintRoute(options, **std::move(found));
   }
   fmt::print(stderr, "tidegate: {}: {}; the log has only a sample of the requests, see routing_log.sample\n",
              paths->front(),
