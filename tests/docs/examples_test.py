@@ -29,7 +29,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MOST_NOT_RUN = 18
+MOST_NOT_RUN = 20
 PAGE_SECONDS = 120
 MINIMAL = {
     "server": "server: {listen: 127.0.0.1:8080}",
@@ -84,7 +84,8 @@ class Demo:
         (self.folder / "conf/demo.yaml").write_text(text)
         self.env = dict(os.environ, PATH=f"{bin_folder}:{os.environ['PATH']}", CONFIG="conf/demo.yaml",
                         TIDEGATE_URL=f"http://127.0.0.1:{listen}", TIDEGATE_ADMIN_URL=f"http://127.0.0.1:{admin}",
-                        OPENAI_API_KEY="none", REDIS_PASSWORD="none", SLURM_JWT="none")
+                        OPENAI_API_KEY="none", REDIS_PASSWORD="none", SLURM_JWT="none",
+                        TIDEGATE_STATE_PASSWORD="none")
         self.env["TIDEGATE_KEY"] = self.command("keys", "create", "--tenant", "demo/research", "--config", "conf/demo.yaml").strip()
         self.env["TIDEGATE_ADMIN_KEY"] = self.command("keys", "create", "--admin", "admin", "--config", "conf/demo.yaml").strip()
         self.log = open(self.folder / "gateway.log", "w")

@@ -169,7 +169,7 @@ def run_promtool():
         sys.exit(77)
     problems = []
     for call in (["check", "rules", "recording-rules.yaml", "alert-rules.yaml"], ["check", "config", "prometheus.yaml"],
-                 ["test", "rules", "rules-test.yaml"]):
+                 ["test", "rules", str(Path(__file__).parent / "monitoring_rules_test.yaml")]):
         done = subprocess.run([promtool, *call], cwd=FOLDER, capture_output=True, text=True)
         print(done.stdout.strip())
         if done.returncode != 0:

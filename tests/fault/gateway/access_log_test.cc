@@ -94,7 +94,7 @@ TEST_F(AccessLines, AFileThatCannotBeWrittenCostsNoRequest) {
   const GatewayProcess gateway(Config("file: " + (dir / "missing/access.log")));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 1}})).status, 200);
   EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] {
-    return gateway.Metric("tidegate_access_log_dropped_total{why=\"write\"}") == 5.0;
+    return gateway.Metric("tidegate_access_log_dropped_total{why=\"write\"}") >= 5.0;
   }));
 }
 

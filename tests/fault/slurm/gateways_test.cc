@@ -147,7 +147,8 @@ class SeveralGateways : public testing::Test {
       if (!Lives(i)) continue;
       const Answer answer = gateways_[i]->gateway.AskAdmin(Get("/admin/v1/gateways", Scaled::Credentials()));
       if (answer.status != 200) continue;
-      for (const Json& gateway : answer.json()["data"]) {
+      const Json told = answer.json();
+      for (const Json& gateway : told["data"]) {
         if (!gateway["self"].get<bool>() || gateway["role"] != "leads") continue;
         EXPECT_FALSE(leader.has_value()) << "two gateways say that they lead";
         leader = i;

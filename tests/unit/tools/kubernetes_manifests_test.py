@@ -113,7 +113,7 @@ class Manifests(unittest.TestCase):
         for overlay in OVERLAYS:
             # Files and variables that the cluster has.
             text = (overlay / "tidegate.yaml").read_text()
-            text = re.sub(r"^  ca: .*\n", "", text, flags=re.MULTILINE).replace("/var/lib/tidegate", "/tmp/tidegate-check-only")
+            text = re.sub(r"^  ca: .*$", "  ca: /etc/ssl/certs/ca-certificates.crt", text, flags=re.MULTILINE).replace("/var/lib/tidegate", "/tmp/tidegate-check-only")
             with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
                 file.write(text)
                 file.flush()

@@ -578,7 +578,8 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/state/url (line 3): sslmode=require does not prove which server answers; use verify-full, or "
        "disable in a network that you trust"},
       {With({{"state", "{url: 'postgres://db.example.com/x?sslmode=disable', certificate: a.pem}"}}),
-       "t.yaml:/state/certificate (line 3): certificate and key belong together"},
+       "t.yaml:/state/certificate (line 3): certificate and key belong together|"
+       "t.yaml:/state/certificate (line 3): cannot read \"a.pem\": No such file or directory"},
       {With({{"state", "{url: 'postgres://127.0.0.1/x?connect_timeout=1'}"}}),
        "t.yaml:/state/url (line 3): unknown option \"connect_timeout\"; it takes sslmode and host"},
       {With({{"redis", "{url: http://r, gateways: 2}"}}),
