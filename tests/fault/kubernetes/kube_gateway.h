@@ -29,8 +29,9 @@ inline std::string KubeAccess(const KubeCluster& cluster) {
 inline std::string KubeScaling(const KubeCluster& cluster, const std::string& nodes,
                                const std::string& more = {}) {
   return fmt::format(
-      "launcher: kubernetes, cluster: {}, on_exit: keep, kubernetes: {{image_pull_policy: {}{}}}", nodes,
-      cluster.has_parts() ? "Never" : "IfNotPresent", more);
+      "launcher: kubernetes, cluster: {}, on_exit: keep, kubernetes: {{name: gateway, image_pull_policy: "
+      "{}{}}}",
+      nodes, cluster.has_parts() ? "Never" : "IfNotPresent", more);
 }
 
 }  // namespace tests
