@@ -1,34 +1,32 @@
 #include "gateway/control/node_drain.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <vector>
 
 namespace gateway::control {
 
-const Cordon* NodeDrain::OrderFor(const Workload& workload) const {
-  if (!workload.holds()) return nullptr;
+std::optional<NodeDrain::Order> NodeDrain::OrderFor(const Workload& workload) const {
+  if (!workload.holds()) return std::nullopt;
   for (const Member& member : workload.members) {
-    if (const Cordon* const order = env_.order(NodeOf(context_.cluster(), member.at))) return order;
+    if (std::optional<Order> order = env_.order(NodeOf(context_.cluster(), member.at))) return order;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 // Also those that end already: the autoscaler does not take them back.
 void NodeDrain::SetAside() {
   for (Workload& workload : workloads_.all()) {
-    if (workload.kind == Kind::kReplica && OrderFor(workload) != nullptr) workload.serving.set_aside = true;
+    if (workload.kind == Kind::kReplica && OrderFor(workload)) workload.serving.set_aside = true;
   }
 }
 
 void NodeDrain::Tick() {
   std::map<std::string, uint32_t> ready;  // elsewhere, by model
-  std::vector<std::pair<std::string, const Cordon*>> leaving;
+  std::vector<std::pair<std::string, Order>> leaving;
   for (const Workload& workload : workloads_.all()) {
-    if (const Cordon* const order = OrderFor(workload)) {
-      if (!workload.ends()) leaving.emplace_back(workload.id, order);
+    if (std::optional<Order> order = OrderFor(workload)) {
+      if (!workload.ends()) leaving.emplace_back(workload.id, *std::move(order));
     } else if (workload.kind == Kind::kReplica && workload.state == State::kRunning &&
                !workload.serving.set_aside) {
       ++ready[workload.model];
@@ -36,16 +34,15 @@ void NodeDrain::Tick() {
   }
   for (const auto& [id, order] : leaving) {
     Workload& workload = *workloads_.Find(id);
-    const std::string why = fmt::format("{} is {}", order->node, WhyOf(*order));
     if (workload.kind == Kind::kJob) {
       if (!workload.file().job.preemptible) continue;
       workload.blameless = true;  // it asks for another place, and uses no restart
-      workloads_.End(workload, Afterwards::kWaits, why, order->by);
+      workloads_.End(workload, Afterwards::kWaits, order.why, order.by);
     } else if (workload.kind == Kind::kReplica) {
       if (workload.busy) continue;
       const bool serves = workload.state == State::kRunning;
       if (serves && ready[workload.model] < env_.wanted(workload.model)) continue;
-      replicas_.Retire(workload, serves ? why + "; the replicas elsewhere are enough" : why);
+      replicas_.Retire(workload, serves ? order.why + "; the replicas elsewhere are enough" : order.why);
     }
   }
 }

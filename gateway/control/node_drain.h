@@ -1,16 +1,16 @@
-// NodeDrain: empties the nodes that operators drain. A replica is replaced elsewhere first, and ends when the
+// NodeDrain: empties the nodes that operators, or the cluster's own manager, drain. A replica is replaced elsewhere first, and ends when the
 // others are enough; a preemptible job saves its work and starts again elsewhere; other jobs run to their end.
-// New work is kept away by the cordon (cordons.h).
+// New work is kept away by the cordon (cordons.h), or by the node's health.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "gateway/control/context.h"
-#include "gateway/control/cordon.h"
 #include "gateway/control/replicas.h"
 #include "gateway/control/workloads.h"
 
@@ -18,9 +18,13 @@ namespace gateway::control {
 
 class NodeDrain {
  public:
+  struct Order {
+    std::string why;  // "node-7 is drained by ada: new firmware"
+    std::string by;   // who gave it
+  };
   struct Environment {
-    // The order to drain a node; null: none.
-    std::function<const Cordon*(const std::string& node)> order;
+    // The order to drain a node.
+    std::function<std::optional<Order>(const std::string& node)> order;
     // How many replicas a model should have.
     std::function<uint32_t(const std::string& model)> wanted;
   };
@@ -34,7 +38,7 @@ class NodeDrain {
   void Tick();
 
  private:
-  const Cordon* OrderFor(const Workload& workload) const;
+  std::optional<Order> OrderFor(const Workload& workload) const;
 
   const Context& context_;
   Workloads& workloads_;

@@ -28,6 +28,7 @@ void NodeWatch::Update(const std::vector<plugins::launchers::SharedNode>& nodes,
     if (added || node.said != seen.health) node.said_since = now;
     node.said = seen.health;
     node.said_why = seen.why;
+    node.leave = seen.leave;
   }
   std::erase_if(nodes_, [&](const auto& entry) {
     const bool gone = !there.contains(entry.first);
@@ -165,6 +166,11 @@ std::optional<NodeWatch::Doubt> NodeWatch::doubt(const std::string& name) const 
                  false};
   if (node->suspect) return Doubt{node->since, node->why, true};
   return std::nullopt;
+}
+
+std::optional<std::string> NodeWatch::WhyLeave(const std::string& name) const {
+  const Node* const node = Find(name);
+  return node != nullptr && node->leave ? std::optional(node->said_why) : std::nullopt;
 }
 
 bool NodeWatch::suspect(const std::string& node) const {

@@ -75,6 +75,8 @@ class NodeWatch {
   };
   // Suspected by us or by the manager, or given up by the manager; nothing: the node is trusted.
   std::optional<Doubt> doubt(const std::string& node) const;
+  // Why what runs there is to move elsewhere, as the manager says; nothing: it may stay.
+  std::optional<std::string> WhyLeave(const std::string& node) const;
   bool suspect(const std::string& node) const;         // by us
   std::set<std::string> suspects() const;              // by us
   uint64_t suspicions() const { return suspicions_; }  // since the start, by us
@@ -83,6 +85,7 @@ class NodeWatch {
   struct Node {
     scheduler::Health said = scheduler::Health::kHealthy;
     std::string said_why{};
+    bool leave = false;
     conf::TimePoint said_since{};
     bool can_be_asked = true;
     std::optional<conf::TimePoint> asked{};

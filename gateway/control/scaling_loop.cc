@@ -62,7 +62,7 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
           context_, [this](const plugins::launchers::DeviceFault& fault) { workloads_.OnDeviceLost(fault); }),
       cordons_(loop, *env_.store, context_),
       node_drain_(context_, workloads_, replicas_,
-                  {.order = [this](const std::string& node) { return cordons_.Drains(node); },
+                  {.order = [this](const std::string& node) { return WhyDrained(node); },
                    .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); }}),
       metering_(
           loop, env_.meter(), [this] { return workloads_.Held(began_); },
@@ -245,6 +245,14 @@ net::Task<void> ScalingLoop::Begin() {
   }
   beginning_ = false;
   Wake();
+}
+
+std::optional<NodeDrain::Order> ScalingLoop::WhyDrained(const std::string& node) const {
+  if (const Cordon* const order = cordons_.Drains(node))
+    return NodeDrain::Order{fmt::format("{} is {}", node, WhyOf(*order)), order->by};
+  if (const std::optional<std::string> why = node_trust_.WhyLeave(node))
+    return NodeDrain::Order{fmt::format("{} is to be left: {}", node, *why), std::string(launcher_->name())};
+  return std::nullopt;
 }
 
 void ScalingLoop::OnAlarm() {

@@ -115,6 +115,8 @@ class ScalingLoop final : private net::Alarm {
   Jobs::Environment JobsEnvironment();
   std::vector<ScaledModels::Pod> PodsOf(const std::string& model) const;
   void OnAlarm() override;
+  // By an operator, or by the manager of the cluster.
+  std::optional<NodeDrain::Order> WhyDrained(const std::string& node) const;
   void Wake();
 
   net::Task<void> Begin();

@@ -120,7 +120,8 @@ struct SharedNode {
   std::string kind{};  // of its devices; empty: it has none
   uint32_t devices = 0;
   uint32_t taken = 0;
-  std::string why{};  // why it is not healthy; may be empty
+  std::string why{};   // why it is not healthy; may be empty
+  bool leave = false;  // what runs there is to move elsewhere
   friend bool operator==(const SharedNode&, const SharedNode&) = default;
 };
 struct SharedCluster {

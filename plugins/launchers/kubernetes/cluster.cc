@@ -113,6 +113,7 @@ SharedCluster Share(const std::map<std::string, Node>& nodes, const std::map<std
     }
     const Node& node = found->second;
     SharedNode row{.name = name, .health = HealthOf(node, tolerated), .why = WhyNot(node, tolerated)};
+    row.leave = row.health == scheduler::Health::kDraining;
     if (want.devices > 0) {
       const std::string resource = table.ResourceOf(node, want.kind);
       if (!resource.empty()) {

@@ -79,7 +79,7 @@ TEST_F(KubeGateway, AReplicaIsAPodThatAKilledGatewayTakesOverAndACordonReplaces)
     for (const Json& replica : all) ready += replica["state"] == "ready" ? 1 : 0;
     fewest = std::min(fewest, ready);
     return all.size() == 1 && all[0]["node"] != node && ready == 1;
-  })) << scaled.Replicas();
+  })) << scaled.Replicas() << "\n" << scaled.Admin("/admin/v1/nodes") << "\n" << scaled.gateway.process().Output();
   EXPECT_EQ(fewest, 1u) << "it is replaced before it is drained";
   EXPECT_EQ(scaled.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
   EXPECT_TRUE(scaled.gateway.Settles());
@@ -136,7 +136,7 @@ TEST_F(KubeGateway, TheLogOfAJobIsItsPods) {
   ASSERT_EQ(submitted.code, 0) << submitted.err;
   const std::string id = submitted.out.substr(0, submitted.out.find('\n'));
   const auto show = [&] { return scaled.Admin("/admin/v1/jobs/" + id); };
-  ASSERT_TRUE(Within(kLong, [&] { return Pause(milliseconds(100)), show()["state"] == "succeeded"; }))
+  ASSERT_TRUE(Within(kLong, [&] { return Pause(milliseconds(100)), show()["state"] == "done"; }))
       << show();
   EXPECT_THAT(tidegate({"jobs", "logs", id}).out, HasSubstr("one\ntwo"));
 }

@@ -24,7 +24,12 @@ class NodeDrainTest : public testing::Test {
   NodeDrain drain{world.context,
                   world.workloads,
                   world.replicas,
-                  {.order = [this](const std::string&) { return drained ? &order : nullptr; },
+                  {.order =
+                       [this](const std::string& node) {
+                         return drained
+                                    ? std::optional(NodeDrain::Order{node + " is " + WhyOf(order), order.by})
+                                    : std::nullopt;
+                       },
                    .wanted = [](const std::string&) { return 0u; }}};
 };
 

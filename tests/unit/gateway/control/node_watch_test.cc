@@ -195,5 +195,16 @@ TEST_F(NodeWatched, TheManagersReportOverridesOurSuspicion) {
   EXPECT_THAT(watch_.suspects(), IsEmpty());
 }
 
+TEST_F(NodeWatched, WhatTheManagerWantsEmptyIsToBeLeft) {
+  Nodes(2);
+  EXPECT_EQ(watch_.WhyLeave("n1"), std::nullopt);
+  nodes_[0].leave = true;
+  nodes_[0].why = "it is cordoned";
+  watch_.Update(nodes_, now_);
+  EXPECT_EQ(watch_.WhyLeave("n1"), "it is cordoned");
+  EXPECT_EQ(watch_.WhyLeave("n2"), std::nullopt);
+  EXPECT_EQ(watch_.WhyLeave("n3"), std::nullopt) << "there is none";
+}
+
 }  // namespace
 }  // namespace gateway::control
