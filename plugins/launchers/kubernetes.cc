@@ -37,6 +37,10 @@ std::string Selector(const std::string& gateway) {
          gateway::net::PercentEncode(fmt::format("{}={}", kubernetes::kGatewayLabel, gateway));
 }
 
+std::string NodeSelector(const std::string& labels) {
+  return labels.empty() ? "" : "labelSelector=" + gateway::net::PercentEncode(labels);
+}
+
 // Pods that are over hold nothing.
 std::string NotOver() {
   return "fieldSelector=" +
@@ -65,7 +69,10 @@ KubernetesLauncher::KubernetesLauncher(gateway::net::Loop& loop, Options options
       tolerated_(kubernetes::TolerationsOf(options_.pod)),
       client_(loop, options_.access, options_.seed),
       runs_(options_.gateway, options_.ports),
-      watch_nodes_(loop, client_, {.path = "/api/v1/nodes", .seed = options_.seed + 1}, OfNodes()),
+      watch_nodes_(
+          loop, client_,
+          {.path = "/api/v1/nodes", .query = NodeSelector(options_.node_selector), .seed = options_.seed + 1},
+          OfNodes()),
       watch_runs_(loop, client_,
                   {.path = PodsPath(),
                    .query = Selector(options_.gateway),
@@ -74,6 +81,7 @@ KubernetesLauncher::KubernetesLauncher(gateway::net::Loop& loop, Options options
                   OfRuns()),
       watch_others_(loop, client_, {.path = "/api/v1/pods", .query = NotOver(), .seed = options_.seed + 3},
                     OfOthers()),
+      expected_(options_.nodes),
       sleep_(loop.watchdog) {}
 
 KubernetesLauncher::~KubernetesLauncher() = default;
@@ -113,6 +121,7 @@ std::string KubernetesLauncher::PodPath(const std::string& id) const {
 
 void KubernetesLauncher::Tell() {
   if (closed_) return;
+  if (found_is_raised_ && !changed_.empty()) found_is_old_ = shared_is_old_ = true;
   if (std::exchange(shared_is_old_, false)) Share();
   for (const std::string& id : std::exchange(changed_, {})) on_change(id);
 }
@@ -127,18 +136,25 @@ Watch::Handlers KubernetesLauncher::OfNodes() {
     std::optional<Node> node = kubernetes::ReadNode(object);
     if (!node) return;
     if (listing_nodes_) nodes_named_.insert(node->name);
-    nodes_[node->name] = *std::move(node);
+    Node& known = nodes_[node->name];
+    if (known == *node) return;
+    // Its conditions change more often than what it is.
+    found_is_old_ |= known.name.empty() || known.labels != node->labels || known.devices != node->devices ||
+                     known.cpu_milli != node->cpu_milli || known.memory_mib != node->memory_mib;
+    known = *std::move(node);
     shared_is_old_ = true;
   };
   handlers.on_deleted = [this](const json& object) {
     const std::optional<Node> node = kubernetes::ReadNode(object);
     if (node) nodes_.erase(node->name);
-    shared_is_old_ = true;
+    found_is_old_ = shared_is_old_ = true;
   };
   handlers.on_listed = [this] {
     listing_nodes_ = false;
-    std::erase_if(nodes_, [this](const auto& node) { return !nodes_named_.contains(node.first); });
+    const size_t gone =
+        std::erase_if(nodes_, [this](const auto& node) { return !nodes_named_.contains(node.first); });
     nodes_named_.clear();
+    found_is_old_ |= gone > 0;
     shared_is_old_ = true;
   };
   handlers.on_news = [this] { Tell(); };
@@ -169,6 +185,7 @@ Watch::Handlers KubernetesLauncher::OfRuns() {
   };
   handlers.on_listed = [this] {
     for (std::string& id : runs_.Listed(round_, Now())) changed_.insert(std::move(id));
+    shared_is_old_ |= !shared_known_;
   };
   handlers.on_news = [this] { Tell(); };
   return handlers;
@@ -211,12 +228,34 @@ Watch::Handlers KubernetesLauncher::OfOthers() {
   return handlers;
 }
 
+// The devices of runs are there, also while the node's device plugin does not show them.
+void KubernetesLauncher::FindCluster() {
+  if (!options_.discovery || !std::exchange(found_is_old_, false)) return;
+  std::map<std::string, kubernetes::HeldOnNode> held;
+  for (const RunStatus& run : runs_.List()) {
+    if (run.state == RunState::kEnded || run.grant.node.empty() || run.grant.devices.empty()) continue;
+    kubernetes::HeldOnNode& on = held[run.grant.node];
+    on.kind = run.grant.kind;
+    on.devices = std::max(on.devices, std::ranges::max(run.grant.devices) + uint32_t{1});
+  }
+  kubernetes::Discovered seen = kubernetes::Discover(nodes_, held, table_, *options_.discovery);
+  expected_ = kubernetes::ExpectedOf(seen.cluster);
+  found_.cluster = std::move(seen.cluster);
+  ++found_.version;
+  found_left_out_ = std::move(seen.left_out);
+  found_is_raised_ = seen.raised;
+}
+
 void KubernetesLauncher::Share() {
   if (!watch_nodes_.listed() || !watch_others_.listed()) return;
+  // Before, what our runs hold is not known.
+  if (options_.discovery && !watch_runs_.listed()) return;
+  FindCluster();
   std::map<std::string, uint32_t> taken;
   for (const auto& [uid, pod] : others_) taken[pod.node] += pod.devices;
   for (const auto& [name, pod] : runs_.leftovers()) taken[pod.node] += table_.CountOf(pod.devices);
-  SharedCluster seen = kubernetes::Share(nodes_, taken, options_.nodes, table_, tolerated_);
+  SharedCluster seen = kubernetes::Share(nodes_, taken, expected_, table_, tolerated_);
+  seen.left_out.insert(seen.left_out.end(), found_left_out_.begin(), found_left_out_.end());
   if (shared_known_ && seen.nodes == shared_.nodes && seen.left_out == shared_.left_out) return;
   seen.version = shared_.version + 1;
   shared_ = std::move(seen);

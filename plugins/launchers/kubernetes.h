@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "plugins/kubernetes/watch.h"
 #include "plugins/launchers/kubernetes/answers.h"
 #include "plugins/launchers/kubernetes/cluster.h"
+#include "plugins/launchers/kubernetes/discovery.h"
 #include "plugins/launchers/kubernetes/manifest.h"
 #include "plugins/launchers/kubernetes/runs.h"
 #include "plugins/launchers/launcher.h"
@@ -39,7 +41,10 @@ class KubernetesLauncher final : public Launcher {
     kubernetes::Binding bind = kubernetes::Binding::kAffinity;
     kubernetes::Runs::Ports ports{21'000, 21'999};  // in the network of a node; else the first of them
     std::vector<kubernetes::DeviceResource> devices{};
-    kubernetes::ExpectedNodes nodes{};                      // of the planner's cluster
+    kubernetes::ExpectedNodes nodes{};  // of the planner's cluster, where the configuration lists them
+    // Else how the cluster is made of the nodes that there are, of those that the selector of labels names.
+    std::optional<kubernetes::Discovery> discovery{};
+    std::string node_selector{};
     conf::Duration start_within = std::chrono::minutes(2);  // for a pod to be bound
     conf::Duration lost_after = std::chrono::seconds(60);   // for a node whose state is unknown
     std::string pull_policy{};
@@ -68,6 +73,8 @@ class KubernetesLauncher final : public Launcher {
 
   const SharedCluster* shared() const override { return shared_known_ ? &shared_ : nullptr; }
 
+  const FoundCluster* found() const override { return options_.discovery ? &found_ : nullptr; }
+
   // OK, or why the known state is old.
   absl::Status health() const;
 
@@ -90,6 +97,7 @@ class KubernetesLauncher final : public Launcher {
   void OnRun(const nlohmann::json& object, kubernetes::Runs::Round* round);
   void OnOther(const nlohmann::json& object, bool deleted);
   void CheckLate();
+  void FindCluster();
   void Share();
   void Tell();
   std::string PodsPath() const;
@@ -114,6 +122,11 @@ class KubernetesLauncher final : public Launcher {
   SharedCluster shared_;
   bool shared_known_ = false;
   bool shared_is_old_ = false;
+  kubernetes::ExpectedNodes expected_;
+  FoundCluster found_;
+  std::vector<std::string> found_left_out_;
+  bool found_is_old_ = true;
+  bool found_is_raised_ = false;  // by devices that runs hold
   std::set<std::string> changed_;
   std::set<std::string> ending_;  // whose pods are being deleted by us
   conf::TimePoint refreshed_at_{};
