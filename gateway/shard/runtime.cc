@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <set>
+#include <span>
 #include <tuple>
 
 #include "conf/text.h"
