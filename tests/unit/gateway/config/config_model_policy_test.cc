@@ -347,7 +347,7 @@ TEST(Scaling, AWrongSectionIsRefused) {
   for (const auto& [section, where] : std::map<std::string, std::string>{
            {"{policies: p.yaml, ports: 30000-20000}", "/scaling/ports"},
            {"{policies: p.yaml, ports: 80-90}", "/scaling/ports"},
-           {"{policies: p.yaml, launcher: kubernetes}", "/scaling/launcher"},
+           {"{policies: p.yaml, launcher: kubernetes}", "/scaling/kubernetes"},
            {"{policies: p.yaml, on_exit: leave}", "/scaling/on_exit"},
            {"{policies: p.yaml, cluster: [{kind: a}, {kind: a}]}", "/scaling/cluster"},
            {"{policies: p.yaml, cluster: {kind: a}}", "/scaling/cluster"},
