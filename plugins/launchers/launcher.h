@@ -185,10 +185,6 @@ class Launcher {
   // As last seen; null where the cluster is this gateway's alone.
   virtual const SharedCluster* shared() const { return nullptr; }
 
-  // Of a launcher that finds the nodes itself, as last seen; null for one whose nodes the configuration lists.
-  // It has at least the devices that known runs hold.
-  virtual const FoundCluster* found() const { return nullptr; }
-
   // As last seen; null where devices are not watched.
   virtual const DeviceFaults* faults() const { return nullptr; }
 
@@ -209,6 +205,10 @@ class Launcher {
 
   // Ends its background tasks; call it before the destructor. Runs continue.
   virtual gateway::net::Task<void> Close() = 0;
+
+  // Of a launcher that finds the nodes itself, as last seen; null for one whose nodes the configuration lists.
+  // It has at least the devices that known runs hold.
+  virtual const FoundCluster* found() const { return nullptr; }
 };
 
 }  // namespace plugins::launchers

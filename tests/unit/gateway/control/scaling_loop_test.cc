@@ -56,6 +56,10 @@ struct FakeMachine {
           {.name = name, .cpu_milli = 64'000, .memory_mib = 1 << 19, .kind = 0, .devices = devices});
     }
     const uint64_t version = found ? found->version : 0;
+    shared.nodes.clear();
+    ++shared.version;
+    for (const auto& [name, devices] : nodes)
+      shared.nodes.push_back({.name = name, .kind = "h100", .devices = devices});
     found = plugins::launchers::FoundCluster{version + 1, std::move(cluster)};
   }
 
