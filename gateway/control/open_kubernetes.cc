@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gateway/config/sources.h"
+#include "gateway/config/state_files.h"
 #include "gateway/net/clock.h"
 #include "plugins/kubernetes/access.h"
 #include "plugins/launchers/kubernetes.h"
@@ -38,6 +39,7 @@ absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenKubernetes(net
   } else {
     options.nodes = plugins::launchers::kubernetes::ExpectedOf(scaling.nodes);
   }
+  options.logs = LauncherDir(config.server.state_dir) + "/logs";
   options.seed = static_cast<uint64_t>(net::Now().time_since_epoch().count());
   auto launcher = std::make_unique<KubernetesLauncher>(loop, std::move(options));
   launcher->Open();

@@ -8,6 +8,7 @@
 
 #include "conf/text.h"
 #include "gateway/net/clock.h"
+#include "gateway/net/off_loop.h"
 #include "gateway/net/url.h"
 
 namespace plugins::launchers {
@@ -31,6 +32,10 @@ constexpr conf::Duration kOldest = std::chrono::seconds(90);
 constexpr conf::Duration kLeastGrace = std::chrono::seconds(1);
 constexpr conf::Duration kAfterSignal = std::chrono::hours(1);
 constexpr size_t kMostLog = 32U << 20;
+// Of the output that is kept; Kubernetes cuts by bytes from the beginning only.
+constexpr int kKeptLines = 5000;
+constexpr size_t kMostKeeping = 1000;  // runs, at a time
+constexpr conf::Duration kCloseTick = std::chrono::milliseconds(10);
 
 std::string Selector(const std::string& gateway) {
   return "labelSelector=" +
@@ -82,6 +87,8 @@ KubernetesLauncher::KubernetesLauncher(gateway::net::Loop& loop, Options options
       watch_others_(loop, client_, {.path = "/api/v1/pods", .query = NotOver(), .seed = options_.seed + 3},
                     OfOthers()),
       expected_(options_.nodes),
+      logs_(options_.logs),
+      keep_turns_(kMostKeeping),
       sleep_(loop.watchdog) {}
 
 KubernetesLauncher::~KubernetesLauncher() = default;
@@ -102,6 +109,8 @@ Task<void> KubernetesLauncher::Close() {
   co_await watch_runs_.Close();
   co_await watch_others_.Close();
   if (open_) co_await stopped_.Wait();
+  gateway::net::Sleep tick(loop_.watchdog);
+  while (keeping_ > 0) co_await tick.For(kCloseTick);
 }
 
 absl::Status KubernetesLauncher::health() const {
@@ -167,6 +176,8 @@ void KubernetesLauncher::OnRun(const json& object, Runs::Round* round) {
   if (runs_.Apply(*pod, Now(), round)) changed_.insert(pod->name);
   shared_is_old_ |= !runs_.leftovers().empty();
   const Runs::Run* const run = runs_.Find(pod->name);
+  if (run != nullptr && run->uid == pod->uid && pod->terminated && read_to_end_.insert(pod->name).second)
+    KeepLogSoon(pod->name);
   // It was to stop before its creation was answered, or was given up with its node.
   const bool unwanted = run != nullptr && run->uid == pod->uid && !pod->deleting && !pod->over() &&
                         (run->doomed || !run->ended_by_us.empty());
@@ -316,6 +327,31 @@ void KubernetesLauncher::CheckLate() {
     changed_.insert(id);
     if (ending_.insert(id).second) loop_.tasks.Spawn(EndPod(id, run.uid));
   }
+}
+
+void KubernetesLauncher::KeepLogSoon(const std::string& id) {
+  if (options_.logs.empty() || closed_) return;
+  ++keeping_;
+  loop_.tasks.Spawn(KeepLog(id));
+}
+
+// Best effort: a pod that is deleted takes its output along when its container has ended.
+Task<void> KubernetesLauncher::KeepLog(std::string id) {
+  Request request{.path = PodPath(id) + "/log",
+                  .query = fmt::format("container={}&tailLines={}", kubernetes::kContainer, kKeptLines),
+                  .max_answer = kMostLog};
+  const uint64_t number = ++log_requests_;
+  const absl::StatusOr<std::string> text = co_await client_.Ask(std::move(request));
+  if (text.ok() && !text->empty() && co_await keep_turns_.Lock()) {
+    // It may have been forgotten meanwhile, or a later answer came first.
+    const auto kept = kept_.find(id);
+    if (runs_.Find(id) != nullptr && (kept == kept_.end() || kept->second < number)) {
+      kept_[id] = number;
+      (co_await gateway::net::OffLoop(loop_, [&] { return logs_.Keep(id, *text); })).IgnoreError();
+    }
+    keep_turns_.Unlock();
+  }
+  --keeping_;
 }
 
 Task<void> KubernetesLauncher::EndPod(std::string id, std::string uid) {
@@ -468,6 +504,7 @@ Task<absl::Status> KubernetesLauncher::Stop(std::string id, conf::Duration grace
   const absl::Status deleted = co_await DeletePod(id, uid, grace);
   if (!deleted.ok()) co_return absl::UnavailableError(deleted.message());
   runs_.ToldToStop(id, Now());
+  KeepLogSoon(id);
   co_return absl::OkStatus();
 }
 
@@ -481,6 +518,7 @@ Task<absl::Status> KubernetesLauncher::Signal(std::string id, int signal) {
         "run {}: Kubernetes sends no signal but SIGTERM: give the job checkpoint.signal: TERM", id));
   }
   const absl::Status sent = co_await DeletePod(id, run->uid, kAfterSignal);
+  if (sent.ok()) KeepLogSoon(id);
   co_return sent.ok() ? sent : absl::UnavailableError(sent.message());
 }
 
@@ -512,13 +550,23 @@ Task<absl::Status> KubernetesLauncher::Forget(std::string id) {
     if (!deleted.ok()) co_return absl::UnavailableError(deleted.message());
   }
   runs_.Forget(id);
+  read_to_end_.erase(id);
+  kept_.erase(id);
+  if (!options_.logs.empty())
+    (co_await gateway::net::OffLoop(loop_, [&] { return logs_.Remove(id); })).IgnoreError();
   co_return absl::OkStatus();
 }
 
 Task<absl::StatusOr<std::string>> KubernetesLauncher::ReadLog(std::string id) {
   const Runs::Run* const run = runs_.Find(id);
-  if (run == nullptr || run->gone)
+  if (run == nullptr || run->gone) {
+    if (!options_.logs.empty()) {
+      absl::StatusOr<std::string> kept =
+          co_await gateway::net::OffLoop(loop_, [&] { return logs_.Read(id); });
+      if (kept.ok()) co_return kept;
+    }
     co_return absl::NotFoundError(fmt::format("the pod of run {} is gone, and its output with it", id));
+  }
   Request request{.path = PodPath(id) + "/log",
                   .query = fmt::format("container={}", kubernetes::kContainer),
                   .max_answer = kMostLog};

@@ -20,9 +20,11 @@
 #include <string>
 #include <vector>
 
+#include "gateway/net/async_mutex.h"
 #include "gateway/net/loop.h"
 #include "plugins/kubernetes/client.h"
 #include "plugins/kubernetes/watch.h"
+#include "plugins/launchers/kept_logs.h"
 #include "plugins/launchers/kubernetes/answers.h"
 #include "plugins/launchers/kubernetes/cluster.h"
 #include "plugins/launchers/kubernetes/discovery.h"
@@ -50,6 +52,7 @@ class KubernetesLauncher final : public Launcher {
     std::string pull_policy{};
     std::vector<std::string> pull_secrets{};
     nlohmann::json pod = nlohmann::json::object();  // a piece of every pod
+    std::string logs{};  // the folder in which the last output of runs is kept; empty: it is not
     uint64_t seed = 0;
   };
 
@@ -87,6 +90,8 @@ class KubernetesLauncher final : public Launcher {
   gateway::net::Task<void> Mind();
   gateway::net::Task<absl::Status> Refresh();
   gateway::net::Task<absl::Status> DeletePod(std::string id, std::string uid, conf::Duration grace);
+  void KeepLogSoon(const std::string& id);
+  gateway::net::Task<void> KeepLog(std::string id);
   gateway::net::Task<void> EndPod(std::string id, std::string uid);
   gateway::net::Task<absl::Status> Equip(const kubernetes::Submission& submission, std::string uid);
   absl::StatusOr<kubernetes::Submission> Compose(const RunSpec& spec, const kubernetes::Node& node) const;
@@ -128,6 +133,12 @@ class KubernetesLauncher final : public Launcher {
   bool found_is_old_ = true;
   bool found_is_raised_ = false;  // by devices that runs hold
   std::set<std::string> changed_;
+  const KeptLogs logs_;
+  std::set<std::string> read_to_end_;     // runs that have ended, whose output is being kept or is
+  std::map<std::string, uint64_t> kept_;  // by run, the number of the request whose answer is kept
+  uint64_t log_requests_ = 0;
+  size_t keeping_ = 0;
+  gateway::net::AsyncMutex keep_turns_;
   std::set<std::string> ending_;  // whose pods are being deleted by us
   conf::TimePoint refreshed_at_{};
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -13,6 +14,7 @@
 #include "tests/support/fake_kube.h"
 #include "tests/support/loop_test.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/temp_dir.h"
 
 namespace plugins::launchers {
 namespace {
@@ -173,6 +175,36 @@ TEST(KubernetesLauncherApi, DevicesOfRunsAreFoundThoughTheirNodeShowsNone) {
     EXPECT_EQ(FoundBy(launcher)["node-1"], 2) << "what the gateway before has given away is there";
     EXPECT_TRUE((co_await launcher.Stop("r1", 1s)).ok());
     EXPECT_TRUE(co_await Eventually(loop, [&] { return FoundBy(launcher)["node-1"] == 0; }));
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+TEST(KubernetesLauncherApi, TheOutputOfAPodThatIsGoneIsKeptUntilItsRunIsForgotten) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    const tests::TempDir dir;
+    FakeKube& server = Serve(loop);
+    server.answer = [](std::string_view method,
+                       std::string_view path) -> std::optional<std::pair<int, nlohmann::json>> {
+      if (method == "GET" && path.find("/pods/r1/log") != path.npos) return std::pair(200, "what it printed");
+      return std::nullopt;
+    };
+    KubernetesLauncher::Options options = OptionsFor(server);
+    options.logs = dir.path();
+    KubernetesLauncher launcher(loop, options);
+    co_await Ready(loop, launcher);
+    EXPECT_TRUE((co_await launcher.Start(Spec("r1", "node-1", 1))).ok());
+    server.SetState("runs", "r1", "Succeeded", {{"terminated", {{"exitCode", 0}}}});
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return std::filesystem::exists(dir / "r1.log"); }));
+    server.Remove(kPods, "r1");
+    absl::StatusOr<std::string> text = absl::NotFoundError("");
+    for (int i = 0; i < 100 && !text.ok(); ++i) {
+      server.answer = nullptr;  // from here on there is no pod to ask
+      text = co_await launcher.ReadLog("r1");
+    }
+    EXPECT_THAT(text.value_or(""), testing::HasSubstr("what it printed"));
+    EXPECT_TRUE((co_await launcher.Forget("r1")).ok());
+    EXPECT_FALSE(std::filesystem::exists(dir / "r1.log"));
     co_await launcher.Close();
     server.CloseAll();
   });
