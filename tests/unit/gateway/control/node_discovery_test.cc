@@ -19,7 +19,7 @@ using tests::TestLoop;
 TEST(NodeDiscovery, NothingBeginsBeforeTheNodesAreKnown) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;
-    AnswersOn(machine, loop);
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
     machine.found.emplace();
     Gateway gateway(loop, machine, Policy("{min: 1, max: 1}"));
     EXPECT_TRUE(
@@ -32,13 +32,14 @@ TEST(NodeDiscovery, NothingBeginsBeforeTheNodesAreKnown) {
     EXPECT_EQ(gateway.events[0], "nodes.found");
     EXPECT_THAT(gateway.details[0], HasSubstr("\"h100\":4"));
     co_await gateway.control->Close(false);
+    engine.Stop();
   });
 }
 
 TEST(NodeDiscovery, NodesJoinAndLeaveWhileReplicasRun) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;
-    AnswersOn(machine, loop);
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
     machine.FindNodes({{"node2", 4}});
     // Each takes all of a node.
     Gateway gateway(loop, machine, Policy("{min: 2, max: 2}", "", 4));
@@ -66,13 +67,14 @@ TEST(NodeDiscovery, NodesJoinAndLeaveWhileReplicasRun) {
     EXPECT_EQ(cluster.nodes.size(), 1u);
     EXPECT_EQ(gateway.served, 1u);
     co_await gateway.control->Close(false);
+    engine.Stop();
   });
 }
 
 TEST(NodeDiscovery, AChangeOfTheNodesWaitsForTheLedger) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;
-    AnswersOn(machine, loop);
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
     machine.FindNodes({{"node1", 4}});
     Gateway gateway(loop, machine, Policy("{min: 0, max: 2}", "", 4));
     EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.control->planner() != nullptr; }));
@@ -86,6 +88,7 @@ TEST(NodeDiscovery, AChangeOfTheNodesWaitsForTheLedger) {
     EXPECT_TRUE(co_await Eventually(loop, [&] { return devices() == 2; }));
     EXPECT_EQ(std::ranges::count(gateway.events, "node.change"), 1);
     co_await gateway.control->Close(false);
+    engine.Stop();
   });
 }
 
