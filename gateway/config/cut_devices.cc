@@ -29,6 +29,21 @@ std::vector<std::string> UncutKinds(const Scaling& scaling) {
   return kinds;
 }
 
+std::vector<std::string> UncutKinds(const scheduler::Cluster& found) {
+  std::vector<std::string> kinds;
+  bool some_cut = false;
+  for (const scheduler::DeviceKind& kind : found.kinds) {
+    if (kind.layout == scheduler::kNone) {
+      kinds.push_back(kind.name);
+    } else {
+      some_cut = true;
+    }
+  }
+  if (!some_cut) return {};
+  if (kinds.empty()) kinds.emplace_back(kNone);
+  return kinds;
+}
+
 std::string AsksForCut(const scheduler::DeviceAsk& ask, const std::vector<std::string>& uncut) {
   if (uncut.empty() || !ask.profile.empty() || ask.kinds.empty()) return {};
   const std::string& kind = ask.kinds.front();

@@ -14,6 +14,8 @@ namespace gateway::config {
 
 // The kinds of devices without instances; empty where no kind has any.
 std::vector<std::string> UncutKinds(const Scaling& scaling);
+// Likewise, of a cluster that was found: what has a layout there is cut.
+std::vector<std::string> UncutKinds(const scheduler::Cluster& found);
 
 // The problem of a request for a kind that is cut; empty: none.
 std::string AsksForCut(const scheduler::DeviceAsk& ask, const std::vector<std::string>& uncut);

@@ -87,6 +87,10 @@ class Loader {
   }
 
   void LoadCluster() {
+    if (FindsNodes(scaling_)) {
+      scaling_.nodes.fabric = scheduler::FlatFabric();
+      return;
+    }
     if (scaling_.cluster.probe) return ProbeCluster();
     if (scaling_.cluster.file.empty()) {
       scaling_.nodes = MachineOf(scaling_.cluster.devices);

@@ -1,7 +1,11 @@
 #include "gateway/config/pods.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "conf/json_text.h"
 #include "conf/reader.h"
@@ -115,14 +119,51 @@ static void Bind(conf::Object& o, DeviceResource& row) {
     o.Error("label and value belong together: the nodes to which the row applies");
 }
 
+static void Bind(conf::Object& o, TopologyLevel& level) {
+  o.Required("level", level.level, gateway::config::ValidName());
+  o.Required("labels", conf::OneOrMany(level.labels), conf::NotEmpty());
+}
+
 }  // namespace plugins::launchers::kubernetes
 
 namespace gateway::config {
+namespace {
+
+// From the node outwards; above all of them is the whole cluster.
+struct Levels {
+  std::string operator()(const std::vector<pods::TopologyLevel>& levels) const {
+    std::set<std::string_view> names;
+    for (const pods::TopologyLevel& level : levels) {
+      if (level.level == "cluster") return "must not have the level cluster, which is above all others";
+      if (!names.insert(level.level).second)
+        return fmt::format("has the level {} twice; list all its labels in one", level.level);
+    }
+    return "";
+  }
+};
+
+struct LabelsOfNodes {
+  std::string operator()(const std::map<std::string, std::string>& labels) const {
+    for (const auto& [label, of] : labels) {
+      if (label.empty() || of.empty()) return "must name a label of Kubernetes for each label of the planner";
+    }
+    return "";
+  }
+};
+
+}  // namespace
+
+void Bind(conf::Object& o, FoundNodes& out) {
+  o.Optional("selector", out.selector, conf::NotEmpty());
+  o.Optional("topology", out.how.topology, Levels());
+  o.Optional("labels", out.how.labels, LabelsOfNodes());
+}
 
 void Bind(conf::Object& o, Pods& out) {
   o.Required("name", out.name, LabelValue());
   o.Optional("bind", conf::Choice(out.bind, "way to bind", kBinds));
   o.Optional("devices", out.devices);
+  o.Optional("nodes", out.nodes);
   o.Optional("start_within", out.start_within, conf::Positive());
   o.Optional("lost_after", out.lost_after, conf::Positive());
   o.Optional("image_pull_policy", out.image_pull_policy, PullPolicy());

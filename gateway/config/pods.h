@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "conf/time.h"
 #include "plugins/launchers/kubernetes/cluster.h"
+#include "plugins/launchers/kubernetes/discovery.h"
 #include "plugins/launchers/kubernetes/manifest.h"
 
 namespace conf {
@@ -33,10 +35,18 @@ enum class TenantPods : uint8_t {
   kAny,
 };
 
+// How the planner's cluster is made of the nodes that Kubernetes has, where no file lists them.
+struct FoundNodes {
+  std::string selector;  // of labels; empty: all nodes
+  plugins::launchers::kubernetes::Discovery how;
+};
+void Bind(conf::Object& object, FoundNodes& out);
+
 struct Pods {
   std::string name;  // of this gateway's runs; gateways that share a state have the same
   plugins::launchers::kubernetes::Binding bind = plugins::launchers::kubernetes::Binding::kAffinity;
   std::vector<plugins::launchers::kubernetes::DeviceResource> devices;  // before the built-in ones
+  std::optional<FoundNodes> nodes;                                      // with a cluster file: absent
   conf::Duration start_within = std::chrono::minutes(2);
   conf::Duration lost_after = std::chrono::minutes(1);
   std::string image_pull_policy;

@@ -78,6 +78,11 @@ void Bind(conf::Object& o, DeviceOption& option) {
   o.Optional("count", option.count, conf::Range{1U, uint32_t{scheduler::kMaxDevices}});
 }
 
+bool FindsNodes(const Scaling& scaling) {
+  return scaling.launcher == LauncherKind::kKubernetes && scaling.cluster.file.empty() &&
+         scaling.cluster.devices.empty();
+}
+
 std::string WhyUnclaimed(const Scaling& scaling) {
   const bool declared =
       !scaling.cluster.probe && (!scaling.cluster.devices.empty() || !scaling.cluster.file.empty());
@@ -97,9 +102,15 @@ static void CheckKubernetes(conf::Object& o, const Scaling& scaling) {
     o.Error("has no effect with launcher: kubernetes; give pod.securityContext, or remove it", "runs");
   if (o.Has("device_locks"))
     o.Error("has no effect with launcher: kubernetes, which assigns the devices; remove it", "device_locks");
-  if (scaling.cluster.file.empty())
-    o.Error("must be a file with launcher: kubernetes, which lists the nodes by Kubernetes' names",
-            "cluster");
+  if (!scaling.cluster.devices.empty()) {
+    o.Error(
+        "must be left out with launcher: kubernetes, for the nodes that Kubernetes has, or be a file that "
+        "lists some by Kubernetes' names",
+        "cluster");
+  }
+  if (!scaling.cluster.file.empty() && scaling.kubernetes && scaling.kubernetes->nodes) {
+    o.Error("has nodes, which has no effect with a cluster file; remove one of the two", "kubernetes");
+  }
 }
 
 void Bind(conf::Object& o, Scaling& scaling) {

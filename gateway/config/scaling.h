@@ -45,8 +45,8 @@ struct DeviceOption {
 void Bind(conf::Object& object, DeviceOption& out);
 
 // The nodes for replicas: those of a file as in conf/clusters, or this machine with the devices that the
-// vendors' tools find (`probe`) or that are declared, or none. With Slurm and Kubernetes: a file, with their
-// names of the nodes.
+// vendors' tools find (`probe`) or that are declared, or none. With Slurm: a file, with its names of the
+// nodes. With Kubernetes likewise, or nothing (or `probe`): the nodes that it has.
 struct ClusterSource {
   std::string file;
   std::vector<DeviceOption> devices;
@@ -75,6 +75,9 @@ struct Scaling {
   // Null when the model has no policy.
   const ModelPolicy* Find(std::string_view model) const;
 };
+
+// The nodes are those that the launcher finds, and `Scaling::nodes` has none.
+bool FindsNodes(const Scaling& scaling);
 
 // Why a second gateway of this machine could give out the same devices; empty: it could not.
 std::string WhyUnclaimed(const Scaling& scaling);

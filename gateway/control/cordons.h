@@ -35,6 +35,9 @@ class Cordons {
   net::Task<absl::Status> Drain(Cordon cordon);
   net::Task<absl::Status> Undrain(Cordon cordon);
 
+  // Tells the planner all of them: it has other nodes.
+  void UpdatePlanner();
+
   // No read of the store is under way after Stop().
   bool idle() const { return follower_.idle(); }
 
@@ -53,7 +56,6 @@ class Cordons {
   void Replace(const std::vector<store::Object>& all);
   void Apply(const std::vector<store::Change>& changes);
   void Take(const std::string& id, uint64_t version, const std::string& body);
-  void UpdatePlanner();
   absl::Status Check(const Cordon& cordon) const;
   net::Task<absl::Status> Record(std::string_view action, const Cordon& cordon);
   net::Task<absl::Status> Commit(store::Write write);

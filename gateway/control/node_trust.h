@@ -29,6 +29,8 @@ class NodeTrust {
   void Tick();
   // Tells the planner the changes.
   void UpdatePlanner();
+  // The planner has other nodes: it is told of all of them again.
+  void OnNewNodes() { told_ = {}; }
 
   // OK, or Unavailable with the reason why nothing may start on the node now.
   net::Task<absl::Status> MayStartOn(std::string node);

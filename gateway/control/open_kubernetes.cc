@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gateway/config/sources.h"
+#include "gateway/config/state_files.h"
 #include "gateway/net/clock.h"
 #include "plugins/kubernetes/access.h"
 #include "plugins/launchers/kubernetes.h"
@@ -31,11 +32,14 @@ absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenKubernetes(net
   options.pull_policy = pods.image_pull_policy;
   options.pull_secrets = pods.image_pull_secrets;
   if (!pods.pod.empty()) options.pod = nlohmann::json::parse(pods.pod.json);
-  for (const scheduler::Node& node : scaling.nodes.nodes) {
-    const scheduler::NodeType& type = scaling.nodes.types[node.type];
-    options.nodes[node.name] = {type.devices > 0 ? scaling.nodes.kinds[type.kind].name : std::string(),
-                                type.devices};
+  if (config::FindsNodes(scaling)) {
+    const config::FoundNodes nodes = pods.nodes.value_or(config::FoundNodes());
+    options.discovery = nodes.how;
+    options.node_selector = nodes.selector;
+  } else {
+    options.nodes = plugins::launchers::kubernetes::ExpectedOf(scaling.nodes);
   }
+  options.logs = LauncherDir(config.server.state_dir) + "/logs";
   options.seed = static_cast<uint64_t>(net::Now().time_since_epoch().count());
   auto launcher = std::make_unique<KubernetesLauncher>(loop, std::move(options));
   launcher->Open();

@@ -207,6 +207,50 @@ void Planning::UpdatePlanner(scheduler::NodeId node, conf::TimePoint now) {
                        report.gone | report.faulty | report.cordoned, now);
 }
 
+scheduler::ClusterChange Planning::CompareCluster(const scheduler::Cluster& found,
+                                                  std::span<const Holding> held) const {
+  scheduler::NodeUses uses;
+  const auto add = [&uses](const std::vector<scheduler::MemberAt>& members) {
+    for (const scheduler::MemberAt& member : members) AddUse(uses, member.holding);
+  };
+  for (const scheduler::JobState& job : start_.jobs) {
+    add(job.members);
+    add(job.leaving);
+  }
+  if (planner_) {
+    const scheduler::ClusterState& state = planner_->state();
+    for (scheduler::NodeId n = 0; n < start_.cluster.nodes.size(); ++n) {
+      for (const scheduler::MemberId member : state.on(n)) AddUse(uses, state.member(member).holding);
+    }
+  }
+  // The planner knows most of these; what it does not know holds devices all the same.
+  for (const Holding& holding : held) {
+    scheduler::NodeUse& use = uses[holding.node];
+    use.devices |= holding.devices;
+    use.cpu_milli = std::max(use.cpu_milli, holding.cpu_milli);
+    use.memory_mib = std::max(use.memory_mib, holding.memory_mib);
+  }
+  uses.erase(scheduler::kNone);
+  return scheduler::ChangeCluster(start_.cluster, found, uses);
+}
+
+void Planning::UpdateCluster(const scheduler::ClusterChange& change, conf::TimePoint now) {
+  if (planner_) {
+    scheduler::Snapshot next = planner_->TakeSnapshot(std::max(now, last_));
+    planner_.reset();
+    start_ = std::move(next);
+  }
+  scheduler::ApplyTo(start_, change);
+  std::vector<NodeReport> reports(start_.cluster.nodes.size());
+  for (scheduler::NodeId n = 0; n < reports_.size(); ++n) {
+    if (change.places[n] != scheduler::kNone) reports[change.places[n]] = reports_[n];
+  }
+  reports_ = std::move(reports);
+  start_.queues = WithReservations(configured_, reserved_, start_.cluster);
+  uncut_ = config::UncutKinds(start_.cluster);
+  changed_ = true;
+}
+
 std::optional<scheduler::Plan> Planning::Run(conf::TimePoint now) {
   const std::optional<conf::TimePoint> due = planner().NextDue();
   const bool time = (due && *due <= now) || (planner().pending() > 0 && now - last_ >= kLongestRest);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "gateway/control/cordon.h"
 #include "gateway/control/reserved_devices.h"
 #include "plugins/launchers/launcher.h"
+#include "scheduler/cluster_change.h"
 #include "scheduler/planner.h"
 
 namespace gateway::control {
@@ -45,6 +47,13 @@ class Planning {
 
   // The devices that are kept for tenants from now on, in place of those before. Running jobs go on.
   void UpdateReserved(std::vector<ReservedDevices> reserved, conf::TimePoint now);
+
+  // How the planner's cluster becomes that one. Nodes on which its jobs are, or these holdings, stay in it.
+  scheduler::ClusterChange CompareCluster(const scheduler::Cluster& found,
+                                          std::span<const scheduler::Holding> held) const;
+  // Plans with the changed cluster from now on; jobs keep what they hold. Ids of nodes from before are no
+  // longer good, and of nodes that are new nothing is known: tell their state and cordons.
+  void UpdateCluster(const scheduler::ClusterChange& change, conf::TimePoint now);
 
   // Plans, if something has changed since the last cycle or the next one is due.
   std::optional<scheduler::Plan> Run(conf::TimePoint now);
@@ -81,7 +90,7 @@ class Planning {
   std::vector<ReservedDevices> reserved_;
   // The queues that the job files of known jobs name, where these are none of the configured ones.
   std::map<std::string, std::string> asked_queues_;  // by id
-  const std::vector<std::string> uncut_;
+  std::vector<std::string> uncut_;
   scheduler::Snapshot start_;  // before the planner begins: running workloads, and the planner's cluster
   std::unique_ptr<scheduler::Planner> planner_;
   std::vector<NodeReport> reports_;  // by node

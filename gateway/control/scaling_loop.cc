@@ -61,6 +61,11 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
       device_faults_(
           context_, [this](const plugins::launchers::DeviceFault& fault) { workloads_.OnDeviceLost(fault); }),
       cordons_(loop, *env_.store, context_),
+      node_discovery_(context_, workloads_,
+                      [this] {
+                        node_trust_.OnNewNodes();
+                        cordons_.UpdatePlanner();
+                      }),
       node_drain_(context_, workloads_, replicas_,
                   {.order = [this](const std::string& node) { return WhyDrained(node); },
                    .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); }}),
@@ -219,9 +224,13 @@ net::Task<void> ScalingLoop::KeepSecret() {
 
 net::Task<void> ScalingLoop::Begin() {
   while (!GivesUp()) {
-    absl::StatusOr<KnownWorkloads> known = co_await Load();
+    // Records name nodes, so these are known before.
+    const absl::Status nodes = co_await node_discovery_.Begin();
+    absl::StatusOr<KnownWorkloads> known = KnownWorkloads();
     absl::StatusOr<Reconciler::Runs> runs = Reconciler::Runs();
+    if (nodes.ok()) known = co_await Load();
     if (known.ok()) runs = co_await launcher_->List();
+    if (runs.ok() && !nodes.ok()) runs = nodes;
     if (known.ok() && runs.ok()) {
       jobs_.SetLastNumber(known->last_number);
       planning_.UpdateReserved(env_.reserved(), net::Now());
@@ -258,6 +267,7 @@ std::optional<NodeDrain::Order> ScalingLoop::WhyDrained(const std::string& node)
 void ScalingLoop::OnAlarm() {
   if (!env_.leads()) return SetAfter(Meter::kTick);  // it is closed soon
   const conf::TimePoint now = net::Now();
+  node_discovery_.Tick();
   node_trust_.Tick();
   replicas_.SetAside([this](const std::string& node) { return node_trust_.DoubtOf(node); });
   node_drain_.SetAside();
@@ -330,8 +340,8 @@ void ScalingLoop::CountFirstStart(const scheduler::Action& action, conf::TimePoi
 
 size_t ScalingLoop::under_way() const {
   return runner_.under_way() + jobs_.under_way() + readiness_.under_way() + node_trust_.under_way() +
-         device_faults_.under_way() + scaled_.under_way() + (reconciler_.reconciling() ? 1 : 0) +
-         (beginning_ ? 1 : 0);
+         device_faults_.under_way() + node_discovery_.under_way() + scaled_.under_way() +
+         (reconciler_.reconciling() ? 1 : 0) + (beginning_ ? 1 : 0);
 }
 
 net::Task<void> ScalingLoop::Close(bool keep) {

@@ -20,6 +20,7 @@
 #include "gateway/control/gateway_record.h"
 #include "gateway/control/jobs/jobs.h"
 #include "gateway/control/metering.h"
+#include "gateway/control/node_discovery.h"
 #include "gateway/control/node_drain.h"
 #include "gateway/control/node_trust.h"
 #include "gateway/control/orphans.h"
@@ -148,6 +149,7 @@ class ScalingLoop final : private net::Alarm {
   NodeTrust node_trust_;
   DeviceFaults device_faults_;
   Cordons cordons_;
+  NodeDiscovery node_discovery_;
   NodeDrain node_drain_;
   ClusterMetrics cluster_metrics_;
   Metering metering_;

@@ -432,6 +432,32 @@ std::vector<HeldDevices> Workloads::Held(conf::TimePoint no_later) const {
   return held;
 }
 
+std::vector<scheduler::Holding> Workloads::Holdings() const {
+  std::vector<scheduler::Holding> out;
+  for (const Workload& workload : workloads_) {
+    if (!workload.holds()) continue;
+    for (const Member& member : workload.members) {
+      if (member.at.holding.node != scheduler::kNone) out.push_back(member.at.holding);
+    }
+    for (const scheduler::MemberAt& at : workload.next) {
+      if (at.holding.node != scheduler::kNone) out.push_back(at.holding);
+    }
+  }
+  return out;
+}
+
+void Workloads::Renumber(const std::vector<scheduler::NodeId>& places) {
+  const auto move = [&](scheduler::MemberAt& at) {
+    scheduler::NodeId& node = at.holding.node;
+    if (node < places.size()) node = places[node];
+  };
+  for (Workload& workload : workloads_) {
+    for (Member& member : workload.members) move(member.at);
+    for (Member& member : workload.before) move(member.at);
+    for (scheduler::MemberAt& at : workload.next) move(at);
+  }
+}
+
 scheduler::JobState Workloads::RestoredJobOf(const Workload& workload) const {
   scheduler::JobState restored;
   restored.job = KindOf(workload).AskOf(workload);

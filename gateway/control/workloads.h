@@ -81,6 +81,11 @@ class Workloads {
   // back, times in the future count as this.
   std::vector<HeldDevices> Held(conf::TimePoint no_later) const;
 
+  // Of members that hold devices or are to get them. One that has ended may still be counted.
+  std::vector<scheduler::Holding> Holdings() const;
+  // The cluster's nodes have new ids, by their ids before; kNone: the node has left.
+  void Renumber(const std::vector<scheduler::NodeId>& places);
+
   // As the planner should know it after a restart.
   scheduler::JobState RestoredJobOf(const Workload& workload) const;
 

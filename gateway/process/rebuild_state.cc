@@ -141,22 +141,34 @@ class Histories {
   }
 };
 
-net::Task<absl::StatusOr<std::vector<plugins::launchers::RunStatus>>> ListRuns(
-    net::Loop& loop, plugins::launchers::Launcher& launcher) {
+// What the launcher has.
+struct Running {
+  std::vector<plugins::launchers::RunStatus> runs{};
+  scheduler::Cluster cluster{};  // of a launcher that finds the nodes
+};
+
+net::Task<absl::StatusOr<Running>> ListRuns(net::Loop& loop, plugins::launchers::Launcher& launcher) {
   const conf::TimePoint until = net::Now() + kLauncherPatience;
   net::Sleep pause(loop.watchdog);
   while (true) {
     auto runs = co_await launcher.List();
+    const plugins::launchers::FoundCluster* const found = launcher.found();
+    if (runs.ok() && found != nullptr && found->version == 0)
+      runs = absl::UnavailableError(fmt::format("the nodes of {} are not known yet", launcher.name()));
     if (runs.ok() || net::Now() >= until) {
+      Running running;
+      if (found != nullptr) running.cluster = found->cluster;
       co_await launcher.Close();
-      co_return runs;
+      if (!runs.ok()) co_return runs.status();
+      running.runs = *std::move(runs);
+      co_return running;
     }
     co_await pause.For(kLauncherPause);
   }
 }
 
-absl::StatusOr<std::vector<plugins::launchers::RunStatus>> FindRuns(net::Loop& loop, const Config& config) {
-  if (!config.scaling) return std::vector<plugins::launchers::RunStatus>();
+absl::StatusOr<Running> FindRuns(net::Loop& loop, const Config& config) {
+  if (!config.scaling) return Running();
   const auto launcher = control::OpenLauncher(loop, config, control::RunUsers(), nullptr);
   if (!launcher.ok()) return launcher.status();
   return net::Await(loop, ListRuns(loop, **launcher));
@@ -329,19 +341,21 @@ absl::StatusOr<RebuiltState> RebuildState(net::Loop& loop, const Config& config)
   const absl::StatusOr<store::Salvaged> salvaged = store::Salvage(path);
   if (!salvaged.ok()) return salvaged.status();
   out.read_whole = salvaged->complete;
-  const scheduler::Cluster none;
-  Histories histories(config.scaling ? config.scaling->nodes : none);
+  auto running = FindRuns(loop, config);
+  if (!running.ok()) return running.status();
+  const bool listed = config.scaling && !config::FindsNodes(*config.scaling);
+  Histories histories(listed ? config.scaling->nodes : running->cluster);
   if (absl::Status read = histories.Read(LedgerDir(config)); !read.ok()) return read;
   out.ledger_records = histories.records;
-  auto runs = FindRuns(loop, config);
-  if (!runs.ok()) return runs.status();
 
   KeyHistory::Rebuilt keys = histories.keys.Rebuild(salvaged->objects, net::Now());
   std::vector<store::Write> writes = std::move(keys.writes);
   out.keys = keys.kept;
   out.lost_keys = std::move(keys.lost);
   out.workloads = histories.workloads.Rebuild(
-      {.stored = salvaged->objects, .runs = *std::move(runs), .record_of = [&](const std::string& run) {
+      {.stored = salvaged->objects,
+       .runs = std::move(running->runs),
+       .record_of = [&](const std::string& run) {
          return plugins::launchers::RunFolder(LauncherDir(config.server.state_dir) + "/runs/" + run).Load();
        }});
   std::ranges::move(out.workloads.writes, std::back_inserter(writes));

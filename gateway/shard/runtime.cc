@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <set>
+#include <span>
 #include <tuple>
 
 #include "conf/text.h"
@@ -40,6 +42,22 @@ limits::Price PriceOf(const config::Price& price) {
           .image = price.image.value_or(0),
           .audio_second = price.audio_second.value_or(0),
           .characters = price.characters.value_or(0)};
+}
+
+// Which kinds there are is known to the control loop alone where nodes are found. A model that takes any kind
+// counts as one that has devices of all kinds that budgets name.
+void AddKindsOfBudgets(const Config& config, std::span<const scheduler::DeviceAsk> asks,
+                       std::vector<std::string>& kinds) {
+  const auto any = [](const scheduler::DeviceAsk& ask) { return ask.kinds.empty(); };
+  if (std::ranges::none_of(asks, any)) return;
+  std::set<std::string> all(kinds.begin(), kinds.end());
+  all.insert("*");  // for budgets of devices of all kinds
+  for (const config::Tenant& tenant : config.tenants) {
+    for (const config::Budget& budget : tenant.budgets) {
+      if (!budget.device.empty()) all.insert(budget.device);
+    }
+  }
+  kinds.assign(all.begin(), all.end());
 }
 
 uint8_t MaskOf(const config::Fallback& fallback) {
@@ -328,6 +346,7 @@ absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned,
     asks.reserve(made.policy->placement.devices.size());
     for (const config::DeviceNeed& need : made.policy->placement.devices) asks.push_back(need.ask);
     made.devices = config::KindsOf(c.scaling->nodes, asks);
+    if (config::FindsNodes(*c.scaling)) AddKindsOfBudgets(c, asks, made.devices);
   }
   AddTenants();
   CollectNames();

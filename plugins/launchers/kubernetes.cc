@@ -8,6 +8,7 @@
 
 #include "conf/text.h"
 #include "gateway/net/clock.h"
+#include "gateway/net/off_loop.h"
 #include "gateway/net/url.h"
 
 namespace plugins::launchers {
@@ -31,10 +32,18 @@ constexpr conf::Duration kOldest = std::chrono::seconds(90);
 constexpr conf::Duration kLeastGrace = std::chrono::seconds(1);
 constexpr conf::Duration kAfterSignal = std::chrono::hours(1);
 constexpr size_t kMostLog = 32U << 20;
+// Of the output that is kept; Kubernetes cuts by bytes from the beginning only.
+constexpr int kKeptLines = 5000;
+constexpr size_t kMostKeeping = 1000;  // runs, at a time
+constexpr conf::Duration kCloseTick = std::chrono::milliseconds(10);
 
 std::string Selector(const std::string& gateway) {
   return "labelSelector=" +
          gateway::net::PercentEncode(fmt::format("{}={}", kubernetes::kGatewayLabel, gateway));
+}
+
+std::string NodeSelector(const std::string& labels) {
+  return labels.empty() ? "" : "labelSelector=" + gateway::net::PercentEncode(labels);
 }
 
 // Pods that are over hold nothing.
@@ -65,7 +74,10 @@ KubernetesLauncher::KubernetesLauncher(gateway::net::Loop& loop, Options options
       tolerated_(kubernetes::TolerationsOf(options_.pod)),
       client_(loop, options_.access, options_.seed),
       runs_(options_.gateway, options_.ports),
-      watch_nodes_(loop, client_, {.path = "/api/v1/nodes", .seed = options_.seed + 1}, OfNodes()),
+      watch_nodes_(
+          loop, client_,
+          {.path = "/api/v1/nodes", .query = NodeSelector(options_.node_selector), .seed = options_.seed + 1},
+          OfNodes()),
       watch_runs_(loop, client_,
                   {.path = PodsPath(),
                    .query = Selector(options_.gateway),
@@ -74,6 +86,9 @@ KubernetesLauncher::KubernetesLauncher(gateway::net::Loop& loop, Options options
                   OfRuns()),
       watch_others_(loop, client_, {.path = "/api/v1/pods", .query = NotOver(), .seed = options_.seed + 3},
                     OfOthers()),
+      expected_(options_.nodes),
+      logs_(options_.logs),
+      keep_turns_(kMostKeeping),
       sleep_(loop.watchdog) {}
 
 KubernetesLauncher::~KubernetesLauncher() = default;
@@ -94,6 +109,8 @@ Task<void> KubernetesLauncher::Close() {
   co_await watch_runs_.Close();
   co_await watch_others_.Close();
   if (open_) co_await stopped_.Wait();
+  gateway::net::Sleep tick(loop_.watchdog);
+  while (keeping_ > 0) co_await tick.For(kCloseTick);
 }
 
 absl::Status KubernetesLauncher::health() const {
@@ -113,6 +130,7 @@ std::string KubernetesLauncher::PodPath(const std::string& id) const {
 
 void KubernetesLauncher::Tell() {
   if (closed_) return;
+  if (found_is_raised_ && !changed_.empty()) found_is_old_ = shared_is_old_ = true;
   if (std::exchange(shared_is_old_, false)) Share();
   for (const std::string& id : std::exchange(changed_, {})) on_change(id);
 }
@@ -127,18 +145,25 @@ Watch::Handlers KubernetesLauncher::OfNodes() {
     std::optional<Node> node = kubernetes::ReadNode(object);
     if (!node) return;
     if (listing_nodes_) nodes_named_.insert(node->name);
-    nodes_[node->name] = *std::move(node);
+    Node& known = nodes_[node->name];
+    if (known == *node) return;
+    // Its conditions change more often than what it is.
+    found_is_old_ |= known.name.empty() || known.labels != node->labels || known.devices != node->devices ||
+                     known.cpu_milli != node->cpu_milli || known.memory_mib != node->memory_mib;
+    known = *std::move(node);
     shared_is_old_ = true;
   };
   handlers.on_deleted = [this](const json& object) {
     const std::optional<Node> node = kubernetes::ReadNode(object);
     if (node) nodes_.erase(node->name);
-    shared_is_old_ = true;
+    found_is_old_ = shared_is_old_ = true;
   };
   handlers.on_listed = [this] {
     listing_nodes_ = false;
-    std::erase_if(nodes_, [this](const auto& node) { return !nodes_named_.contains(node.first); });
+    const size_t gone =
+        std::erase_if(nodes_, [this](const auto& node) { return !nodes_named_.contains(node.first); });
     nodes_named_.clear();
+    found_is_old_ |= gone > 0;
     shared_is_old_ = true;
   };
   handlers.on_news = [this] { Tell(); };
@@ -151,6 +176,8 @@ void KubernetesLauncher::OnRun(const json& object, Runs::Round* round) {
   if (runs_.Apply(*pod, Now(), round)) changed_.insert(pod->name);
   shared_is_old_ |= !runs_.leftovers().empty();
   const Runs::Run* const run = runs_.Find(pod->name);
+  if (run != nullptr && run->uid == pod->uid && pod->terminated && read_to_end_.insert(pod->name).second)
+    KeepLogSoon(pod->name);
   // It was to stop before its creation was answered, or was given up with its node.
   const bool unwanted = run != nullptr && run->uid == pod->uid && !pod->deleting && !pod->over() &&
                         (run->doomed || !run->ended_by_us.empty());
@@ -169,6 +196,7 @@ Watch::Handlers KubernetesLauncher::OfRuns() {
   };
   handlers.on_listed = [this] {
     for (std::string& id : runs_.Listed(round_, Now())) changed_.insert(std::move(id));
+    shared_is_old_ |= !shared_known_;
   };
   handlers.on_news = [this] { Tell(); };
   return handlers;
@@ -211,12 +239,34 @@ Watch::Handlers KubernetesLauncher::OfOthers() {
   return handlers;
 }
 
+// The devices of runs are there, also while the node's device plugin does not show them.
+void KubernetesLauncher::FindCluster() {
+  if (!options_.discovery || !std::exchange(found_is_old_, false)) return;
+  std::map<std::string, kubernetes::HeldOnNode> held;
+  for (const RunStatus& run : runs_.List()) {
+    if (run.state == RunState::kEnded || run.grant.node.empty() || run.grant.devices.empty()) continue;
+    kubernetes::HeldOnNode& on = held[run.grant.node];
+    on.kind = run.grant.kind;
+    on.devices = std::max(on.devices, std::ranges::max(run.grant.devices) + uint32_t{1});
+  }
+  kubernetes::Discovered seen = kubernetes::Discover(nodes_, held, table_, *options_.discovery);
+  expected_ = kubernetes::ExpectedOf(seen.cluster);
+  found_.cluster = std::move(seen.cluster);
+  ++found_.version;
+  found_left_out_ = std::move(seen.left_out);
+  found_is_raised_ = seen.raised;
+}
+
 void KubernetesLauncher::Share() {
   if (!watch_nodes_.listed() || !watch_others_.listed()) return;
+  // Before, what our runs hold is not known.
+  if (options_.discovery && !watch_runs_.listed()) return;
+  FindCluster();
   std::map<std::string, uint32_t> taken;
   for (const auto& [uid, pod] : others_) taken[pod.node] += pod.devices;
   for (const auto& [name, pod] : runs_.leftovers()) taken[pod.node] += table_.CountOf(pod.devices);
-  SharedCluster seen = kubernetes::Share(nodes_, taken, options_.nodes, table_, tolerated_);
+  SharedCluster seen = kubernetes::Share(nodes_, taken, expected_, table_, tolerated_);
+  seen.left_out.insert(seen.left_out.end(), found_left_out_.begin(), found_left_out_.end());
   if (shared_known_ && seen.nodes == shared_.nodes && seen.left_out == shared_.left_out) return;
   seen.version = shared_.version + 1;
   shared_ = std::move(seen);
@@ -277,6 +327,31 @@ void KubernetesLauncher::CheckLate() {
     changed_.insert(id);
     if (ending_.insert(id).second) loop_.tasks.Spawn(EndPod(id, run.uid));
   }
+}
+
+void KubernetesLauncher::KeepLogSoon(const std::string& id) {
+  if (options_.logs.empty() || closed_) return;
+  ++keeping_;
+  loop_.tasks.Spawn(KeepLog(id));
+}
+
+// Best effort: a pod that is deleted takes its output along when its container has ended.
+Task<void> KubernetesLauncher::KeepLog(std::string id) {
+  Request request{.path = PodPath(id) + "/log",
+                  .query = fmt::format("container={}&tailLines={}", kubernetes::kContainer, kKeptLines),
+                  .max_answer = kMostLog};
+  const uint64_t number = ++log_requests_;
+  const absl::StatusOr<std::string> text = co_await client_.Ask(std::move(request));
+  if (text.ok() && !text->empty() && co_await keep_turns_.Lock()) {
+    // It may have been forgotten meanwhile, or a later answer came first.
+    const auto kept = kept_.find(id);
+    if (runs_.Find(id) != nullptr && (kept == kept_.end() || kept->second < number)) {
+      kept_[id] = number;
+      (co_await gateway::net::OffLoop(loop_, [&] { return logs_.Keep(id, *text); })).IgnoreError();
+    }
+    keep_turns_.Unlock();
+  }
+  --keeping_;
 }
 
 Task<void> KubernetesLauncher::EndPod(std::string id, std::string uid) {
@@ -429,6 +504,7 @@ Task<absl::Status> KubernetesLauncher::Stop(std::string id, conf::Duration grace
   const absl::Status deleted = co_await DeletePod(id, uid, grace);
   if (!deleted.ok()) co_return absl::UnavailableError(deleted.message());
   runs_.ToldToStop(id, Now());
+  KeepLogSoon(id);
   co_return absl::OkStatus();
 }
 
@@ -442,6 +518,7 @@ Task<absl::Status> KubernetesLauncher::Signal(std::string id, int signal) {
         "run {}: Kubernetes sends no signal but SIGTERM: give the job checkpoint.signal: TERM", id));
   }
   const absl::Status sent = co_await DeletePod(id, run->uid, kAfterSignal);
+  if (sent.ok()) KeepLogSoon(id);
   co_return sent.ok() ? sent : absl::UnavailableError(sent.message());
 }
 
@@ -473,13 +550,23 @@ Task<absl::Status> KubernetesLauncher::Forget(std::string id) {
     if (!deleted.ok()) co_return absl::UnavailableError(deleted.message());
   }
   runs_.Forget(id);
+  read_to_end_.erase(id);
+  kept_.erase(id);
+  if (!options_.logs.empty())
+    (co_await gateway::net::OffLoop(loop_, [&] { return logs_.Remove(id); })).IgnoreError();
   co_return absl::OkStatus();
 }
 
 Task<absl::StatusOr<std::string>> KubernetesLauncher::ReadLog(std::string id) {
   const Runs::Run* const run = runs_.Find(id);
-  if (run == nullptr || run->gone)
+  if (run == nullptr || run->gone) {
+    if (!options_.logs.empty()) {
+      absl::StatusOr<std::string> kept =
+          co_await gateway::net::OffLoop(loop_, [&] { return logs_.Read(id); });
+      if (kept.ok()) co_return kept;
+    }
     co_return absl::NotFoundError(fmt::format("the pod of run {} is gone, and its output with it", id));
+  }
   Request request{.path = PodPath(id) + "/log",
                   .query = fmt::format("container={}", kubernetes::kContainer),
                   .max_answer = kMostLog};

@@ -15,15 +15,19 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "gateway/net/async_mutex.h"
 #include "gateway/net/loop.h"
 #include "plugins/kubernetes/client.h"
 #include "plugins/kubernetes/watch.h"
+#include "plugins/launchers/kept_logs.h"
 #include "plugins/launchers/kubernetes/answers.h"
 #include "plugins/launchers/kubernetes/cluster.h"
+#include "plugins/launchers/kubernetes/discovery.h"
 #include "plugins/launchers/kubernetes/manifest.h"
 #include "plugins/launchers/kubernetes/runs.h"
 #include "plugins/launchers/launcher.h"
@@ -39,12 +43,16 @@ class KubernetesLauncher final : public Launcher {
     kubernetes::Binding bind = kubernetes::Binding::kAffinity;
     kubernetes::Runs::Ports ports{21'000, 21'999};  // in the network of a node; else the first of them
     std::vector<kubernetes::DeviceResource> devices{};
-    kubernetes::ExpectedNodes nodes{};                      // of the planner's cluster
+    kubernetes::ExpectedNodes nodes{};  // of the planner's cluster, where the configuration lists them
+    // Else how the cluster is made of the nodes that there are, of those that the selector of labels names.
+    std::optional<kubernetes::Discovery> discovery{};
+    std::string node_selector{};
     conf::Duration start_within = std::chrono::minutes(2);  // for a pod to be bound
     conf::Duration lost_after = std::chrono::seconds(60);   // for a node whose state is unknown
     std::string pull_policy{};
     std::vector<std::string> pull_secrets{};
     nlohmann::json pod = nlohmann::json::object();  // a piece of every pod
+    std::string logs{};  // the folder in which the last output of runs is kept; empty: it is not
     uint64_t seed = 0;
   };
 
@@ -68,6 +76,8 @@ class KubernetesLauncher final : public Launcher {
 
   const SharedCluster* shared() const override { return shared_known_ ? &shared_ : nullptr; }
 
+  const FoundCluster* found() const override { return options_.discovery ? &found_ : nullptr; }
+
   // OK, or why the known state is old.
   absl::Status health() const;
 
@@ -80,6 +90,8 @@ class KubernetesLauncher final : public Launcher {
   gateway::net::Task<void> Mind();
   gateway::net::Task<absl::Status> Refresh();
   gateway::net::Task<absl::Status> DeletePod(std::string id, std::string uid, conf::Duration grace);
+  void KeepLogSoon(const std::string& id);
+  gateway::net::Task<void> KeepLog(std::string id);
   gateway::net::Task<void> EndPod(std::string id, std::string uid);
   gateway::net::Task<absl::Status> Equip(const kubernetes::Submission& submission, std::string uid);
   absl::StatusOr<kubernetes::Submission> Compose(const RunSpec& spec, const kubernetes::Node& node) const;
@@ -90,6 +102,7 @@ class KubernetesLauncher final : public Launcher {
   void OnRun(const nlohmann::json& object, kubernetes::Runs::Round* round);
   void OnOther(const nlohmann::json& object, bool deleted);
   void CheckLate();
+  void FindCluster();
   void Share();
   void Tell();
   std::string PodsPath() const;
@@ -114,7 +127,18 @@ class KubernetesLauncher final : public Launcher {
   SharedCluster shared_;
   bool shared_known_ = false;
   bool shared_is_old_ = false;
+  kubernetes::ExpectedNodes expected_;
+  FoundCluster found_;
+  std::vector<std::string> found_left_out_;
+  bool found_is_old_ = true;
+  bool found_is_raised_ = false;  // by devices that runs hold
   std::set<std::string> changed_;
+  const KeptLogs logs_;
+  std::set<std::string> read_to_end_;     // runs that have ended, whose output is being kept or is
+  std::map<std::string, uint64_t> kept_;  // by run, the number of the request whose answer is kept
+  uint64_t log_requests_ = 0;
+  size_t keeping_ = 0;
+  gateway::net::AsyncMutex keep_turns_;
   std::set<std::string> ending_;  // whose pods are being deleted by us
   conf::TimePoint refreshed_at_{};
 

@@ -130,6 +130,12 @@ struct SharedCluster {
   std::vector<std::string> left_out{};  // nodes and devices that cannot be used, and why
 };
 
+// The nodes of a cluster manager, where the planner's cluster is what the launcher finds.
+struct FoundCluster {
+  uint64_t version = 0;  // another with each change; 0: not known yet
+  scheduler::Cluster cluster{};
+};
+
 // A device that no new run should be given.
 struct DeviceFault {
   std::string node{};
@@ -200,6 +206,10 @@ class Launcher {
 
   // Ends its background tasks; call it before the destructor. Runs continue.
   virtual gateway::net::Task<void> Close() = 0;
+
+  // Of a launcher that finds the nodes itself, as last seen; null for one whose nodes the configuration lists.
+  // It has at least the devices that known runs hold.
+  virtual const FoundCluster* found() const { return nullptr; }
 };
 
 }  // namespace plugins::launchers

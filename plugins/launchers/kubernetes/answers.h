@@ -64,6 +64,7 @@ struct Pod {
 struct Taint {
   std::string key{};
   std::string effect{};
+  friend bool operator==(const Taint&, const Taint&) = default;
 };
 
 struct Node {
@@ -79,6 +80,7 @@ struct Node {
   std::map<std::string, uint32_t> devices{};  // allocatable, of names with a '/'
   int64_t cpu_milli = 0;
   int64_t memory_mib = 0;
+  friend bool operator==(const Node&, const Node&) = default;
 };
 
 std::optional<Pod> ReadPod(const nlohmann::json& object);

@@ -41,6 +41,15 @@ bool HasPartitions(const Node& node) {
 
 }  // namespace
 
+ExpectedNodes ExpectedOf(const scheduler::Cluster& cluster) {
+  ExpectedNodes expected;
+  for (const scheduler::Node& node : cluster.nodes) {
+    const scheduler::NodeType& type = cluster.types[node.type];
+    expected[node.name] = {type.devices > 0 ? cluster.kinds[type.kind].name : std::string(), type.devices};
+  }
+  return expected;
+}
+
 DeviceTable::DeviceTable(std::vector<DeviceResource> rows) : rows_(std::move(rows)) {
   for (const char* known : {"nvidia.com/gpu", "amd.com/gpu", "huawei.com/Ascend910"})
     rows_.push_back({.resource = known});
@@ -52,6 +61,13 @@ std::string DeviceTable::ResourceOf(const Node& node, const std::string& kind) c
       return row.resource;
   }
   return {};
+}
+
+const DeviceResource* DeviceTable::RowOf(const Node& node) const {
+  const auto row = std::ranges::find_if(rows_, [&](const DeviceResource& one) {
+    return Applies(one, node) && AllocatableOf(node, one.resource) > 0;
+  });
+  return row == rows_.end() ? nullptr : &*row;
 }
 
 uint32_t DeviceTable::CountOf(const std::vector<std::pair<std::string, uint32_t>>& devices) const {

@@ -34,6 +34,7 @@ struct Expected {
 
 // By the name of the node.
 using ExpectedNodes = std::map<std::string, Expected>;
+ExpectedNodes ExpectedOf(const scheduler::Cluster& cluster);
 
 inline constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
 
@@ -44,6 +45,8 @@ class DeviceTable {
 
   // The resource whose whole devices have that kind on that node; empty: it has none.
   std::string ResourceOf(const Node& node, const std::string& kind) const;
+  // The first row whose devices the node has; null: it has no whole devices.
+  const DeviceResource* RowOf(const Node& node) const;
   // Of what a pod asks for: how many whole devices that is, whatever their kind.
   uint32_t CountOf(const std::vector<std::pair<std::string, uint32_t>>& devices) const;
 

@@ -6,12 +6,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "tests/support/fake_kube.h"
 #include "tests/support/loop_test.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/temp_dir.h"
 
 namespace plugins::launchers {
 namespace {
@@ -96,6 +99,112 @@ TEST(KubernetesLauncherApi, ARunIsOnePodHoweverManyAnswersAreLost) {
       EXPECT_EQ(pod["spec"]["nodeName"], "node-1") << "as it was asked for first";
     }
     EXPECT_EQ(names.size(), 10u);
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+// The names of the nodes that the launcher finds, with their numbers of devices.
+std::map<std::string, int> FoundBy(const KubernetesLauncher& launcher) {
+  std::map<std::string, int> found;
+  const scheduler::Cluster& cluster = launcher.found()->cluster;
+  for (const scheduler::Node& node : cluster.nodes) found[node.name] = cluster.types[node.type].devices;
+  return found;
+}
+
+TEST(KubernetesLauncherApi, NodesThatJoinLeaveAndChangeAreFound) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    using Found = std::map<std::string, int>;
+    FakeKube& server = loop.Make<FakeKube>();
+    server.Listen();
+    for (const char* node : {"node-1", "node-2", "node-3"}) server.AddNode(node, 8);
+    for (const char* node : {"node-1", "node-2"})
+      server.Change("/api/v1/nodes", node,
+                    {{"metadata",
+                      {{"labels",
+                        {{"pool", "gpu"},
+                         {"topology.kubernetes.io/zone", "east"},
+                         {"nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"}}}}}});
+    KubernetesLauncher::Options options = OptionsFor(server);
+    options.nodes.clear();
+    options.discovery.emplace();
+    options.node_selector = "pool=gpu";
+    KubernetesLauncher launcher(loop, std::move(options));
+    EXPECT_EQ(launcher.found()->version, 0u);
+    co_await Ready(loop, launcher);
+    EXPECT_EQ(FoundBy(launcher), (Found{{"node-1", 8}, {"node-2", 8}}));
+    EXPECT_EQ(launcher.found()->cluster.kinds[0].name, "h100");
+    EXPECT_EQ(launcher.found()->cluster.fabric.levels.front(), "zone");
+    EXPECT_EQ(launcher.shared()->nodes.size(), 2u);
+
+    server.Change("/api/v1/nodes", "node-3", {{"metadata", {{"labels", {{"pool", "gpu"}}}}}});
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return FoundBy(launcher).contains("node-3"); }));
+    EXPECT_EQ(launcher.shared()->nodes.size(), 3u);
+    server.Change("/api/v1/nodes", "node-1", {{"status", {{"allocatable", {{"nvidia.com/gpu", "6"}}}}}});
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return FoundBy(launcher)["node-1"] == 6; }));
+    server.Remove("/api/v1/nodes", "node-2");
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return !FoundBy(launcher).contains("node-2"); }));
+
+    const uint64_t version = launcher.found()->version;
+    server.Change("/api/v1/nodes", "node-1",
+                  {{"status", {{"conditions", {{{"type", "Ready"}, {"status", "False"}}}}}}});
+    EXPECT_TRUE(co_await Eventually(
+        loop, [&] { return launcher.shared()->nodes[0].health == scheduler::Health::kQuarantined; }));
+    EXPECT_EQ(launcher.found()->version, version) << "its health is no change of the cluster";
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+TEST(KubernetesLauncherApi, DevicesOfRunsAreFoundThoughTheirNodeShowsNone) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    FakeKube& server = Serve(loop);
+    KubernetesLauncher::Options options = OptionsFor(server);
+    options.nodes.clear();
+    options.discovery.emplace();
+    options.devices = {{"nvidia.com/gpu", "h100", "", ""}};
+    {
+      KubernetesLauncher before(loop, options);
+      co_await Ready(loop, before);
+      EXPECT_TRUE((co_await before.Start(Spec("r1", "node-1", 2))).ok());
+      co_await before.Close();
+    }
+    server.Change("/api/v1/nodes", "node-1", {{"status", {{"allocatable", {{"nvidia.com/gpu", "0"}}}}}});
+    KubernetesLauncher launcher(loop, options);
+    co_await Ready(loop, launcher);
+    EXPECT_EQ(FoundBy(launcher)["node-1"], 2) << "what the gateway before has given away is there";
+    EXPECT_TRUE((co_await launcher.Stop("r1", 1s)).ok());
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return FoundBy(launcher)["node-1"] == 0; }));
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+TEST(KubernetesLauncherApi, TheOutputOfAPodThatIsGoneIsKeptUntilItsRunIsForgotten) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    const tests::TempDir dir;
+    FakeKube& server = Serve(loop);
+    server.answer = [](std::string_view method,
+                       std::string_view path) -> std::optional<std::pair<int, nlohmann::json>> {
+      if (method == "GET" && path.find("/pods/r1/log") != path.npos) return std::pair(200, "what it printed");
+      return std::nullopt;
+    };
+    KubernetesLauncher::Options options = OptionsFor(server);
+    options.logs = dir.path();
+    KubernetesLauncher launcher(loop, options);
+    co_await Ready(loop, launcher);
+    EXPECT_TRUE((co_await launcher.Start(Spec("r1", "node-1", 1))).ok());
+    server.SetState("runs", "r1", "Succeeded", {{"terminated", {{"exitCode", 0}}}});
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return std::filesystem::exists(dir / "r1.log"); }));
+    server.Remove(kPods, "r1");
+    absl::StatusOr<std::string> text = absl::NotFoundError("");
+    for (int i = 0; i < 100 && !text.ok(); ++i) {
+      server.answer = nullptr;  // from here on there is no pod to ask
+      text = co_await launcher.ReadLog("r1");
+    }
+    EXPECT_THAT(text.value_or(""), testing::HasSubstr("what it printed"));
+    EXPECT_TRUE((co_await launcher.Forget("r1")).ok());
+    EXPECT_FALSE(std::filesystem::exists(dir / "r1.log"));
     co_await launcher.Close();
     server.CloseAll();
   });
