@@ -55,8 +55,16 @@ absl::StatusOr<AllUsage> QueryAllUsage(const std::string& ledger_dir, const ledg
     return absl::UnavailableError("the usage of the other gateways has not been read from the store yet");
   absl::StatusOr<std::vector<UsageMark>> marks = (*copy)->Marks();
   if (!marks.ok()) return marks.status();
-  std::erase_if(*marks, [&](const UsageMark& mark) { return mark.source == others->source; });
-  all.others = *std::move(marks);
+  for (UsageMark& mark : *marks) {
+    if (mark.source == others->source) {
+      all.own = std::move(mark);
+    } else {
+      all.others.push_back(std::move(mark));
+    }
+  }
+  absl::StatusOr<std::vector<std::string>> sources = (*copy)->SourcesOf(query);
+  if (!sources.ok()) return sources.status();
+  all.sources = *std::move(sources);
   const absl::StatusOr<std::vector<ledger::UsageRow>> rows = (*copy)->Usage(query);
   if (!rows.ok()) return rows.status();
   all.rows = Merge(std::move(all.rows), *rows);

@@ -17,15 +17,17 @@ namespace gateway {
 
 // Where the others' usage is; plain values.
 struct UsageOfOthers {
-  std::string copy_path;
-  std::string source;   // of this gateway's ledger
-  std::string gateway;  // its name
+  std::string copy_path = {};
+  std::string source = {};   // of this gateway's ledger
+  std::string gateway = {};  // its name
 };
 
 struct AllUsage {
   std::vector<ledger::UsageRow> rows;  // ordered by group
   uint64_t last_seq = 0;               // of this gateway's ledger
   std::vector<UsageMark> others;       // by source; the figures of each are as of its mark
+  std::optional<UsageMark> own;      // as the others see this gateway; nothing: alone, or it told nothing yet
+  std::vector<std::string> sources;  // with figures in the window, whatever the query asks for; by name
 };
 
 // The source of a ledger: its gateway's id and its signing key. `public_key_pem`: signing.pub.

@@ -32,6 +32,11 @@ int64_t ToSigned(uint64_t number) {
   return static_cast<int64_t>(number);
 }
 
+// The hours that a window touches; the last one is not included.
+std::pair<int64_t, int64_t> HoursOf(const ledger::UsageQuery& query) {
+  return {query.since_us / kHourUs, query.until_us / kHourUs + (query.until_us % kHourUs > 0 ? 1 : 0)};
+}
+
 absl::Status RemoveFiles(const std::string& path) {
   for (const char* suffix : {"", "-wal", "-shm"}) {
     if (absl::Status removed = net::RemoveFile(path + suffix); !removed.ok()) return removed;
@@ -224,6 +229,21 @@ absl::StatusOr<std::vector<UsageMark>> UsageCopy::Marks() {
   }
 }
 
+absl::StatusOr<std::vector<std::string>> UsageCopy::SourcesOf(const ledger::UsageQuery& query) {
+  absl::StatusOr<sqlite::Statement> statement =
+      db_->Prepare("SELECT DISTINCT source FROM object WHERE hour >= ? AND hour < ? ORDER BY source");
+  if (!statement.ok()) return statement.status();
+  const auto [begin, end] = HoursOf(query);
+  statement->Bind(1, begin).Bind(2, end);
+  std::vector<std::string> sources;
+  while (true) {
+    const absl::StatusOr<bool> row = statement->Step();
+    if (!row.ok()) return row.status();
+    if (!*row) return sources;
+    sources.push_back(statement->Text(0));
+  }
+}
+
 absl::StatusOr<std::map<std::string, uint64_t>> UsageCopy::Parts(const std::string& condition,
                                                                  const std::string& source) {
   absl::StatusOr<sqlite::Statement> statement =
@@ -249,8 +269,7 @@ absl::StatusOr<std::map<std::string, uint64_t>> UsageCopy::PartsBefore(const std
 }
 
 absl::StatusOr<std::vector<ledger::UsageRow>> UsageCopy::Usage(const ledger::UsageQuery& query) {
-  const int64_t begin = query.since_us / kHourUs;
-  const int64_t end = query.until_us / kHourUs + (query.until_us % kHourUs > 0 ? 1 : 0);
+  const auto [begin, end] = HoursOf(query);
   return ledger::SelectUsage(
       *db_, query,
       fmt::format(
