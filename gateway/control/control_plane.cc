@@ -175,7 +175,10 @@ GatewayRecord ControlPlane::Self() const {
                      .address = options_.address,
                      .since = began_};
   if (options_.scales) self.epoch = leadership_->epoch();
-  if (!followed_) return self;
+  if (!followed_) {
+    if (gateways_) self.followed = gateways_->number();
+    return self;
+  }
   self.followed = Routed(now);
   self.leaving = followed_->Leaving();
   // The leader's own demand needs no telling.

@@ -68,6 +68,12 @@ class ControlPlane {
   Status status(conf::TimePoint now) const;
   // This gateway first. One that is alone is the only one.
   std::vector<GatewayStatus> gateways(conf::TimePoint now) const;
+  // Nothing: no other gateway uses the store.
+  std::optional<StoreStatus> store() const {
+    return gateways_ ? std::optional(gateways_->store()) : std::nullopt;
+  }
+  // Whether it leads now.
+  bool leads() const { return leadership_->leads(); }
   // Whether another gateway is to be asked for what only the leader knows.
   bool follows() const {
     return options_.shared && options_.scales && driving_ && driving_->loop() == nullptr;
