@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "conf/shown.h"
 #include "gateway/control/control_plane.h"
 
 namespace gateway::admin {

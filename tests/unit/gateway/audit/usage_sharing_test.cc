@@ -174,10 +174,12 @@ TEST(UsageSharing, AGatewayThatStopsTellsTheRestAndThatItHasStopped) {
     EXPECT_TRUE(co_await Eventually(loop, [&] { return of_a->told_at().has_value(); }));
     a.Call("acme", kNoonUs);
     co_await of_a->Stop();
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return b.Requests() == 1; }));
-    const auto usage = QueryAllUsage(b.dir(), {}, b.others());
-    EXPECT_TRUE(usage.ok());
-    EXPECT_TRUE(usage->others.at(0).closed);
+    absl::StatusOr<AllUsage> usage;
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      usage = QueryAllUsage(b.dir(), {}, b.others());
+      return usage.ok() && usage->others.size() == 1 && usage->others[0].closed;
+    }));
+    EXPECT_EQ(b.Requests(), 1);
     const conf::TimePoint later = net::Now() + std::chrono::hours(1);
     EXPECT_EQ(gateway::AsOf(usage->others, later), later) << "its figures are whole";
     co_await of_b->Stop();
