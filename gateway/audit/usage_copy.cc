@@ -37,24 +37,24 @@ std::pair<int64_t, int64_t> HoursOf(const ledger::UsageQuery& query) {
   return {query.since_us / kHourUs, query.until_us / kHourUs + (query.until_us % kHourUs > 0 ? 1 : 0)};
 }
 
-absl::Status RemoveFiles(const std::string& path) {
+}  // namespace
+
+absl::Status UsageCopy::Remove(const std::string& path) {
   for (const char* suffix : {"", "-wal", "-shm"}) {
     if (absl::Status removed = net::RemoveFile(path + suffix); !removed.ok()) return removed;
   }
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<UsageCopy>> UsageCopy::Open(const std::string& path, const std::string& own) {
-  absl::StatusOr<std::unique_ptr<UsageCopy>> copy = OpenOnce(path, own);
+  absl::StatusOr<std::unique_ptr<UsageCopy>> copy = OpenToRead(path, own);
   if (!absl::IsDataLoss(copy.status())) return copy;
-  if (absl::Status removed = RemoveFiles(path); !removed.ok()) return removed;
-  return OpenOnce(path, own);
+  if (absl::Status removed = Remove(path); !removed.ok()) return removed;
+  return OpenToRead(path, own);
 }
 
-absl::StatusOr<std::unique_ptr<UsageCopy>> UsageCopy::OpenOnce(const std::string& path,
-                                                               const std::string& own) {
+absl::StatusOr<std::unique_ptr<UsageCopy>> UsageCopy::OpenToRead(const std::string& path,
+                                                                 const std::string& own) {
   auto db = sqlite::Database::Open(path, sqlite::Database::Sync::kNormal);
   if (!db.ok()) return db.status();
   std::unique_ptr<UsageCopy> copy(new UsageCopy(*std::move(db), own));
@@ -104,7 +104,7 @@ absl::Status UsageCopy::Apply(const std::vector<store::Change>& changes, uint64_
   return InTransaction([&]() -> absl::Status {
     for (const store::Change& change : changes) {
       const absl::Status applied =
-          change.body ? Put(change.id, change.number, *change.body) : Remove(change.id);
+          change.body ? Put(change.id, change.number, *change.body) : RemoveObject(change.id);
       if (!applied.ok()) return applied;
     }
     return SetNumber(number);
@@ -143,7 +143,7 @@ absl::Status UsageCopy::Put(const std::string& id, uint64_t version, const std::
     absl::StatusOr<sqlite::Statement> keep = db_->Prepare("UPDATE object SET loaded = 1 WHERE id = ?");
     return keep.ok() ? keep->Bind(1, std::string_view(id)).Run() : keep.status();
   }
-  if (absl::Status removed = Remove(id); !removed.ok()) return removed;
+  if (absl::Status removed = RemoveObject(id); !removed.ok()) return removed;
   absl::StatusOr<sqlite::Statement> put = db_->Prepare(
       "INSERT INTO object (id, version, source, hour, mark, loaded) VALUES (?, ?, ?, ?, ?, 1) RETURNING n");
   if (!put.ok()) return put.status();
@@ -184,7 +184,7 @@ absl::Status UsageCopy::Put(const std::string& id, uint64_t version, const std::
   return absl::OkStatus();
 }
 
-absl::Status UsageCopy::Remove(const std::string& id) {
+absl::Status UsageCopy::RemoveObject(const std::string& id) {
   // With its hour the rows are found by the primary key.
   for (const char* sql : {"DELETE FROM usage WHERE (hour, n) IN (SELECT hour, n FROM object WHERE id = ?)",
                           "DELETE FROM object WHERE id = ?"}) {

@@ -27,6 +27,11 @@ class UsageCopy {
  public:
   // `own`: the source whose sums are left out, since this gateway's own ledger has them.
   static absl::StatusOr<std::unique_ptr<UsageCopy>> Open(const std::string& path, const std::string& own);
+  // For those who only ask: one that is damaged, or of another ledger, is DataLoss, and stays.
+  static absl::StatusOr<std::unique_ptr<UsageCopy>> OpenToRead(const std::string& path,
+                                                               const std::string& own);
+  // After this the next Open makes it anew.
+  static absl::Status Remove(const std::string& path);
 
   // The last change of the store that it shows; 0: it was never loaded.
   absl::StatusOr<uint64_t> Number();
@@ -52,10 +57,9 @@ class UsageCopy {
  private:
   explicit UsageCopy(std::unique_ptr<sqlite::Database> db, std::string own)
       : db_(std::move(db)), own_(std::move(own)) {}
-  static absl::StatusOr<std::unique_ptr<UsageCopy>> OpenOnce(const std::string& path, const std::string& own);
   absl::Status InTransaction(const std::function<absl::Status()>& work);
   absl::Status Put(const std::string& id, uint64_t version, const std::string& body);
-  absl::Status Remove(const std::string& id);
+  absl::Status RemoveObject(const std::string& id);
   absl::StatusOr<int64_t> TextId(const std::string& text);
   absl::Status SetNumber(uint64_t number);
   absl::StatusOr<std::map<std::string, uint64_t>> Parts(const std::string& condition,

@@ -106,7 +106,9 @@ net::Task<absl::Status> UsageSharing::Follow() {
       const absl::Status applied =
           co_await net::OffLoop(loop_, [this, &page] { return copy_->Apply(page->changes, page->number); });
       if (!applied.ok()) {
-        if (absl::IsDataLoss(applied)) copy_.reset();
+        if (!absl::IsDataLoss(applied)) co_return applied;
+        copy_.reset();
+        UsageCopy::Remove(options_.copy_path).IgnoreError();  // the next call says so, too
         co_return applied;
       }
       noted_ = page->number;
