@@ -193,6 +193,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   CollectLedger(out);
   CollectKeys(out);
   CollectServices(out);
+  CollectGateways(out);
   CollectProcess(out);
   return out.Take();
 }

@@ -3,6 +3,7 @@
 
 #include "gateway/admin/metrics.h"
 #include "gateway/admin/process_stats.h"
+#include "gateway/control/control_plane.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/people/shown_key.h"
@@ -387,6 +388,43 @@ void Metrics::CollectServices(MetricFamilies& out) const {
     out.Counter("tidegate_otlp_metrics_failures_total",
                 "Reports of metrics that the collector did not accept; the next one has their figures, too")
         .Add(outbound.metrics->failures);
+  }
+}
+
+void Metrics::CollectGateways(MetricFamilies& out) const {
+  const control::ControlPlane* const plane = operations_.control_plane();
+  if (plane == nullptr) return;
+  out.Gauge("tidegate_gateway_leader", "1 while this gateway leads: it starts and stops replicas and jobs")
+      .Add(plane->leads());
+  out.Gauge("tidegate_gateway_epoch", "The term in which this gateway leads; 0 while it does not")
+      .Add(plane->epoch());
+  const conf::TimePoint now = net::Now();
+  const std::optional<control::StoreStatus> store = plane->store();
+  if (!store) return;
+  uint64_t live = 0;
+  uint64_t lag = 0;
+  const std::vector<control::GatewayStatus> gateways = plane->gateways(now);
+  for (const control::GatewayStatus& gateway : gateways) {
+    live += gateway.live ? 1 : 0;
+    if (gateway.self) lag = gateway.lag;
+  }
+  out.Gauge("tidegate_gateways", "Gateways of the store that this gateway knows, by state")
+      .Add(live, {{"state", "live"}})
+      .Add(gateways.size() - live, {{"state", "gone"}});
+  out.Gauge("tidegate_store_lag_changes",
+            "Changes of the shared store that this gateway had not applied lately")
+      .Add(lag);
+  out.Gauge("tidegate_store_up", "Whether the shared store took this gateway's last record of itself")
+      .Add(store->why.empty());
+  if (store->answered.time_since_epoch().count() != 0) {
+    out.Gauge("tidegate_store_age_seconds",
+              "Time since the shared store last took this gateway's record of itself")
+        .Add(conf::ToSeconds(now - store->answered));
+  }
+  if (operations_.usage_sharing == nullptr) return;
+  if (const std::optional<conf::TimePoint> told = operations_.usage_sharing->told_at()) {
+    out.Gauge("tidegate_usage_told_age_seconds", "Time since this gateway last told the others of its usage")
+        .Add(conf::ToSeconds(now - *told));
   }
 }
 

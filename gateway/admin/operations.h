@@ -17,7 +17,9 @@
 #include "conf/time.h"
 #include "gateway/admin/outbound_status.h"
 #include "gateway/admin/web_page.h"
+#include "gateway/audit/all_usage.h"
 #include "gateway/audit/ledger_check.h"
+#include "gateway/audit/usage_sharing.h"
 #include "gateway/control/history.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/control/status.h"
@@ -106,7 +108,9 @@ struct Operations {
   std::function<void()> content_erased = [] {};
   // Why the ledger is not the one that the store knows; empty: it is.
   std::function<std::string()> ledger_trouble = [] { return std::string(); };
-  LedgerCheck* ledger_check = nullptr;  // null: the ledger is not verified here
+  std::optional<UsageOfOthers> usage_of_others = {};  // nothing: no other gateway uses the store
+  const UsageSharing* usage_sharing = nullptr;        // null: likewise
+  LedgerCheck* ledger_check = nullptr;                // null: the ledger is not verified here
   // Null while it is not known what runs, and where nothing is scheduled.
   std::function<control::Jobs*()> jobs = [] { return nullptr; };
   std::function<control::Cordons*()> cordons = [] { return nullptr; };

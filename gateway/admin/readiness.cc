@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "conf/shown.h"
+#include "gateway/control/control_plane.h"
+
 namespace gateway::admin {
 namespace {
 
@@ -43,10 +46,21 @@ void JudgeDiscovery(const std::vector<discovery::SourceStatus>& sources, std::ve
   for (const discovery::SourceStatus& source : sources) {
     if (source.trouble.empty()) continue;
     out.push_back({"discovery:" + source.source,
-                   source.addresses == 0 ? source.trouble
-                                         : fmt::format("the addresses known before stay in use: {}",
-                                                       source.trouble)});
+                   source.addresses == 0
+                       ? source.trouble
+                       : fmt::format("the addresses known before stay in use: {}", source.trouble)});
   }
+}
+
+// Requests with known keys are served without the store, so it is no reason to take none.
+void JudgeStore(const std::optional<control::StoreStatus>& store, conf::TimePoint now,
+                std::vector<Condition>& out) {
+  if (!store || !store->away(now)) return;
+  out.push_back(
+      {"store", fmt::format("PostgreSQL has not answered for {}; requests, limits and known keys go on, "
+                            "changes are refused, and nothing is started or stopped: {}",
+                            conf::InWords(std::chrono::floor<std::chrono::seconds>(now - store->answered)),
+                            store->why)});
 }
 
 void JudgeScaling(const control::Status& status, std::vector<Condition>& out) {
@@ -84,6 +98,7 @@ answers::Readiness Judge(const Operations& operations, conf::TimePoint now) {
   JudgeModels(*operations.runtime(), now, out);
   JudgeCredentials(*operations.runtime(), out);
   JudgeDiscovery(operations.discovery(), out);
+  if (control::ControlPlane* const plane = operations.control_plane()) JudgeStore(plane->store(), now, out);
   const control::Status scaling = operations.scaling();
   JudgeScaling(scaling, out);
   if (!scaling.run_warning.empty()) readiness.warnings.push_back({"runs", scaling.run_warning});

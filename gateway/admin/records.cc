@@ -61,6 +61,20 @@ std::optional<FieldProblem> CheckFormat(const std::string& format,
       "format", fmt::format("unknown format \"{}\", expected one of {}", format, fmt::join(known, ", "))};
 }
 
+void AddFreshness(const UsageOfOthers& self, const std::vector<UsageMark>& others, const Call& call,
+                  answers::UsageList& out) {
+  out.as_of = {AsOf(others, call.now)};
+  if (!call.caller.authority.MayEverywhere(Permission::kSeeReplicas)) return;
+  out.gateways.emplace().push_back(
+      {.gateway = self.gateway, .ledger = self.source, .self = true, .as_of = {call.now}});
+  for (const UsageMark& mark : others) {
+    out.gateways->push_back({.gateway = mark.gateway,
+                             .ledger = mark.source,
+                             .stopped = mark.closed,
+                             .as_of = {conf::FromUnixMicros(mark.as_of_us)}});
+  }
+}
+
 absl::Status RecordContentRead(const Operations& operations, const Call& call,
                                const ledger::ExportOptions& options, const ledger::ExportResult& result) {
   ledger::Event event;
@@ -104,8 +118,10 @@ Answer Usage(const Operations& operations, const Call& call) {
   if (!problems.empty()) return Refuse(api::Code::kInvalidValue, problems, call.request_id);
   // What has just ended is in the answer; without it when the disk does not take it.
   operations.shared->ledger->Flush().IgnoreError();
-  const auto rows = ledger::QueryUsage(LedgerDir(call.runtime->config()), query);
-  if (!rows.ok()) return Refuse(rows.status(), call.request_id);
+  const absl::StatusOr<AllUsage> usage =
+      QueryAllUsage(LedgerDir(call.runtime->config()), query, operations.usage_of_others);
+  if (!usage.ok()) return Refuse(usage.status(), call.request_id);
+  const std::vector<ledger::UsageRow>* const rows = &usage->rows;
   if (format == "csv" || format == "focus") {
     if (rows->size() > kMostCsvRows) {
       return Refuse(
@@ -122,6 +138,7 @@ Answer Usage(const Operations& operations, const Call& call) {
   answers::UsageList out;
   if (query.since_us != 0) out.since = {conf::FromUnixMicros(query.since_us)};
   if (!request.until.empty()) out.until = {conf::FromUnixMicros(query.until_us)};
+  if (operations.usage_of_others) AddFreshness(*operations.usage_of_others, usage->others, call, out);
   out.data = ShowUsage(
       query, {rows->begin() + static_cast<ptrdiff_t>(begin), rows->begin() + static_cast<ptrdiff_t>(end)});
   out.has_more = end < rows->size();
@@ -140,7 +157,8 @@ Answer ShowStatement(const Operations& operations, const Call& call) {
   if (const Answer* const refused = std::get_if<Answer>(&tenant)) return *refused;
   operations.shared->ledger->Flush().IgnoreError();
   const absl::StatusOr<Statement> statement =
-      MakeStatement(LedgerDir(call.runtime->config()), std::get<std::string>(tenant), *month, call.now);
+      MakeStatement(LedgerDir(call.runtime->config()), std::get<std::string>(tenant), *month, call.now,
+                    operations.usage_of_others);
   if (!statement.ok()) return Refuse(statement.status(), call.request_id);
   return format == "csv" ? Csv(StatementCsv(*statement)) : Answer{.body = StatementJson(*statement)};
 }

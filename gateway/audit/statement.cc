@@ -9,9 +9,8 @@
 #include "conf/hex.h"
 #include "conf/text.h"
 #include "gateway/audit/ledger_query.h"
-#include "gateway/ledger/chain.h"
 #include "gateway/ledger/export.h"
-#include "gateway/ledger/segment.h"
+#include "gateway/ledger/tail.h"
 #include "plugins/auth/digest.h"
 
 namespace gateway {
@@ -26,16 +25,28 @@ constexpr std::string_view kJsonDigest = ",\"digest\":\"sha256:";
 constexpr std::string_view kCsvDigest = "digest,sha256:";
 constexpr size_t kDigestHex = 64;
 
-// The first record that is left, when it is not the first of all.
-std::optional<ledger::LineParts> FirstLeft(const std::string& dir, std::string& line) {
-  const absl::StatusOr<std::vector<ledger::SegmentName>> segments = ledger::ListSegments(dir);
-  if (!segments.ok() || segments->empty() || segments->front().first_seq <= 1) return std::nullopt;
-  absl::StatusOr<ledger::LineReader> reader = ledger::LineReader::Open(segments->front().path);
-  if (!reader.ok()) return std::nullopt;
-  const absl::StatusOr<std::optional<std::string_view>> first = reader->Next();
-  if (!first.ok() || !*first) return std::nullopt;
-  line = **first;
-  return ledger::SplitLine(line);
+// What the marks of all gateways say of a month's figures.
+void JudgeLedgers(const AllUsage& usage, conf::TimePoint now, Statement& out) {
+  out.ledgers = usage.sources;
+  std::vector<const UsageMark*> marks;
+  for (const UsageMark& mark : usage.others) marks.push_back(&mark);
+  if (usage.own) marks.push_back(&*usage.own);
+  bool so_far = now < out.month.end + kSettled;
+  bool incomplete = false;
+  for (const UsageMark* mark : marks) {
+    const conf::TimePoint as_of = conf::FromUnixMicros(mark->as_of_us);
+    const bool counts =
+        as_of >= out.month.begin || std::ranges::find(usage.sources, mark->source) != usage.sources.end();
+    if (!counts) continue;
+    if (conf::FromUnixMicros(mark->from_us) > out.month.begin) incomplete = true;
+    if (mark->closed || as_of >= out.month.end + kSettled) continue;
+    if (now >= out.month.end + kSettled) out.behind.push_back(mark->source);
+    (now - as_of < kGoneForUsage ? so_far : incomplete) = true;
+  }
+  std::ranges::sort(out.behind);
+  if (!so_far && !incomplete) return;
+  out.state = incomplete ? "incomplete" : "so_far";
+  if (so_far) out.as_of = AsOf(usage.others, now);
 }
 
 ordered_json Figures(const UsageRow& row) {
@@ -80,7 +91,8 @@ std::optional<StatementMonth> ParseMonth(std::string_view text) {
 }
 
 absl::StatusOr<Statement> MakeStatement(const std::string& dir, const std::string& tenant,
-                                        const StatementMonth& month, conf::TimePoint now) {
+                                        const StatementMonth& month, conf::TimePoint now,
+                                        const std::optional<UsageOfOthers>& others) {
   if (now < month.begin)
     return absl::InvalidArgumentError(fmt::format("the month {} has not begun", month.name));
   Statement out{.tenant = tenant, .month = month, .state = "final"};
@@ -89,22 +101,24 @@ absl::StatusOr<Statement> MakeStatement(const std::string& dir, const std::strin
       .since_us = conf::ToUnixMicros(month.begin),
       .until_us = conf::ToUnixMicros(month.end),
       .tenant = tenant};
-  uint64_t last = 0;
-  absl::StatusOr<std::vector<UsageRow>> rows = ledger::QueryUsage(dir, query, &last);
-  if (!rows.ok()) return rows.status();
-  out.lines = *std::move(rows);
+  absl::StatusOr<AllUsage> usage = QueryAllUsage(dir, query, others);
+  if (!usage.ok()) return usage.status();
+  out.lines = std::move(usage->rows);
   // By bytes, whatever the order of the index.
   std::ranges::sort(out.lines, {}, &UsageRow::group);
   for (const UsageRow& line : out.lines) out.total += line;
-  std::string line;
-  if (const std::optional<ledger::LineParts> first = FirstLeft(dir, line);
+  if (others) {
+    JudgeLedgers(*usage, now, out);
+    return out;
+  }
+  if (const std::optional<ledger::FirstRecord> first = ledger::FirstLeft(dir);
       first && first->time_us > query.since_us) {
     out.state = "incomplete";
     out.from_record = first->seq;
   }
   if (now < month.end + kSettled) {
     if (!out.from_record) out.state = "so_far";
-    out.up_to_record = last;
+    out.up_to_record = usage->last_seq;
   }
   return out;
 }
@@ -117,6 +131,11 @@ std::string StatementJson(const Statement& statement) {
                       {"lines", ordered_json::array()}};
   if (statement.from_record) out["from_record"] = *statement.from_record;
   if (statement.up_to_record) out["up_to_record"] = *statement.up_to_record;
+  if (statement.ledgers) {
+    out["ledgers"] = *statement.ledgers;
+    out["behind"] = statement.behind;
+    out["as_of"] = statement.as_of ? ordered_json(conf::FormatTime(*statement.as_of)) : ordered_json();
+  }
   for (const UsageRow& line : statement.lines) {
     ordered_json shown = {{"tenant", line.group[0]}, {"model", line.group[1]}, {"job", line.group[2]}};
     shown.update(Figures(line));

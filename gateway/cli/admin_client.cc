@@ -286,7 +286,8 @@ absl::StatusOr<ordered_json> AskReadiness(const AdminOptions& options) {
   return status == 200 || status == 503 ? BodyOf(*asked) : ErrorOf(status, asked->response.body);
 }
 
-absl::StatusOr<std::vector<ordered_json>> ListAdmin(const AdminOptions& options, const std::string& target) {
+absl::StatusOr<std::vector<ordered_json>> ListAdmin(const AdminOptions& options, const std::string& target,
+                                                    ordered_json* beside) {
   std::vector<ordered_json> all;
   const std::string first =
       fmt::format("{}{}limit=1000", target, target.find('?') == std::string::npos ? '?' : '&');
@@ -295,7 +296,10 @@ absl::StatusOr<std::vector<ordered_json>> ListAdmin(const AdminOptions& options,
     absl::StatusOr<ordered_json> answer = AskAdmin(options, "GET", page);
     if (!answer.ok()) return answer.status();
     for (ordered_json& row : (*answer)["data"]) all.push_back(std::move(row));
-    if (!answer->value("has_more", false)) return all;
+    if (!answer->value("has_more", false)) {
+      if (beside != nullptr) *beside = *std::move(answer);
+      return all;
+    }
     page = fmt::format("{}&after={}", first, net::PercentEncode(answer->value("next", "")));
   }
 }

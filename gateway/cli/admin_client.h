@@ -65,9 +65,10 @@ absl::StatusOr<std::string> AskText(const AdminOptions& options, const std::stri
 // The answer of /readyz; its 503 has a body as well.
 absl::StatusOr<nlohmann::ordered_json> AskReadiness(const AdminOptions& options);
 
-// All pages of a list's data. `target` has a query already, or none.
+// All pages of a list's data. `target` has a query already, or none. `beside` becomes what else the last page has.
 absl::StatusOr<std::vector<nlohmann::ordered_json>> ListAdmin(const AdminOptions& options,
-                                                              const std::string& target);
+                                                              const std::string& target,
+                                                              nlohmann::ordered_json* beside = nullptr);
 
 // A member that is a text; empty where there is none.
 std::string TextOr(const nlohmann::ordered_json& object, const char* name);

@@ -14,6 +14,7 @@
 #include "gateway/config/state_files.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/url.h"
+#include "gateway/process/open_state.h"
 
 namespace gateway::cli {
 namespace {
@@ -51,8 +52,10 @@ absl::StatusOr<std::string> Make(const StatementOptions& options, const Statemen
     return absl::FailedPreconditionError(
         fmt::format("{}: there is no ledger yet; start a gateway with this configuration first", dir));
   }
-  const absl::StatusOr<Statement> statement =
-      MakeStatement(dir, TenantPath(*config, options.tenant).value_or(options.tenant), month, net::Now());
+  const auto others = FindUsageOfOthers(*config);
+  if (!others.ok()) return others.status();
+  const absl::StatusOr<Statement> statement = MakeStatement(
+      dir, TenantPath(*config, options.tenant).value_or(options.tenant), month, net::Now(), *others);
   if (!statement.ok()) return statement.status();
   return options.format == "csv" ? StatementCsv(*statement) : StatementJson(*statement);
 }

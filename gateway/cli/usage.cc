@@ -8,6 +8,7 @@
 
 #include "conf/json_fields.h"
 #include "conf/reader.h"
+#include "gateway/audit/all_usage.h"
 #include "gateway/audit/focus.h"
 #include "gateway/audit/ledger_query.h"
 #include "gateway/cli/admin_client.h"
@@ -18,6 +19,7 @@
 #include "gateway/config/state_files.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/url.h"
+#include "gateway/process/open_state.h"
 
 namespace gateway::cli {
 namespace {
@@ -28,6 +30,11 @@ struct UsageOptions {
   std::string format = "table";
   bool json = false;
 };
+
+using nlohmann::ordered_json;
+
+// Figures of other gateways are usually not older.
+constexpr conf::Duration kFresh = std::chrono::minutes(1);
 
 double ToHours(int64_t us) {
   return static_cast<double>(us) / 3.6e9;
@@ -76,7 +83,7 @@ std::string AsTable(const ledger::UsageQuery& query, const std::vector<ledger::U
 }
 
 // A row of the admin API.
-ledger::UsageRow RowOf(const nlohmann::ordered_json& shown, const ledger::UsageQuery& query) {
+ledger::UsageRow RowOf(const ordered_json& shown, const ledger::UsageQuery& query) {
   ledger::UsageRow row;
   for (const ledger::UsageBy by : query.by) row.group.push_back(TextOr(shown, std::string(Name(by)).c_str()));
   row.requests = shown.value("requests", int64_t{0});
@@ -107,12 +114,21 @@ std::string QueryOf(const UsageRequest& request) {
                      net::PercentEncode(request.tenant), net::PercentEncode(request.model));
 }
 
+// Beside the figures, so that a CSV stays one.
+void TellFreshness(conf::TimePoint as_of) {
+  if (net::Now() - as_of < kFresh) return;
+  fmt::print(stderr, "tidegate: the figures of another gateway are as of {}; see tidegate gateways\n",
+             conf::FormatTime(as_of));
+}
+
 absl::StatusOr<std::vector<ledger::UsageRow>> AskRows(const UsageOptions& options,
                                                       const ledger::UsageQuery& query) {
-  const auto shown = ListAdmin(options.admin, "/admin/v1/usage?" + QueryOf(options.request));
+  ordered_json list;
+  const auto shown = ListAdmin(options.admin, "/admin/v1/usage?" + QueryOf(options.request), &list);
   if (!shown.ok()) return shown.status();
+  if (const auto as_of = conf::ParseTime(TextOr(list, "as_of"))) TellFreshness(*as_of);
   std::vector<ledger::UsageRow> rows;
-  for (const nlohmann::ordered_json& row : *shown) rows.push_back(RowOf(row, query));
+  for (const ordered_json& row : *shown) rows.push_back(RowOf(row, query));
   return rows;
 }
 
@@ -152,9 +168,12 @@ int Usage(UsageOptions options) {
                "tidegate: {}: there is no ledger yet; start a gateway with this configuration first\n", dir);
     return kFailed;
   }
-  const auto rows = ledger::QueryUsage(dir, query);
-  if (!rows.ok()) return Fail(rows.status());
-  return PrintRows(options, query, *rows);
+  const auto others = FindUsageOfOthers(*config);
+  if (!others.ok()) return Fail(others.status());
+  const auto usage = QueryAllUsage(dir, query, *others);
+  if (!usage.ok()) return Fail(usage.status());
+  if (*others) TellFreshness(AsOf(usage->others, net::Now()));
+  return PrintRows(options, query, usage->rows);
 }
 
 }  // namespace

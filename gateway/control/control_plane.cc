@@ -68,6 +68,9 @@ ControlPlane::ControlPlane(net::Loop& loop, Options options, Environment env)
                   if (follows()) env_.workloads_changed();
                 },
             .load = [this](const std::string& identity) { return env_.loop.replicas->Get(identity); }});
+    served_elsewhere_ = std::make_unique<ServedElsewhere>(
+        loop, *env_.loop.store, ServedElsewhere::Options{.name = options_.name, .start = start_},
+        env_.loop.meter(), [this] { return this->loop() != nullptr; });
   }
   Gateways::Environment of_gateways;
   of_gateways.self = [this] { return Self(); };
@@ -88,6 +91,9 @@ absl::Status ControlPlane::Open() {
   if (options_.scales) await(leadership_->Start());
   if (followed_) {
     if (absl::Status started = net::Await(loop_, followed_->Start()); !started.ok()) return started;
+  }
+  if (served_elsewhere_) {
+    if (absl::Status started = net::Await(loop_, served_elsewhere_->Start()); !started.ok()) return started;
   }
   if (gateways_) {
     if (absl::Status started = net::Await(loop_, gateways_->Start()); !started.ok()) return started;
@@ -118,6 +124,8 @@ absl::StatusOr<std::unique_ptr<ScalingLoop>> ControlPlane::MakeLoop(uint64_t epo
   env.deposed = [this, epoch] { leadership_->Deposed(epoch); };
   if (options_.shared) {
     env.served = [served = served_](const std::string& replica) { return served.contains(replica); };
+    served_elsewhere_->BeginTerm();
+    env.served_elsewhere = [this] { return served_elsewhere_->TakeNew(); };
     env.demand_elsewhere = [this] { return gateways_->Demand(net::Now()); };
     env.left_elsewhere = [this](const std::string& replica, uint64_t change) {
       return gateways_->LeftAt(replica, change, net::Now());
@@ -175,7 +183,10 @@ GatewayRecord ControlPlane::Self() const {
                      .address = options_.address,
                      .since = began_};
   if (options_.scales) self.epoch = leadership_->epoch();
-  if (!followed_) return self;
+  if (!followed_) {
+    if (gateways_) self.followed = gateways_->number();
+    return self;
+  }
   self.followed = Routed(now);
   self.leaving = followed_->Leaving();
   // The leader's own demand needs no telling.
@@ -210,7 +221,12 @@ net::Task<void> ControlPlane::Tidy() {
         presets.emplace_back(policy.model(), policy.replica->preset);
       followed_->EstimateCapacities(presets, *env_.loop.scaling_hints, net::Now());
     }
-    if (loop() != nullptr && leadership_->leads()) co_await gateways_->RemoveGone(leadership_->epoch());
+    if (loop() != nullptr && leadership_->leads()) {
+      co_await gateways_->RemoveGone(leadership_->epoch());
+      std::set<std::string> known;
+      for (const GatewayStatus& gateway : gateways_->List(net::Now())) known.insert(gateway.record.name);
+      co_await served_elsewhere_->RemoveGone(leadership_->epoch(), std::move(known));
+    }
     co_await tidy_.For(kTidy);
   }
   tidying_ = false;
@@ -232,6 +248,7 @@ void ControlPlane::Abandon() {
   tidy_.Cancel();
   leadership_->Stop();
   if (followed_) followed_->Stop();
+  if (served_elsewhere_) served_elsewhere_->Stop();
   if (gateways_) gateways_->Stop();
 }
 

@@ -25,6 +25,7 @@
 #include "gateway/control/gateways.h"
 #include "gateway/control/leadership.h"
 #include "gateway/control/scaling_loop.h"
+#include "gateway/control/served_elsewhere.h"
 
 namespace gateway::control {
 
@@ -68,6 +69,12 @@ class ControlPlane {
   Status status(conf::TimePoint now) const;
   // This gateway first. One that is alone is the only one.
   std::vector<GatewayStatus> gateways(conf::TimePoint now) const;
+  // Nothing: no other gateway uses the store.
+  std::optional<StoreStatus> store() const {
+    return gateways_ ? std::optional(gateways_->store()) : std::nullopt;
+  }
+  // Whether it leads now.
+  bool leads() const { return leadership_->leads(); }
   // Whether another gateway is to be asked for what only the leader knows.
   bool follows() const {
     return options_.shared && options_.scales && driving_ && driving_->loop() == nullptr;
@@ -100,11 +107,12 @@ class ControlPlane {
   const conf::TimePoint began_;
   const std::string start_;  // another for each process
   std::unique_ptr<Leadership> leadership_;
-  std::unique_ptr<Driving> driving_;            // null: nothing is scaled
-  std::unique_ptr<FollowedReplicas> followed_;  // null: alone, or nothing is scaled
-  std::unique_ptr<Gateways> gateways_;          // null: alone
-  std::set<std::string> served_;                // followed replicas that this gateway sends requests to
-  bool loop_publishes_ = false;                 // the loop of this term has said which replicas serve
+  std::unique_ptr<Driving> driving_;                   // null: nothing is scaled
+  std::unique_ptr<FollowedReplicas> followed_;         // null: alone, or nothing is scaled
+  std::unique_ptr<ServedElsewhere> served_elsewhere_;  // null: likewise
+  std::unique_ptr<Gateways> gateways_;                 // null: alone
+  std::set<std::string> served_;  // followed replicas that this gateway sends requests to
+  bool loop_publishes_ = false;   // the loop of this term has said which replicas serve
   conf::TimePoint published_at_{};
   mutable uint64_t routed_ = 0;
   mutable std::optional<Pending> pending_;

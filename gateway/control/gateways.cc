@@ -84,6 +84,7 @@ net::Task<void> Gateways::Tell() {
   if (committed.ok()) {
     version_ = committed->first;
     lag_ = LagOf(version_, self);
+    store_status_.answered = net::Now();
   } else if (absl::IsAborted(committed.status()) || absl::IsUnknown(committed.status())) {
     // A record of an earlier process, or a write whose answer was lost.
     const absl::StatusOr<std::optional<store::Object>> there =
@@ -93,6 +94,10 @@ net::Task<void> Gateways::Tell() {
       again_ = std::min(again_, told_ + kShortest);
     }
   }
+  // Another version is an answer, too: the next write has it.
+  store_status_.why = absl::IsAborted(committed.status())
+                          ? std::string()
+                          : std::string(conf::Std(committed.status().message()));
   if (committed.ok() == failing_) {
     failing_ = !committed.ok();
     if (failing_ && !absl::IsAborted(committed.status()))

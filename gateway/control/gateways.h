@@ -33,6 +33,15 @@ struct GatewayStatus {
   uint64_t lag = 0;        // changes of the store that it had not applied then
 };
 
+// How a shared store answers, by the writes of this gateway's own record.
+struct StoreStatus {
+  conf::TimePoint answered{};  // the last write that succeeded
+  std::string why{};           // the last one failed for this reason; empty: it succeeded
+
+  // Others count this gateway as gone.
+  bool away(conf::TimePoint now) const { return !why.empty() && now - answered >= kGatewayLease; }
+};
+
 class Gateways final : private net::Alarm {
  public:
   static constexpr size_t kMostGateways = 256;
@@ -60,6 +69,9 @@ class Gateways final : private net::Alarm {
 
   // This gateway first, then the others by name.
   std::vector<GatewayStatus> List(conf::TimePoint now) const;
+  const StoreStatus& store() const { return store_status_; }
+  // The last change of the store that this list shows.
+  uint64_t number() const { return follower_.number(); }
   bool OthersLive(conf::TimePoint now) const;
   // Of the other gateways.
   DemandByModel Demand(conf::TimePoint now) const { return demand_.Sum(now); }
@@ -97,6 +109,7 @@ class Gateways final : private net::Alarm {
   conf::TimePoint next_{};  // when the alarm is set to
   bool telling_ = false;
   conf::TimePoint again_ = conf::TimePoint::max();  // tell again then
+  StoreStatus store_status_;
   bool failing_ = false;
   bool stopped_ = false;
 };

@@ -27,12 +27,14 @@ bool SameInterval(const ledger::DeviceRecord& a, const ledger::DeviceRecord& b) 
 Metering::Metering(net::Loop& loop, std::unique_ptr<MeterLedger> ledger,
                    std::function<std::vector<HeldDevices>()> held,
                    std::function<void(std::span<const ledger::DeviceRecord>)> charge,
-                   std::unique_ptr<MeteredMarks> marks)
+                   std::unique_ptr<MeteredMarks> marks,
+                   std::function<std::vector<ledger::Served>()> served_elsewhere)
     : loop_(loop),
       ledger_(std::move(ledger)),
       held_(std::move(held)),
       charge_(std::move(charge)),
       marks_(std::move(marks)),
+      served_elsewhere_(std::move(served_elsewhere)),
       begun_(net::Now()),
       turns_(kMaxWaiting),
       pause_(loop.watchdog) {}
@@ -88,6 +90,7 @@ net::Task<bool> Metering::CountInTurn(HeldBy by, conf::TimePoint until) {
   if (by.all()) meter_.KeepOnly(held);
   if (by.all() && marks_) (co_await marks_->KeepOnly(held)).IgnoreError();  // tried again in a minute
   meter_.Serve(*served, held);
+  if (served_elsewhere_) meter_.Serve(served_elsewhere_(), held);
   co_return co_await Write(meter_.Next(held, by, until));
 }
 

@@ -42,11 +42,13 @@ using DeviceTotals = std::map<std::tuple<std::string, std::string, std::string>,
 class Metering {
  public:
   // `held` returns the devices held now; `charge` is called with records that are on disk. `marks`: what leaders
-  // of other gateways have recorded; null: this gateway has its store to itself.
+  // of other gateways have recorded; null: this gateway has its store to itself. `served_elsewhere`: what other
+  // gateways' requests have used since the last call; null: there are none.
   Metering(net::Loop& loop, std::unique_ptr<MeterLedger> ledger,
            std::function<std::vector<HeldDevices>()> held,
            std::function<void(std::span<const ledger::DeviceRecord>)> charge,
-           std::unique_ptr<MeteredMarks> marks = nullptr);
+           std::unique_ptr<MeteredMarks> marks = nullptr,
+           std::function<std::vector<ledger::Served>()> served_elsewhere = nullptr);
 
   // Counts until it is closed. Call it when the running workloads are known.
   net::Task<void> Run();
@@ -72,6 +74,7 @@ class Metering {
   const std::function<std::vector<HeldDevices>()> held_;
   const std::function<void(std::span<const ledger::DeviceRecord>)> charge_;
   const std::unique_ptr<MeteredMarks> marks_;
+  const std::function<std::vector<ledger::Served>()> served_elsewhere_;
   const conf::TimePoint begun_;
   std::vector<ledger::LastHeld> marked_;  // as they were when this began
   DeviceMeter meter_;

@@ -72,7 +72,8 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
       metering_(
           loop, env_.meter(), [this] { return workloads_.Held(began_); },
           [this](std::span<const ledger::DeviceRecord> records) { env_.charge(records); },
-          env_.shared ? std::make_unique<MeteredMarks>(*env_.store, env_.epoch, env_.deposed) : nullptr),
+          env_.shared ? std::make_unique<MeteredMarks>(*env_.store, env_.epoch, env_.deposed) : nullptr,
+          env_.served_elsewhere),
       pause_(loop.watchdog),
       began_(net::Now()) {
   workloads_.Use(Kind::kReplica, replicas_);

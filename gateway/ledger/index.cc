@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "conf/hex.h"
 #include "conf/text.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr size_t kRebuildRecords = 65'536;
 constexpr size_t kMaxCachedTexts = 100'000;
 
-constexpr std::string_view kVersion = "4";
+constexpr std::string_view kVersion = "5";
 // Of its log, which is copied into the file well before that is used up.
 constexpr int64_t kLogRoom = int64_t{2} << 20;
 constexpr int kLogPages = 256;        // of 4 KiB, before it is copied
@@ -35,6 +36,7 @@ CREATE TABLE IF NOT EXISTS usage (
   requests INTEGER NOT NULL, errors INTEGER NOT NULL, input INTEGER NOT NULL, cached INTEGER NOT NULL,
   output INTEGER NOT NULL, cost INTEGER NOT NULL, device_us INTEGER NOT NULL,
   PRIMARY KEY (seconds, begin, segment, tenant, key, model, replica, api, reason, job, device)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS changed (hour INTEGER PRIMARY KEY, seq INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS spent (
   pending INTEGER NOT NULL, day INTEGER NOT NULL, origin INTEGER NOT NULL,
   tenant INTEGER NOT NULL, key INTEGER NOT NULL, model INTEGER NOT NULL, device INTEGER NOT NULL,
@@ -134,6 +136,7 @@ absl::Status Index::Prepare() {
                                          "output=output+excluded.output,cost=cost+excluded.cost,"
                                          "device_us=device_us+excluded.device_us",
                                          kUsageColumns)),
+        prepare(&set_changed_, "INSERT OR REPLACE INTO changed (hour, seq) VALUES (?, ?)"),
         prepare(&add_spent_,
                 "INSERT INTO spent (pending,day,origin,tenant,key,model,device,input,output,cost,device_us) "
                 "VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET input=input+excluded.input,"
@@ -218,7 +221,7 @@ absl::StatusOr<size_t> Index::Apply(size_t max_records) {
     tail_->Pop();
   }
   if (count == 0) return count;
-  if (absl::Status added = AddUsages(sums.minutes); !added.ok()) return added;
+  if (absl::Status added = AddUsages(sums.minutes, tail_->after_seq()); !added.ok()) return added;
   if (absl::Status added = AddSpent(&sums.spent); !added.ok()) return added;
   if (absl::Status set = SetMeta("applied_link", conf::Hex(link)); !set.ok()) return set;
   if (absl::Status set = SetMeta("applied_seq", std::to_string(tail_->after_seq())); !set.ok()) return set;
@@ -361,14 +364,20 @@ void Index::Sum::Add(const Sum& other) {
   device_us += other.device_us;
 }
 
-absl::Status Index::AddUsages(const Usages& minutes) {
+absl::Status Index::AddUsages(const Usages& minutes, uint64_t seq) {
   Usages hours;
   for (const auto& [row, sums] : minutes) {
     hours[{kHour, row.begin / (kHour / kMinute), row.segment, row.of}].Add(sums);
     if (absl::Status added = InsertUsage(*add_usage_, row, sums); !added.ok()) return added;
   }
+  std::set<int64_t> changed;
   for (const auto& [row, sums] : hours) {
     if (absl::Status added = InsertUsage(*add_usage_, row, sums); !added.ok()) return added;
+    changed.insert(row.begin);
+  }
+  for (const int64_t hour : changed) {
+    if (absl::Status set = set_changed_->Bind(1, hour).Bind(2, static_cast<int64_t>(seq)).Run(); !set.ok())
+      return set;
   }
   return absl::OkStatus();
 }
@@ -403,10 +412,11 @@ absl::Status Index::Forget() {
   if (!said.ok()) return said.status();
   const uint64_t first = segments->empty() ? 1 : segments->front().first_seq;
   if (first <= std::max<uint64_t>(ParseNumber(*said), 1)) return absl::OkStatus();
-  if (absl::Status dropped = db_->Execute(
-          fmt::format("DELETE FROM usage WHERE segment < {0}; DELETE FROM spent WHERE origin < {0}; "
-                      "DELETE FROM event WHERE seq < {0}; DELETE FROM held WHERE seq < {0}",
-                      first));
+  if (absl::Status dropped = db_->Execute(fmt::format(
+          "DELETE FROM usage WHERE segment < {0}; DELETE FROM spent WHERE origin < {0}; "
+          "DELETE FROM event WHERE seq < {0}; DELETE FROM held WHERE seq < {0}; DELETE FROM changed WHERE "
+          "NOT EXISTS (SELECT 1 FROM usage WHERE seconds = {1} AND begin = hour)",
+          first, kHour));
       !dropped.ok()) {
     return dropped;
   }
@@ -435,6 +445,12 @@ absl::StatusOr<std::string> Index::Meta(std::string_view name) {
   absl::StatusOr<bool> row = statement->Bind(1, name).Step();
   if (!row.ok()) return row.status();
   return *row ? statement->Text(0) : std::string();
+}
+
+absl::StatusOr<uint64_t> Index::FirstSeq() {
+  absl::StatusOr<std::string> first = Meta("first_seq");
+  if (!first.ok()) return first.status();
+  return std::max<uint64_t>(ParseNumber(*first), 1);
 }
 
 absl::Status Index::ReadApplied() {

@@ -60,6 +60,26 @@ struct UsageRow {
   UsageRow& operator+=(const UsageRow& other);
 };
 
+// The sums of one hour, of all that is counted apart: what other gateways are told of.
+inline constexpr size_t kUsageTexts = 8;
+struct UsageCell {
+  std::array<std::string, kUsageTexts> of{};  // tenant, key, model, replica, api, reason, job, device
+  int64_t requests = 0;
+  int64_t errors = 0;
+  int64_t input = 0;
+  int64_t cached = 0;
+  int64_t output = 0;
+  int64_t cost_micro_usd = 0;
+  int64_t device_us = 0;
+
+  bool operator==(const UsageCell&) const = default;
+};
+
+// Rows of `query` from the table or SELECT `from` of `db`, which has the columns of the index's table `usage`; the
+// table `text` has the names. Ordered by group.
+absl::StatusOr<std::vector<UsageRow>> SelectUsage(sqlite::Database& db, const UsageQuery& query,
+                                                  const std::string& from);
+
 // The last interval with device records of a model's replicas, or of a job.
 struct LastHeld {
   std::string model, job, device;
@@ -90,6 +110,15 @@ class Index {
   // Ordered by group; without records that are not yet applied.
   absl::StatusOr<std::vector<UsageRow>> Usage(const UsageQuery& query);
 
+  // The hours (since 1970) whose sums may have changed after the record `seq`, by time.
+  absl::StatusOr<std::vector<int64_t>> HoursChangedAfter(uint64_t seq);
+  // The sums of an hour, without records that are not yet applied.
+  absl::StatusOr<std::vector<UsageCell>> UsageOfHour(int64_t hour);
+  // The first hour that has sums; nothing: none has.
+  absl::StatusOr<std::optional<int64_t>> FirstHour();
+  // The first record that the sums are of; 1 where retention has removed none.
+  absl::StatusOr<uint64_t> FirstSeq();
+
   // As SpentSince below, for the applied records.
   absl::StatusOr<std::vector<SpendRow>> SpentSince(int64_t day);
 
@@ -100,7 +129,7 @@ class Index {
 
  private:
   // tenant, key, model, replica, api, reason, job, device: row ids of the table `text`.
-  static constexpr size_t kDimensions = 8;
+  static constexpr size_t kDimensions = kUsageTexts;
   using Dimensions = std::array<int64_t, kDimensions>;
   struct Sum {
     int64_t requests = 0, errors = 0, input = 0, cached = 0, output = 0, cost = 0, device_us = 0;
@@ -152,7 +181,8 @@ class Index {
   absl::StatusOr<Dimensions> DimensionsOf(const std::array<std::string_view, kDimensions>& texts);
   absl::StatusOr<Dimensions> DimensionsOf(const CloseFacts& close);
   absl::StatusOr<Dimensions> DimensionsOf(const Record& devices);
-  absl::Status AddUsages(const Usages& minutes);
+  // Of records up to `seq`.
+  absl::Status AddUsages(const Usages& minutes, uint64_t seq);
   absl::Status InsertUsage(sqlite::Statement& into, const Row& row, const Sum& sums);
   // Leaves `spent` empty.
   absl::Status AddSpent(Spent* spent);
@@ -173,9 +203,12 @@ class Index {
   std::optional<Tail> tail_;  // where Apply continues
   uint64_t applied_seq_ = 0;
   std::optional<sqlite::Statement> insert_event_, insert_text_, find_text_, add_usage_, insert_edge_,
-      add_spent_, add_held_;
+      add_spent_, add_held_, set_changed_;
   absl::flat_hash_map<std::string, int64_t> text_ids_;
 };
+
+// An index that is up to the end of the ledger; rebuilt if necessary. Blocks; not for a shard.
+absl::StatusOr<std::unique_ptr<Index>> OpenIndexUpToDate(const std::string& ledger_dir);
 
 // Brings the index up to the end of the ledger and queries it; `last` becomes the number of the last record that it
 // knows. Blocks; not for a shard.

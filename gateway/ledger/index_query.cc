@@ -127,6 +127,17 @@ absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
   for (const Range& edge : window.edges_us) {
     if (absl::Status read = ReadEdge(edge.begin, edge.end); !read.ok()) return read;
   }
+  const auto span = [](int64_t seconds, const Range& range) {
+    return fmt::format("SELECT * FROM usage WHERE seconds = {} AND begin >= {} AND begin < {} UNION ALL ",
+                       seconds, range.begin, range.end);
+  };
+  return SelectUsage(*db_, query,
+                     fmt::format("{}{}{}SELECT * FROM edge", span(kHour, window.hours),
+                                 span(kMinute, window.minutes[0]), span(kMinute, window.minutes[1])));
+}
+
+absl::StatusOr<std::vector<UsageRow>> SelectUsage(sqlite::Database& db, const UsageQuery& query,
+                                                  const std::string& from) {
   std::string columns;
   std::string groups;
   for (size_t i = 0; i < query.by.size(); ++i) {
@@ -141,10 +152,6 @@ absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
   // Each kind of device is a row here; they are joined below.
   columns += "(SELECT text FROM text WHERE id = device), ";
   groups += std::to_string(query.by.size() + 1);
-  const auto span = [](int64_t seconds, const Range& range) {
-    return fmt::format("SELECT * FROM usage WHERE seconds = {} AND begin >= {} AND begin < {} UNION ALL ",
-                       seconds, range.begin, range.end);
-  };
   std::string failures;
   for (const EndReason reason : kFailures)
     failures += fmt::format("{}'{}'", failures.empty() ? "" : ", ", Name(reason));
@@ -153,13 +160,12 @@ absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
       "errors, "
       "0)), sum(input), sum(cached), sum(output), sum(cost), "
       "sum(device_us) FROM "
-      "({}{}{}SELECT * FROM edge) WHERE "
+      "({}) WHERE "
       "(?1 = '' OR tenant IN (SELECT id FROM text WHERE text = ?1 OR substr(text, 1, length(?1) + 1) = ?1 || "
       "'/')) AND (?2 = '' OR model IN (SELECT id FROM text WHERE text = ?2)) GROUP BY {} HAVING "
       "sum(requests) + sum(device_us) > 0 ORDER BY {}",
-      columns, failures, span(kHour, window.hours), span(kMinute, window.minutes[0]),
-      span(kMinute, window.minutes[1]), groups, groups);
-  absl::StatusOr<sqlite::Statement> statement = db_->Prepare(sql);
+      columns, failures, from, groups, groups);
+  absl::StatusOr<sqlite::Statement> statement = db.Prepare(sql);
   if (!statement.ok()) return statement.status();
   statement->Bind(1, query.tenant).Bind(2, query.model);
   std::vector<UsageRow> rows;
@@ -191,6 +197,59 @@ absl::StatusOr<std::vector<UsageRow>> Index::Select(const UsageQuery& query) {
       rows.back().device_us.merge(row.device_us);
     }
   }
+}
+
+absl::StatusOr<std::vector<int64_t>> Index::HoursChangedAfter(uint64_t seq) {
+  absl::StatusOr<sqlite::Statement> statement =
+      db_->Prepare("SELECT hour FROM changed WHERE seq > ? ORDER BY hour");
+  if (!statement.ok()) return statement.status();
+  statement->Bind(1, static_cast<int64_t>(seq));
+  std::vector<int64_t> hours;
+  while (true) {
+    absl::StatusOr<bool> more = statement->Step();
+    if (!more.ok()) return more.status();
+    if (!*more) return hours;
+    hours.push_back(statement->Int(0));
+  }
+}
+
+absl::StatusOr<std::vector<UsageCell>> Index::UsageOfHour(int64_t hour) {
+  absl::StatusOr<sqlite::Statement> statement = db_->Prepare(
+      "SELECT (SELECT text FROM text WHERE id = tenant), (SELECT text FROM text WHERE id = key), (SELECT "
+      "text "
+      "FROM text WHERE id = model), (SELECT text FROM text WHERE id = replica), (SELECT text FROM text WHERE "
+      "id "
+      "= api), (SELECT text FROM text WHERE id = reason), (SELECT text FROM text WHERE id = job), (SELECT "
+      "text "
+      "FROM text WHERE id = device), sum(requests), sum(errors), sum(input), sum(cached), sum(output), "
+      "sum(cost), sum(device_us) FROM usage WHERE seconds = ? AND begin = ? GROUP BY tenant, key, model, "
+      "replica, api, reason, job, device ORDER BY 1, 2, 3, 4, 5, 6, 7, 8");
+  if (!statement.ok()) return statement.status();
+  statement->Bind(1, kHour).Bind(2, hour);
+  std::vector<UsageCell> cells;
+  while (true) {
+    absl::StatusOr<bool> more = statement->Step();
+    if (!more.ok()) return more.status();
+    if (!*more) return cells;
+    UsageCell& cell = cells.emplace_back();
+    int column = 0;
+    for (std::string& text : cell.of) text = statement->Text(column++);
+    for (int64_t UsageCell::* sum :
+         {&UsageCell::requests, &UsageCell::errors, &UsageCell::input, &UsageCell::cached, &UsageCell::output,
+          &UsageCell::cost_micro_usd, &UsageCell::device_us}) {
+      cell.*sum = statement->Int(column++);
+    }
+  }
+}
+
+absl::StatusOr<std::optional<int64_t>> Index::FirstHour() {
+  absl::StatusOr<sqlite::Statement> statement =
+      db_->Prepare("SELECT min(begin) FROM usage WHERE seconds = ?");
+  if (!statement.ok()) return statement.status();
+  absl::StatusOr<bool> row = statement->Bind(1, kHour).Step();
+  if (!row.ok()) return row.status();
+  if (!*row || statement->IsNull(0)) return std::nullopt;
+  return statement->Int(0);
 }
 
 absl::StatusOr<std::vector<SpendRow>> Index::SpentSince(int64_t day) {
@@ -238,10 +297,7 @@ absl::StatusOr<std::vector<LastHeld>> Index::LastDevices() {
   }
 }
 
-namespace {
-
-// Brings the index up to the end of the ledger; rebuilds it if necessary.
-absl::StatusOr<std::unique_ptr<Index>> OpenUpToDate(const std::string& ledger_dir) {
+absl::StatusOr<std::unique_ptr<Index>> OpenIndexUpToDate(const std::string& ledger_dir) {
   absl::StatusOr<std::unique_ptr<Index>> index = Index::Open(ledger_dir);
   if (!index.ok()) return index.status();
   absl::Status caught_up = (*index)->CatchUp();
@@ -256,11 +312,9 @@ absl::StatusOr<std::unique_ptr<Index>> OpenUpToDate(const std::string& ledger_di
   return index;
 }
 
-}  // namespace
-
 absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, const UsageQuery& query,
                                                  uint64_t* last) {
-  absl::StatusOr<std::unique_ptr<Index>> index = OpenUpToDate(ledger_dir);
+  absl::StatusOr<std::unique_ptr<Index>> index = OpenIndexUpToDate(ledger_dir);
   if (!index.ok()) return index.status();
   absl::StatusOr<std::vector<UsageRow>> rows = (*index)->Usage(query);
   if (last != nullptr) *last = (*index)->applied_seq();
@@ -268,13 +322,13 @@ absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, 
 }
 
 absl::StatusOr<std::vector<SpendRow>> SpentSince(const std::string& ledger_dir, conf::TimePoint day) {
-  absl::StatusOr<std::unique_ptr<Index>> index = OpenUpToDate(ledger_dir);
+  absl::StatusOr<std::unique_ptr<Index>> index = OpenIndexUpToDate(ledger_dir);
   if (!index.ok()) return index.status();
   return (*index)->SpentSince(DayOf(conf::ToUnixMicros(day)));
 }
 
 absl::StatusOr<std::vector<LastHeld>> LastDevices(const std::string& ledger_dir) {
-  absl::StatusOr<std::unique_ptr<Index>> index = OpenUpToDate(ledger_dir);
+  absl::StatusOr<std::unique_ptr<Index>> index = OpenIndexUpToDate(ledger_dir);
   if (!index.ok()) return index.status();
   return (*index)->LastDevices();
 }

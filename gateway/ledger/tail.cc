@@ -87,4 +87,16 @@ void Tail::Pop() {
   held_.reset();
 }
 
+std::optional<FirstRecord> FirstLeft(const std::string& dir) {
+  const absl::StatusOr<std::vector<SegmentName>> segments = ListSegments(dir);
+  if (!segments.ok() || segments->empty() || segments->front().first_seq <= 1) return std::nullopt;
+  absl::StatusOr<LineReader> reader = LineReader::Open(segments->front().path);
+  if (!reader.ok()) return std::nullopt;
+  const absl::StatusOr<std::optional<std::string_view>> first = reader->Next();
+  if (!first.ok() || !*first) return std::nullopt;
+  const std::optional<LineParts> parts = SplitLine(**first);
+  if (!parts) return std::nullopt;
+  return FirstRecord{.seq = parts->seq, .time_us = parts->time_us};
+}
+
 }  // namespace gateway::ledger

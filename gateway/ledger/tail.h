@@ -72,4 +72,11 @@ class Tail {
   std::unique_ptr<RecordParser> parser_;
 };
 
+// The first record that is left of a ledger, where retention has removed some; nothing where it has not.
+struct FirstRecord {
+  uint64_t seq = 0;
+  int64_t time_us = 0;
+};
+std::optional<FirstRecord> FirstLeft(const std::string& dir);
+
 }  // namespace gateway::ledger

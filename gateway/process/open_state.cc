@@ -127,6 +127,18 @@ absl::StatusOr<std::string> GatewayId(const std::string& state_dir) {
   return id;
 }
 
+absl::StatusOr<std::optional<UsageOfOthers>> FindUsageOfOthers(const Config& config) {
+  if (!config.state) return std::nullopt;
+  constexpr size_t kMostPem = 4096;
+  const absl::StatusOr<std::string> gateway = GatewayId(config.server.state_dir);
+  if (!gateway.ok()) return gateway.status();
+  const absl::StatusOr<std::string> key = net::ReadFile(LedgerDir(config) + "/signing.pub", kMostPem);
+  if (!key.ok()) return key.status();
+  absl::StatusOr<std::string> source = UsageSource(*gateway, *key);
+  if (!source.ok()) return source.status();
+  return UsageOfOthers{.copy_path = UsageCopyPath(config.server.state_dir), .source = *std::move(source)};
+}
+
 store::PostgresStoreOptions PostgresOptions(const config::State& state) {
   store::PostgresStoreOptions options;
   options.server.url = state.full_url();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/audit/all_usage.h"
 #include "gateway/config/config.h"
 #include "gateway/net/loop.h"
 #include "gateway/store/postgres_store.h"
@@ -41,6 +42,10 @@ absl::StatusOr<std::unique_ptr<store::Store>> OpenBareState(net::Loop& loop, con
 
 // The gateway of a state folder, by which a shared store knows it; made once.
 absl::StatusOr<std::string> GatewayId(const std::string& state_dir);
+
+// Where a gateway finds the usage of the others of its store; nothing: it has its store to itself. `gateway` is left
+// empty. The ledger must be there.
+absl::StatusOr<std::optional<UsageOfOthers>> FindUsageOfOthers(const Config& config);
 
 // How the database is reached.
 store::PostgresStoreOptions PostgresOptions(const config::State& state);

@@ -137,6 +137,7 @@ void Process::Abandon() {
   if (checkpoint_copy_) checkpoint_copy_->Stop();
   if (model_orders_) model_orders_->Stop();
   if (control_plane_) control_plane_->Abandon();
+  if (usage_sharing_) usage_sharing_->Abandon();
   if (leader_calls_) leader_calls_->Stop();
   events_.Close();
   if (admin_) admin_->Close();
@@ -323,6 +324,19 @@ absl::Status Process::OpenControl() {
               }});
   if (absl::Status opened = control_plane_->Open(); !opened.ok()) return opened;
   if (!control_plane_->shared()) return absl::OkStatus();
+  auto others = FindUsageOfOthers(config);
+  if (!others.ok()) return others.status();
+  (*others)->gateway = control_plane_->name();
+  operations_.usage_of_others = *others;
+  usage_sharing_ =
+      std::make_unique<UsageSharing>(control_, *store_,
+                                     UsageSharing::Options{.source = (*others)->source,
+                                                           .gateway = (*others)->gateway,
+                                                           .ledger_dir = LedgerDir(config),
+                                                           .copy_path = (*others)->copy_path,
+                                                           .retention = config.ledger.retention.age},
+                                     [this] { return shared_.ledger->Flush(); });
+  operations_.usage_sharing = usage_sharing_.get();
   leader_calls_ = std::make_unique<admin::LeaderCalls>(
       control_, *store_,
       admin::LeaderCalls::Options{
@@ -698,6 +712,7 @@ void Process::Run() {
   StartWatching();
   discovery_.Configure(runtime_->configured());
   control_plane_->Start();
+  if (usage_sharing_) usage_sharing_->Start();
   recent_traffic_.Begin(net::Now());
   PublishFollowed();
   certificates_.Start();
@@ -769,6 +784,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   });
   // The sinks can then have every record.
   (co_await net::OffLoop(control_, [this] { return shared_.ledger->Flush(); })).IgnoreError();
+  if (usage_sharing_) co_await usage_sharing_->Stop();
   co_await outbound_.Stop();
   shared_.keys->Stop();
   key_events_->Stop();

@@ -26,6 +26,7 @@
 #include "gateway/audit/deferred_events.h"
 #include "gateway/audit/ledger_check.h"
 #include "gateway/audit/stored_events.h"
+#include "gateway/audit/usage_sharing.h"
 #include "gateway/config/config.h"
 #include "gateway/control/control_plane.h"
 #include "gateway/control/device_budgets.h"
@@ -186,6 +187,7 @@ class Process {
   DeviceCharges device_charges_{shared_.limits};
   std::unique_ptr<control::ModelOrders> model_orders_;
   std::unique_ptr<control::ControlPlane> control_plane_;
+  std::unique_ptr<UsageSharing> usage_sharing_;       // null: no other gateway uses the store
   std::unique_ptr<admin::LeaderCalls> leader_calls_;  // null: no other gateway uses the store
   Reloads reloads_;
   Operations operations_;

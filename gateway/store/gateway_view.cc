@@ -43,6 +43,11 @@ net::Task<absl::StatusOr<Listing>> GatewayView::List(std::string kind) {
   co_return all;
 }
 
+net::Task<absl::StatusOr<Listing>> GatewayView::ListPage(std::string kind, std::string after, size_t limit) {
+  if (IsOfGateway(kind)) co_return absl::InvalidArgumentError("objects of one gateway have no pages");
+  co_return co_await store_->ListPage(std::move(kind), std::move(after), limit);
+}
+
 net::Task<absl::StatusOr<ChangeList>> GatewayView::Changes(std::string kind, uint64_t after) {
   const bool mine = IsOfGateway(kind);
   absl::StatusOr<ChangeList> list = co_await store_->Changes(std::move(kind), after);

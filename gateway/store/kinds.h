@@ -25,6 +25,8 @@ inline constexpr char kThreshold[] = "threshold";  // limits: a budget that reac
 inline constexpr char kSecret[] = "secret";        // control: what keys are made of
 inline constexpr char kGateway[] = "gateway";      // control: a gateway of this store, as it tells of itself
 inline constexpr char kMetered[] = "metered";  // control: until when device time is recorded; id: its holder
+inline constexpr char kServed[] = "served";    // control: whom a gateway's requests to replicas were for
+inline constexpr char kUsage[] = "usage";      // audit: what gateways tell of their usage; usage_rollup.h
 inline constexpr char kLeaderCall[] =
     "leader_call";  // admin: a call that the leader is to answer, and its answer
 

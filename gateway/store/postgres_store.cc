@@ -510,6 +510,32 @@ net::Task<absl::StatusOr<Listing>> PostgresStore::List(std::string kind) {
   co_return co_await core_->InTurn<absl::StatusOr<Listing>>(work);
 }
 
+net::Task<absl::StatusOr<Listing>> PostgresStore::ListPage(std::string kind, std::string after,
+                                                           size_t limit) {
+  auto work = [&]() -> net::Task<absl::StatusOr<Listing>> {
+    std::vector<PostgresStatement> ask;
+    ask.push_back(
+        {"SELECT s.last, o.id, o.version, o.body FROM tidegate.sequence s LEFT JOIN LATERAL (SELECT id, "
+         "version, "
+         "body FROM tidegate.objects WHERE kind = $1 AND id > $2 AND body IS NOT NULL ORDER BY id LIMIT $3) "
+         "o "
+         "ON true ORDER BY o.id",
+         {kind, after, uint64_t{limit}}});
+    const Answers found = co_await core_->Begin(std::move(ask));
+    if (!found.ok()) co_return found.status();
+    const PostgresRows& rows = found->at(0);
+    if (rows.size() == 0)
+      co_return absl::DataLossError(fmt::format("{}: the row of the sequence is gone", core_->address()));
+    Listing listing;
+    listing.number = rows.Number(0, 0);
+    for (size_t i = 0; i < rows.size() && !rows.IsNull(i, 1); ++i)
+      listing.objects.push_back({kind, rows.Text(i, 1), rows.Number(i, 2), rows.Text(i, 3)});
+    core_->NoteNumber(listing.number);
+    co_return listing;
+  };
+  co_return co_await core_->InTurn<absl::StatusOr<Listing>>(work);
+}
+
 net::Task<absl::StatusOr<ChangeList>> PostgresStore::Changes(std::string kind, uint64_t after) {
   auto work = [&]() -> net::Task<absl::StatusOr<ChangeList>> {
     const size_t page = core_->options().page;

@@ -60,6 +60,7 @@ class PostgresStore final : public Store {
 
   net::Task<absl::StatusOr<std::optional<Object>>> Get(std::string kind, std::string id) override;
   net::Task<absl::StatusOr<Listing>> List(std::string kind) override;
+  net::Task<absl::StatusOr<Listing>> ListPage(std::string kind, std::string after, size_t limit) override;
   net::Task<absl::StatusOr<ChangeList>> Changes(std::string kind, uint64_t after) override;
   net::Task<absl::StatusOr<Committed>> Commit(std::vector<Write> writes, uint64_t epoch) override;
   net::Task<absl::StatusOr<Lead>> Campaign(std::string holder, std::string about,

@@ -175,6 +175,10 @@ absl::Status SqliteFile::Prepare() {
       {&get_, "SELECT version, body FROM objects WHERE kind = ? AND id = ? AND body IS NOT NULL"},
       {&list_, "SELECT kind, id, version, body FROM objects WHERE kind = ? AND body IS NOT NULL ORDER BY id"},
       {&list_all_, "SELECT kind, id, version, body FROM objects WHERE body IS NOT NULL ORDER BY kind, id"},
+      {&list_page_,
+       "SELECT kind, id, version, body FROM objects WHERE kind = ? AND id > ? AND body IS NOT NULL ORDER BY "
+       "id "
+       "LIMIT ?"},
       {&changes_, "SELECT version, kind, id, body FROM objects WHERE version > ? ORDER BY version LIMIT ?"},
       {&put_, "INSERT OR REPLACE INTO objects (version, kind, id, body) VALUES (?, ?, ?, ?)"},
       {&version_, "SELECT version FROM objects WHERE kind = ? AND id = ? AND body IS NOT NULL"},
@@ -252,14 +256,27 @@ absl::StatusOr<std::optional<Object>> SqliteFile::Get(const std::string& kind, c
 }
 
 absl::StatusOr<Listing> SqliteFile::List(const std::string& kind) {
-  if (absl::Status begun = db_->Execute("BEGIN"); !begun.ok()) return begun;
   sqlite::Statement& list = kind.empty() ? *list_all_ : *list_;
+  if (!kind.empty()) list.Bind(1, std::string_view(kind));
+  return ReadListing(list);
+}
+
+absl::StatusOr<Listing> SqliteFile::ListPage(const std::string& kind, const std::string& after,
+                                             size_t limit) {
+  list_page_->Bind(1, std::string_view(kind)).Bind(2, std::string_view(after)).Bind(3, Signed(limit));
+  return ReadListing(*list_page_);
+}
+
+absl::StatusOr<Listing> SqliteFile::ReadListing(sqlite::Statement& list) {
+  if (absl::Status begun = db_->Execute("BEGIN"); !begun.ok()) {
+    list.Reset();
+    return begun;
+  }
   Listing listing;
   const absl::Status read = [&]() -> absl::Status {
     const absl::StatusOr<Sequence> sequence = ReadSequence();
     if (!sequence.ok()) return sequence.status();
     listing.number = sequence->last;
-    if (!kind.empty()) list.Bind(1, std::string_view(kind));
     while (true) {
       const absl::StatusOr<bool> row = list.Step();
       if (!row.ok()) return row.status();

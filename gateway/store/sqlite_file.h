@@ -51,6 +51,7 @@ class SqliteFile {
   // As Store's.
   absl::StatusOr<std::optional<Object>> Get(const std::string& kind, const std::string& id);
   absl::StatusOr<Listing> List(const std::string& kind);
+  absl::StatusOr<Listing> ListPage(const std::string& kind, const std::string& after, size_t limit);
   absl::StatusOr<ChangeList> Changes(const std::string& kind, uint64_t after);
   absl::StatusOr<Committed> Commit(const std::vector<Write>& writes, uint64_t epoch = 0);
   absl::StatusOr<Lead> Campaign(const std::string& holder, const std::string& about);
@@ -81,6 +82,8 @@ class SqliteFile {
   absl::Status Prepare();
   absl::StatusOr<Sequence> ReadSequence();
   absl::StatusOr<uint64_t> VersionOf(const std::string& kind, const std::string& id);
+  // Runs a bound statement that lists objects.
+  absl::StatusOr<Listing> ReadListing(sqlite::Statement& list);
   absl::StatusOr<Committed> WriteAll(const std::vector<Write>& writes);
   // Of the last holder; epoch 0: nobody has ever led.
   absl::StatusOr<Lead> ReadLead();
@@ -99,8 +102,8 @@ class SqliteFile {
   std::unique_ptr<sqlite::Database> db_;
   uint32_t commits_ = 0;             // since the room was checked
   uint64_t device_ = 0, inode_ = 0;  // of the file that was opened
-  std::optional<sqlite::Statement> get_, list_, list_all_, changes_, put_, version_, sequence_, set_sequence_,
-      forget_, data_version_, lead_, set_lead_;
+  std::optional<sqlite::Statement> get_, list_, list_all_, list_page_, changes_, put_, version_, sequence_,
+      set_sequence_, forget_, data_version_, lead_, set_lead_;
 };
 
 }  // namespace gateway::store

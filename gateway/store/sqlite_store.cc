@@ -57,6 +57,10 @@ class SqliteStore final : public Store {
     auto work = [&](SqliteFile& file) { return file.List(kind); };
     co_return co_await Do(work, 0);
   }
+  net::Task<absl::StatusOr<Listing>> ListPage(std::string kind, std::string after, size_t limit) override {
+    auto work = [&](SqliteFile& file) { return file.ListPage(kind, after, limit); };
+    co_return co_await Do(work, 0);
+  }
   net::Task<absl::StatusOr<ChangeList>> Changes(std::string kind, uint64_t after) override {
     auto work = [&](SqliteFile& file) { return file.Changes(kind, after); };
     co_return co_await Do(work, 0);

@@ -122,6 +122,10 @@ class Store {
   // All objects of a kind at one moment; without a kind, of all kinds.
   virtual net::Task<absl::StatusOr<Listing>> List(std::string kind) = 0;
 
+  // Up to `limit` objects of a kind whose ids follow `after`, by id, at one moment; fewer: these were the last. For
+  // kinds that are too large for one answer: from page to page they may change, as Changes tells.
+  virtual net::Task<absl::StatusOr<Listing>> ListPage(std::string kind, std::string after, size_t limit) = 0;
+
   // What changed of a kind after the change `after`: up to a page, and then `more`. A copy shows all of a
   // transaction once there is no more.
   virtual net::Task<absl::StatusOr<ChangeList>> Changes(std::string kind, uint64_t after) = 0;

@@ -129,6 +129,17 @@ test('Overview tells the devices, the models and what happened', async (t) => {
   assert.ok(paint < FIRST_PAINT_MS * 10);
 });
 
+test('Gateways tells which one leads, and of each its version and when it was heard', async () => {
+  await page.show('/gateways');
+  await page.locator('.verdict').getByText(/^1 gateway;/i).waitFor();
+  const [own] = (await gateway.call('/admin/v1/gateways')).data;
+  const row = page.getByRole('row', { name: own.name });
+  await row.getByText('this one').waitFor();
+  await row.getByText('leads').waitFor();
+  await row.getByText(own.version).waitFor();
+  assertClean(page, 'gateways');
+});
+
 test('a key is made, shown once and revoked', async () => {
   await page.show('/keys');
   await page.getByRole('button', { name: 'Make a key' }).click();
@@ -302,12 +313,12 @@ test('usage is saved as a table, as FOCUS, and as the same statement again', asy
 });
 
 const RAILS = {
-  'viewer': ['Overview', 'Cluster', 'Models', 'Queues and jobs', 'Keys', 'Usage and cost', 'Budgets and limits', 'Requests', 'Get started'],
+  'viewer': ['Overview', 'Cluster', 'Gateways', 'Models', 'Queues and jobs', 'Keys', 'Usage and cost', 'Budgets and limits', 'Requests', 'Get started'],
   'lead of demo/research': ['Overview', 'Cluster', 'Models', 'Queues and jobs', 'What-if', 'Playground', 'Keys', 'Usage and cost', 'Budgets and limits', 'Requests', 'Tenants', 'Get started'],
   'member of demo/research': ['Models', 'Queues and jobs', 'Playground', 'Keys', 'Usage and cost', 'Budgets and limits', 'Requests', 'Get started'],
 };
 
-const HIDDEN_FROM = { viewer: ['/audit', '/playground', '/what-if'], lead: ['/audit'], member: ['/audit', '/what-if'] };
+const HIDDEN_FROM = { viewer: ['/audit', '/playground', '/what-if'], lead: ['/audit', '/gateways'], member: ['/audit', '/gateways', '/what-if'] };
 
 for (const [who, rail] of Object.entries(RAILS)) {
   test(`what a ${who} may not do is not offered`, async () => {

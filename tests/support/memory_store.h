@@ -32,6 +32,17 @@ class MemoryStore final : public gateway::store::Store {
     co_return listing;
   }
 
+  gateway::net::Task<absl::StatusOr<gateway::store::Listing>> ListPage(std::string kind, std::string after,
+                                                                       size_t limit) override {
+    if (!lists.ok()) co_return lists;
+    gateway::store::Listing listing;
+    listing.number = number;
+    for (auto at = objects.upper_bound({kind, after}); at != objects.end() && at->first.first == kind; ++at) {
+      if (listing.objects.size() < limit) listing.objects.push_back(at->second);
+    }
+    co_return listing;
+  }
+
   gateway::net::Task<absl::StatusOr<gateway::store::ChangeList>> Changes(std::string kind,
                                                                          uint64_t after) override {
     gateway::store::ChangeList list;

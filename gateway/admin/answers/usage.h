@@ -8,12 +8,36 @@
 
 namespace gateway::admin::answers {
 
+// How current the figures of one gateway are.
+struct UsageOfGateway {
+  static constexpr std::string_view kSchema = "UsageOfGateway";
+
+  std::string gateway = {};
+  std::string ledger = {};
+  bool self = false;     // it is the one that answers: its figures are those of now
+  bool stopped = false;  // its figures are whole
+  Time as_of = {};
+};
+
+template <class O>
+constexpr void Bind(O& o, UsageOfGateway& of) {
+  o.Required("gateway", of.gateway);
+  o.Required("ledger", of.ledger);
+  o.Required("self", of.self);
+  o.Required("stopped", of.stopped);
+  o.Required("as_of", of.as_of);
+}
+
 struct UsageList {
   static constexpr std::string_view kSchema = "UsageList";
 
   std::string object = "list";
   std::optional<Time> since;
   std::optional<Time> until;
+  // Where several gateways share a store: the time of the oldest figures, and of each gateway's, for callers who may
+  // see gateways.
+  std::optional<Time> as_of;
+  std::optional<std::vector<UsageOfGateway>> gateways;
   std::vector<ShownUsage> data;
   bool has_more = false;
   std::optional<std::string> next;
@@ -24,6 +48,8 @@ constexpr void Bind(O& o, UsageList& list) {
   o.Required("object", list.object);
   o.Required("since", list.since);
   o.Required("until", list.until);
+  o.Optional("as_of", list.as_of);
+  o.Optional("gateways", list.gateways);
   o.Required("data", list.data);
   o.Required("has_more", list.has_more);
   o.Optional("next", list.next);
@@ -42,6 +68,16 @@ struct Statement {
              {{"tenant", {{"type", "string"}}},
               {"month", {{"type", "string"}}},
               {"state", {{"type", "string"}, {"description", "final, so_far or incomplete"}}},
+              {"ledgers",
+               {{"type", "array"},
+                {"description", "Of several gateways: those whose ledgers have figures of the month"},
+                {"items", {{"type", "string"}}}}},
+              {"behind",
+               {{"type", "array"},
+                {"description", "Those that have not told all of the month"},
+                {"items", {{"type", "string"}}}}},
+              {"as_of",
+               {{"type", {"string", "null"}}, {"description", "Time of the oldest figures, if not final"}}},
               {"lines", {{"type", "array"}, {"items", {{"type", "object"}}}}},
               {"total", {{"type", "object"}}},
               {"digest", {{"type", "string"}}}}},

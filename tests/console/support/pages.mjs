@@ -1,10 +1,11 @@
 // Every page, and the views that are worth a look.
-export const PAGES = ['/', '/cluster', '/models', '/queues', '/what-if', '/playground', '/keys', '/usage', '/limits', '/requests', '/tenants', '/audit', '/start', '/sessions'];
+export const PAGES = ['/', '/cluster', '/gateways', '/models', '/queues', '/what-if', '/playground', '/keys', '/usage', '/limits', '/requests', '/tenants', '/audit', '/start', '/sessions'];
 
 export const VIEWS = [
   ['overview', '/'],
   ['cluster', '/cluster'],
   ['device', (of) => `/cluster?open=node:${of.node}/0`],
+  ['gateways', '/gateways'],
   ['models', '/models'],
   ['model', '/models?open=model:chat-small'],
   ['queues', '/queues'],

@@ -462,6 +462,25 @@ export type TrafficOfClass = {
   inter_token_ms: Quantiles | null;
 };
 
+export type GatewayList = {
+  object: string;
+  data: Gateway[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Gateway = {
+  name: string;
+  role: string;
+  self: boolean;
+  version: string;
+  address: string;
+  epoch: number;
+  since: string;
+  seen_ms: number;
+  lag: number;
+};
+
 export type ReplicaList = {
   object: string;
   data: Replica[];
@@ -653,9 +672,19 @@ export type UsageList = {
   object: string;
   since: string | null;
   until: string | null;
+  as_of?: string | null;
+  gateways?: UsageOfGateway[] | null;
   data: UsageRow[];
   has_more: boolean;
   next?: string;
+};
+
+export type UsageOfGateway = {
+  gateway: string;
+  ledger: string;
+  self: boolean;
+  stopped: boolean;
+  as_of: string;
 };
 
 export type UsageRow = {
@@ -948,6 +977,7 @@ export type Gets = {
   "/admin/v1/endpoints": EndpointList;
   "/admin/v1/queue": QueueList;
   "/admin/v1/traffic": TrafficList;
+  "/admin/v1/gateways": GatewayList;
   "/admin/v1/replicas": ReplicaList;
   "/admin/v1/scaling": ScalingList;
   "/admin/v1/scaling/{model}/history": ScalingHistory;

@@ -3,6 +3,7 @@ import type { FunctionComponent } from 'preact';
 import { mayAny } from './me';
 import { Audit } from './pages/audit';
 import { Cluster } from './pages/cluster';
+import { Gateways } from './pages/gateways';
 import { Keys } from './pages/keys';
 import { Limits } from './pages/limits';
 import { Models } from './pages/models';
@@ -32,6 +33,7 @@ export interface PageOf {
 const ALL: PageOf[] = [
   { path: '', name: 'Overview', icon: 'overview', key: 'o', needs: ['see_cluster'], show: Overview },
   { path: 'cluster', name: 'Cluster', icon: 'cluster', key: 'c', needs: ['see_cluster'], show: Cluster },
+  { path: 'gateways', name: 'Gateways', icon: 'gateways', key: 'e', needs: ['see_replicas'], show: Gateways },
   { path: 'models', name: 'Models', icon: 'models', key: 'm', needs: ['see_models'], show: Models },
   { path: 'queues', name: 'Queues and jobs', icon: 'queues', key: 'q', needs: ['see_jobs'], show: Queues, scoped: true },
   { path: 'what-if', name: 'What-if', icon: 'what_if', key: 'i', needs: ['simulate'], show: WhatIf },

@@ -7,6 +7,7 @@
 
 #include "gateway/audit/focus.h"
 #include "gateway/audit/statement.h"
+#include "gateway/audit/usage_copy.h"
 #include "gateway/ledger/proof.h"
 #include "tests/unit/gateway/admin/world.h"
 
@@ -114,6 +115,43 @@ TEST(Statements, ALeadGetsThoseOfTheirTenantAndNoOthers) {
     const tests::SignedIn member =
         co_await client.SignIn({.id = "person:m", .roles = {{Role::kMember, "demo/search"}}});
     EXPECT_EQ((co_await client.CallAs(member, "GET", path + "?tenant=search")).status, 403);
+  });
+}
+
+TEST(Usage, OfAllGatewaysIsOneAnswerThatSaysHowCurrentItIs) {
+  World world;
+  world.Serve("demo/search", "chat-small", 3, 4);
+  const gateway::UsageOfOthers others{
+      .copy_path = world.dir / "copy.db", .source = "own.k", .gateway = "here:1"};
+  const conf::TimePoint as_of = gateway::net::Now() - std::chrono::minutes(3);
+  const int64_t hour = conf::ToUnixMicros(gateway::net::Now()) / 3'600'000'000;
+  gateway::ledger::UsageCell cell{
+      .of = {"demo/search", "k", "chat-small", "", "chat", "done", "", ""}, .requests = 5, .input = 7};
+  const gateway::UsageMark mark{
+      .source = "other.k", .gateway = "there:1", .seq = 9, .as_of_us = conf::ToUnixMicros(as_of)};
+  const auto copy = gateway::UsageCopy::Open(others.copy_path, others.source);
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  ASSERT_TRUE((*copy)
+                  ->Load({{"usage", mark.source, 2, gateway::BodyOf(mark)},
+                          {"usage", gateway::UsagePartId(mark.source, hour, 0), 1,
+                           gateway::UsageParts({cell}).at(0)}})
+                  .ok());
+  ASSERT_TRUE((*copy)->EndLoad(2).ok());
+  world.operations.usage_of_others = others;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const tests::SignedIn viewer = co_await client.SignIn({.id = "person:v", .roles = {{Role::kViewer, ""}}});
+    const Reply all = co_await client.CallAs(viewer, "GET", "/admin/v1/usage?by=tenant");
+    EXPECT_EQ(all.status, 200) << all.text;
+    EXPECT_EQ(all.body["data"][0]["requests"], 6);
+    EXPECT_EQ(all.body["as_of"], conf::FormatTime(as_of));
+    EXPECT_EQ(all.body["gateways"].size(), 2u);
+    EXPECT_EQ(all.body["gateways"][1]["gateway"], "there:1");
+    const tests::SignedIn lead =
+        co_await client.SignIn({.id = "person:l", .roles = {{Role::kLead, "demo/search"}}});
+    const Reply theirs = co_await client.CallAs(lead, "GET", "/admin/v1/usage?tenant=search");
+    EXPECT_EQ(theirs.body["data"][0]["requests"], 6);
+    EXPECT_TRUE(theirs.body.contains("as_of"));
+    EXPECT_FALSE(theirs.body.contains("gateways")) << "they may not see gateways";
   });
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "gateway/ledger/export.h"
@@ -340,6 +341,33 @@ TEST_F(ReadTest, AfterRetentionTheIndexEqualsARebuiltOne) {
     EXPECT_EQ(pruned[i].cost_micro_usd, fresh[i].cost_micro_usd);
   }
   EXPECT_LT(Ask({}).at(0).requests, 60);
+}
+
+TEST_F(ReadTest, HoursThatChangedAfterARecordAreKnownAlsoToARebuiltIndex) {
+  Start();
+  Call("req_1", "acme", "m", kNoon);
+  uint64_t first = 0;
+  ASSERT_TRUE(QueryUsage(dir_, {}, &first).ok());
+  Call("req_2", "acme", "m", kNoon + kHour);
+  Call("req_3", "acme", "m", kNoon + kHour);
+  {
+    const auto index = OpenIndexUpToDate(dir_);
+    ASSERT_TRUE(index.ok()) << index.status();
+    EXPECT_EQ(*(*index)->HoursChangedAfter(0), (std::vector<int64_t>{490'000, 490'001}));
+    EXPECT_EQ(*(*index)->HoursChangedAfter(first), std::vector<int64_t>{490'001});
+    EXPECT_TRUE((*index)->HoursChangedAfter((*index)->applied_seq())->empty());
+    EXPECT_EQ(**(*index)->FirstHour(), 490'000);
+    EXPECT_EQ(*(*index)->FirstSeq(), 1u);
+    const std::vector<UsageCell> cells = *(*index)->UsageOfHour(490'001);
+    ASSERT_EQ(cells.size(), 1u);
+    EXPECT_EQ(cells[0].of[0], "acme");
+    EXPECT_EQ(cells[0].requests, 2);
+  }
+  ASSERT_TRUE(Index::Remove(dir_).ok());
+  const auto rebuilt = OpenIndexUpToDate(dir_);
+  ASSERT_TRUE(rebuilt.ok()) << rebuilt.status();
+  const std::vector<int64_t> changed = *(*rebuilt)->HoursChangedAfter(first);
+  EXPECT_NE(std::ranges::find(changed, 490'001), changed.end());
 }
 
 }  // namespace

@@ -97,6 +97,10 @@ class MemoryBackend final : public StoreBackend {
     gateway::net::Task<absl::StatusOr<gateway::store::Listing>> List(std::string kind) override {
       return memory_.List(std::move(kind));
     }
+    gateway::net::Task<absl::StatusOr<gateway::store::Listing>> ListPage(std::string kind, std::string after,
+                                                                         size_t limit) override {
+      return memory_.ListPage(std::move(kind), std::move(after), limit);
+    }
     gateway::net::Task<absl::StatusOr<gateway::store::ChangeList>> Changes(std::string kind,
                                                                            uint64_t after) override {
       return memory_.Changes(std::move(kind), after);

@@ -208,6 +208,28 @@ TEST_P(StoreTest, AListIsOfOneKindByIdAndOfOneMoment) {
   });
 }
 
+TEST_P(StoreTest, ALargeKindIsListedInPagesById) {
+  tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
+    const std::unique_ptr<Store> store = Open(loop);
+    std::vector<Write> writes;
+    for (const char* id : {"c", "a", "b/2", "b"}) writes.push_back(Write::Create("usage", id, id));
+    writes.push_back(Write::Create("other", "bb", "x"));
+    const Committed committed = co_await Must(*store, std::move(writes));
+    std::vector<std::string> ids;
+    std::string after;
+    while (true) {
+      const absl::StatusOr<Listing> page = co_await store->ListPage("usage", after, 2);
+      EXPECT_TRUE(page.ok()) << page.status();
+      if (!page.ok()) co_return;
+      EXPECT_EQ(page->number, committed.last);
+      for (const Object& object : page->objects) ids.push_back(object.id);
+      if (page->objects.size() < 2) break;
+      after = page->objects.back().id;
+    }
+    EXPECT_THAT(ids, ElementsAre("a", "b", "b/2", "c"));
+  });
+}
+
 TEST_P(StoreTest, ChangesTellTheLastStateOfEachObjectInTheOrderOfTheChanges) {
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
     const auto store = Open(loop);

@@ -103,6 +103,9 @@ export function Usage() {
                 <Total label="Device time" value={deviceTime(deviceSeconds(total)).join('\u00a0')} now={deviceSeconds(total)} before={last && deviceSeconds(last)} />
                 <Total label="Errors" value={short(total.errors)} now={total.errors} before={last?.errors} note={total.requests > 0 ? `${percent(total.errors / total.requests)} of requests` : undefined} />
               </div>
+              {of.as_of && (
+                <p class="hint">Of all gateways; the others&apos; figures are as of <Time at={of.as_of} /> at the oldest{may('see_replicas') && <>, <a href={hrefOf('gateways')}>each by itself</a></>}.</p>
+              )}
               <div class="tools">
                 <Choice label="Group by" value={by} options={GROUPS} onChange={(to) => setQuery({ by: to === 'tenant' ? undefined : to, open: undefined })} />
                 <span class="space" />

@@ -25,6 +25,7 @@ export function Time({ at }: { at: string | number | null | undefined }) {
 // States are told by a shape and a word; the colour only repeats it.
 const STATES: Record<string, [shape: string, tone: string]> = {
   ready: ['●', 'good'], running: ['●', 'good'], up: ['●', 'good'], active: ['●', 'good'], healthy: ['●', 'good'], ok: ['●', 'good'],
+  leads: ['●', 'good'], follows: ['○', ''], gone: ['✕', 'look'],
   launching: ['◔', ''], warming: ['◔', ''], starting: ['◔', ''], placed: ['◔', ''], saving: ['◔', ''], unknown: ['◌', ''],
   draining: ['◑', ''], stopping: ['◑', ''], suspending: ['◑', ''], cordoned: ['◑', 'look'], suspect: ['◑', 'look'], drained: ['◑', 'look'], quarantined: ['◑', 'look'], paused: ['☾', 'look'],
   asleep: ['☾', ''], suspended: ['☾', ''], stopped: ['☾', ''],

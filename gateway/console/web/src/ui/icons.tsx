@@ -2,6 +2,7 @@
 const PATHS: Record<string, string> = {
   overview: 'M3 11l7-7 7 7M5 9.500V16h3.500v-4h3v4H15V9.500',
   cluster: 'M4 4h5v5H4zM11 4h5v5h-5zM4 11h5v5H4zM11 11h5v5h-5z',
+  gateways: 'M4 4h12v4H4zM4 12h12v4H4zM7 6h.010M7 14h.010M10 8v4',
   models: 'M10 3l6.500 3.500L10 10 3.500 6.500zM3.500 10L10 13.500 16.500 10M3.500 13.500L10 17l6.500-3.500',
   queues: 'M4 5h12M4 10h8M4 15h10',
   what_if: 'M4 16l4-5 3 2 5-8M12.500 5H16v3.500',
