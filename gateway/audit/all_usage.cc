@@ -47,7 +47,8 @@ absl::StatusOr<AllUsage> QueryAllUsage(const std::string& ledger_dir, const ledg
   if (!own.ok()) return own.status();
   all.rows = *std::move(own);
   if (!others) return all;
-  const absl::StatusOr<std::unique_ptr<UsageCopy>> copy = UsageCopy::OpenToRead(others->copy_path, others->source);
+  const absl::StatusOr<std::unique_ptr<UsageCopy>> copy =
+      UsageCopy::OpenToRead(others->copy_path, others->source);
   if (!copy.ok()) return copy.status();
   const absl::StatusOr<uint64_t> number = (*copy)->Number();
   if (!number.ok()) return number.status();

@@ -106,8 +106,9 @@ void CheckServer(conf::Document& document, const Config& config) {
   }
   if (config.server.console) {
     const Address& console = *config.server.console;
-    const bool taken = Conflict(console, config.server.admin) ||
-                       std::ranges::any_of(listen, [&](const Address& one) { return Conflict(console, one); });
+    const bool taken =
+        Conflict(console, config.server.admin) ||
+        std::ranges::any_of(listen, [&](const Address& one) { return Conflict(console, one); });
     if (taken) {
       document.AddAt("/server/console", ToString(console),
                      fmt::format("{} is taken by another listener; the one for people needs its own port",

@@ -72,14 +72,18 @@ TEST_F(KubeGateway, AReplicaIsAPodThatAKilledGatewayTakesOverAndACordonReplaces)
   const std::string node = scaled.Replicas()[0]["node"];
   cluster_->Kubectl({"cordon", node});
   size_t fewest = 1;
-  ASSERT_TRUE(Within(2 * kLong, [&] {
-    Pause(milliseconds(100));
-    const Json all = scaled.Replicas();
-    size_t ready = 0;
-    for (const Json& replica : all) ready += replica["state"] == "ready" ? 1 : 0;
-    fewest = std::min(fewest, ready);
-    return all.size() == 1 && all[0]["node"] != node && ready == 1;
-  })) << scaled.Replicas() << "\n" << scaled.Admin("/admin/v1/nodes") << "\n" << scaled.gateway.process().Output();
+  ASSERT_TRUE(Within(2 * kLong,
+                     [&] {
+                       Pause(milliseconds(100));
+                       const Json all = scaled.Replicas();
+                       size_t ready = 0;
+                       for (const Json& replica : all) ready += replica["state"] == "ready" ? 1 : 0;
+                       fewest = std::min(fewest, ready);
+                       return all.size() == 1 && all[0]["node"] != node && ready == 1;
+                     }))
+      << scaled.Replicas() << "\n"
+      << scaled.Admin("/admin/v1/nodes") << "\n"
+      << scaled.gateway.process().Output();
   EXPECT_EQ(fewest, 1u) << "it is replaced before it is drained";
   EXPECT_EQ(scaled.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
   EXPECT_TRUE(scaled.gateway.Settles());
@@ -136,8 +140,7 @@ TEST_F(KubeGateway, TheLogOfAJobIsItsPods) {
   ASSERT_EQ(submitted.code, 0) << submitted.err;
   const std::string id = submitted.out.substr(0, submitted.out.find('\n'));
   const auto show = [&] { return scaled.Admin("/admin/v1/jobs/" + id); };
-  ASSERT_TRUE(Within(kLong, [&] { return Pause(milliseconds(100)), show()["state"] == "done"; }))
-      << show();
+  ASSERT_TRUE(Within(kLong, [&] { return Pause(milliseconds(100)), show()["state"] == "done"; })) << show();
   EXPECT_THAT(tidegate({"jobs", "logs", id}).out, HasSubstr("one\ntwo"));
 }
 
