@@ -13,16 +13,16 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr const char* kNodes =
+constexpr const char* kNodesOfKubernetes =
     "devices: [{name: h100, memory: 80GiB}]\n"
     "types: [{name: server, cpu: 64, memory: 500GiB, device: h100, count: 8}]\n"
     "nodes: [{name: \"node{1..4}\", type: server}]\n";
 
 // A configuration whose replicas are pods, with more of the section scaling, and of its section kubernetes.
-LoadResult Load(const std::string& scaling, const std::string& pods = "") {
+LoadResult LoadKubernetes(const std::string& scaling, const std::string& pods = "") {
   conf::Sources sources;
   sources.file = [](const std::string& path) -> absl::StatusOr<std::string> {
-    if (path == "cluster.yaml") return std::string(kNodes);
+    if (path == "cluster.yaml") return std::string(kNodesOfKubernetes);
     return std::string(
         "{model: m, replicas: {max: 1}, scaling: {policy: demand}, "
         "placement: {members: 2, devices: [{kind: b200}], topology: {level: hall}}, "
@@ -44,7 +44,7 @@ std::vector<std::string> Texts(const LoadResult& loaded) {
 
 TEST(KubernetesConfig, WithoutAClusterTheNodesAreFound) {
   for (const char* cluster : {"", ", cluster: probe"}) {
-    const LoadResult loaded = Load(cluster);
+    const LoadResult loaded = LoadKubernetes(cluster);
     ASSERT_THAT(Texts(loaded), IsEmpty()) << "what policies name may be there later";
     EXPECT_TRUE(FindsNodes(*loaded.config->scaling));
     EXPECT_THAT(loaded.config->scaling->nodes.nodes, IsEmpty());
@@ -53,15 +53,15 @@ TEST(KubernetesConfig, WithoutAClusterTheNodesAreFound) {
 }
 
 TEST(KubernetesConfig, AClusterFileListsTheNodesAndPoliciesFitThem) {
-  const LoadResult loaded = Load(", cluster: cluster.yaml");
+  const LoadResult loaded = LoadKubernetes(", cluster: cluster.yaml");
   EXPECT_THAT(Texts(loaded), Contains(HasSubstr("unknown kind \"b200\"")));
 }
 
 TEST(KubernetesConfig, TheLabelsOfTheTopologyAreRead) {
   const LoadResult loaded =
-      Load("",
-           ", nodes: {selector: 'pool=gpu', labels: {tenant: example.com/team}, "
-           "topology: [{level: rack, labels: example.com/rack}, {level: hall, labels: [a, b]}]}");
+      LoadKubernetes("",
+                     ", nodes: {selector: 'pool=gpu', labels: {tenant: example.com/team}, "
+                     "topology: [{level: rack, labels: example.com/rack}, {level: hall, labels: [a, b]}]}");
   ASSERT_THAT(Texts(loaded), IsEmpty());
   const FoundNodes& nodes = *loaded.config->scaling->kubernetes->nodes;
   EXPECT_EQ(nodes.selector, "pool=gpu");
@@ -86,7 +86,8 @@ TEST(KubernetesConfig, WhatHasNoEffectIsRefused) {
                         Case{"", ", nodes: {topology: [{level: cluster, labels: b}]}", "above all others"},
                         Case{"", ", nodes: {topology: [{level: a}]}", "labels"},
                         Case{"", ", nodes: {labels: {zone: ''}}", "/scaling/kubernetes/nodes/labels"}}) {
-    EXPECT_THAT(Texts(Load(c.scaling, c.pods)), Contains(HasSubstr(c.expected))) << c.scaling << c.pods;
+    EXPECT_THAT(Texts(LoadKubernetes(c.scaling, c.pods)), Contains(HasSubstr(c.expected)))
+        << c.scaling << c.pods;
   }
 }
 
