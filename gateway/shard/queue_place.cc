@@ -19,18 +19,21 @@ QueuePlace::QueuePlace(std::shared_ptr<ModelQueue> queue, net::Loop& loop, const
                                      now,
                                      std::string(entry.model),
                                      router::OwnedPickFacts(entry.facts)}),
-      entry_{.request = waiter_->request,
-             .tenant = waiter_->tenant,
-             .weight = entry.weight,
-             .parent_weights = waiter_->parent_weights,
-             .band = waiter_->band,
-             .cost = entry.cost,
-             .bytes = entry.bytes,
-             .deadline = entry.deadline,
-             .order_delay = entry.order_delay} {}
+      entry_(new QueueEntry{.request = waiter_->request,
+                            .tenant = waiter_->tenant,
+                            .weight = entry.weight,
+                            .parent_weights = waiter_->parent_weights,
+                            .band = waiter_->band,
+                            .cost = entry.cost,
+                            .bytes = entry.bytes,
+                            .deadline = entry.deadline,
+                            .order_delay = entry.order_delay}),
+      weight_(entry.weight),
+      cost_(entry.cost),
+      deadline_(entry.deadline) {}
 
 router::QueuePosition QueuePlace::Enter(conf::TimePoint now) {
-  const router::QueuePosition entered = queue_->Enter(waiter_, entry_, now);
+  const router::QueuePosition entered = queue_->Enter(waiter_, *std::exchange(entry_, nullptr), now);
   entered_ = entered.refused == router::QueueRefusal::kNone;
   return entered;
 }
@@ -45,8 +48,8 @@ net::Task<QueuePlace::Outcome> QueuePlace::Wait() {
       case ModelQueue::TurnState::kWaiting:
         break;
     }
-    if (net::Now() >= entry_.deadline) co_return Outcome::kExpired;
-    co_await sleep_.Until(entry_.deadline);
+    if (net::Now() >= deadline_) co_return Outcome::kExpired;
+    co_await sleep_.Until(deadline_);
   }
   co_return Outcome::kAborted;
 }
@@ -68,7 +71,14 @@ QueuePlace::~QueuePlace() {
 }
 
 void QueuePlace::Settle(double cost) {
-  if (std::exchange(used_, false)) queue_->Settle(entry_, cost - entry_.cost);
+  if (!std::exchange(used_, false)) return;
+  queue_->Settle({.request = waiter_->request,
+                  .tenant = waiter_->tenant,
+                  .weight = weight_,
+                  .parent_weights = waiter_->parent_weights,
+                  .band = waiter_->band,
+                  .deadline = deadline_},
+                 cost - cost_);
 }
 
 }  // namespace gateway

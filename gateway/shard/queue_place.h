@@ -40,7 +40,10 @@ class QueuePlace final : public net::Abortable {
   net::Sleep sleep_;
   const std::shared_ptr<ModelQueue> queue_;
   const ModelQueue::WaiterRef waiter_;
-  const QueueEntry entry_;  // its texts and weights are the waiter's
+  std::unique_ptr<const QueueEntry> entry_;  // until Enter(): ten thousand may wait
+  const double weight_;
+  const double cost_;
+  const conf::TimePoint deadline_;
   bool entered_ = false;
   bool used_ = false;
   bool aborted_ = false;
