@@ -97,7 +97,7 @@ TEST_F(FullDiskOfJobs, LogsOfJobsThatHaveEndedMakeRoomForThoseThatRun) {
 TEST_F(FullDiskOfJobs, LogsMayLieOnAnotherDisk) {
   const SmallDisk other(8);
   ASSERT_TRUE(other.mounted());
-  Serve(fmt::format(", log_mib: 64, logs_mib: 64, logs_dir: {}/logs", other.path()));
+  Serve(fmt::format(", log_mib: 64, logs_mib: 128, logs_dir: {}/logs", other.path()));
   const std::string id = Submit("floods", "yes flood | head -c 20000000");
   ASSERT_TRUE(commands_->Comes(id, "done")) << commands_->Explain(id);
   EXPECT_THAT(commands_->Run({"jobs", "logs", id}).out, HasSubstr("flood"));
