@@ -60,15 +60,20 @@ def done_once(folder, disturbed, jobs):
 
 def charged_as_held(records, devices, spans, owner_of, slack_of):
     """Devices are charged for as long as their runs had processes: within 2 %, by job and by model. slack_of() grants a run
-    seconds for what cannot be known better."""
+    seconds for what cannot be known better: no look may have met a run that was shorter."""
     charged, least, most = defaultdict(float), defaultdict(float), defaultdict(float)
+    lasted = defaultdict(float)  # owner -> seconds of its records
     for record in records:
-        charged[record.get("job") or record.get("model")] += record["device_us"] * 1e-6
+        owner = record.get("job") or record.get("model")
+        charged[owner] += record["device_us"] * 1e-6
+        lasted[owner] += (record["until_us"] - record["time_us"]) * 1e-6
     for run, its in spans.items():
         owner, count = owner_of(run), len(devices.get(run, ()))
         least[owner] += count * (0.98 * sum(span.shortest for span in its) - slack_of(run))
         most[owner] += count * (1.02 * sum(span.longest for span in its) + slack_of(run))
     for owner in sorted(charged.keys() | most.keys(), key=str):
+        if owner not in most and lasted[owner] <= slack_of(None):
+            continue
         if not least[owner] <= charged[owner] <= most[owner]:
             yield (f"{owner} was charged {charged[owner]:.2f} device-seconds, and held between {least[owner]:.2f} and "
                    f"{most[owner]:.2f}, tolerance included")

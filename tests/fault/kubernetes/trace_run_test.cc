@@ -79,7 +79,8 @@ TEST_F(KubeTraceRun, LedgerAndUsageAreWhatClientsWereToldWhileEverythingIsKilled
   EXPECT_GT(found.whole, 0);
   EXPECT_GT(most, 1u) << "the load started no replica";
   EXPECT_TRUE(Within(KubeTraceWorld::kLong, [&] { return Pause(milliseconds(200)), Agree(); }))
-      << testing::PrintToString(world_->Pods()) << testing::PrintToString(world_->Wanted());
+      << testing::PrintToString(world_->Pods()) << testing::PrintToString(world_->Wanted())
+      << world_->Replicas() << world_->Training();
   EXPECT_TRUE(Within(KubeTraceWorld::kLong, [&] {
     return Pause(milliseconds(200)), world_->Training().value("state", "") == "running";
   })) << world_->Training();

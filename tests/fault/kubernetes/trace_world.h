@@ -247,7 +247,12 @@ class KubeTraceWorld {
     if (const size_t at = text.find("on_exit: keep"); at != text.npos) text.replace(at, 13, "on_exit: stop");
     std::ofstream(gateway().config_path()) << text;
     gateway().Reload();
-    if (!job_.empty()) EXPECT_EQ(Tidegate({"jobs", "cancel", job_}).code, 0);
+    if (!job_.empty()) {
+      EXPECT_EQ(Tidegate({"jobs", "cancel", job_}).code, 0);
+      EXPECT_TRUE(Within(kLong, [&] {
+        return Pause(milliseconds(200)), Training().value("state", "") == "cancelled";
+      })) << Training().dump();
+    }
     EXPECT_EQ(gateway().Stop(kLong), 0);
     EXPECT_TRUE(Within(kLong, [&] { return Pause(milliseconds(200)), Pods().empty(); }))
         << "Kubernetes still runs what nobody wants: " << testing::PrintToString(Pods());
