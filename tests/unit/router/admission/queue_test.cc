@@ -312,8 +312,10 @@ TEST(AdmissionQueue, WhileReplicasStartNoDeadlineIsOutOfReach) {
   Drain(w, 200);
   w.now += seconds(90);  // the last replica was given up, and another one starts
   const conf::TimePoint deadline = w.now + seconds(600);
-  EXPECT_EQ(w.Enter("no replica", {.tenant = "b", .deadline = deadline}).refused, QueueRefusal::kTooLate);
-  EXPECT_EQ(w.Enter("one starts", {.tenant = "b", .deadline = deadline, .replicas_start = true}).refused,
+  EXPECT_EQ(w.Enter("no replica", {.tenant = "b", .cost = 150, .deadline = deadline}).refused,
+            QueueRefusal::kTooLate);
+  EXPECT_EQ(w.Enter("one starts", {.tenant = "b", .cost = 150, .deadline = deadline, .replicas_start = true})
+                .refused,
             QueueRefusal::kNone);
 }
 
