@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "bench/autoscaling/cross.h"
 #include "bench/autoscaling/loaning.h"
 #include "bench/autoscaling/study.h"
 #include "bench/replay/study.h"
@@ -44,6 +45,15 @@ nlohmann::json ToJson(const Loaning& l) {
           {"grace_s", l.grace_s}};
 }
 
+// On traffic that no law was tuned on.
+int Cross(const bench::StudyOptions& options, const CrossOptions& how) {
+  const auto cases = LoadCrossCases(options.traces, how.quick);
+  if (!cases) return 1;
+  const CrossStudy study = RunCross(*cases, how);
+  PrintCross(*cases, study);
+  return bench::WriteFigures(options, ToJson(*cases, study));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -53,7 +63,13 @@ int main(int argc, char** argv) {
   bool quick = false;
   bench::AddStudyOptions(app, options);
   app.add_flag("--quick", quick, "one hour and few targets: does it work");
+  bool cross = false;
+  bool only_demand = false;
+  CLI::Option* const of_cross =
+      app.add_flag("--cross", cross, "many clients, traces and worlds, engines and cold starts instead");
+  app.add_flag("--only-demand", only_demand, "no other law and no oracle: to try a change")->needs(of_cross);
   CLI11_PARSE(app, argc, argv);
+  if (cross) return Cross(options, {.quick = quick, .only_demand = only_demand});
   const auto cases = LoadCases(options.traces, quick);
   if (!cases) return 1;
 

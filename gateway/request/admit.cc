@@ -233,6 +233,7 @@ net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
                  .bytes = x.body.text.size() + kFootprint,
                  .deadline = std::min(in_time, now + max_wait),
                  .order_delay = Times(queue.shorter_first, takes),
+                 .replicas_start = cold,
                  .model = x.model().config->name,
                  .facts = PickFactsOf(x)},
       now);

@@ -47,7 +47,8 @@ router::Arrival ModelQueue::ArrivalOf(const QueueEntry& entry) const {
           .cost = entry.cost,
           .bytes = entry.bytes,
           .deadline = entry.deadline,
-          .order_delay = entry.order_delay};
+          .order_delay = entry.order_delay,
+          .replicas_start = entry.replicas_start};
 }
 
 router::QueuePosition ModelQueue::Enter(const WaiterRef& waiter, const QueueEntry& entry,

@@ -48,6 +48,7 @@ struct QueueEntry {
   uint64_t bytes = 0;  // that it holds while it waits
   conf::TimePoint deadline;
   conf::Duration order_delay{};  // as router::Arrival counts it
+  bool replicas_start = false;   // likewise
   std::string_view model{};      // the asked model: the queue's, or an adapter on it
   router::PickFacts facts{};     // for the choice of a replica
 };

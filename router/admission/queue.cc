@@ -255,7 +255,7 @@ QueuePosition AdmissionQueue::Enter(const Arrival& arrival, conf::TimePoint now)
     out.expected_wait = pace > 0 ? Seconds(all / 2 / pace) : kUnknownPace;
     return out;
   }
-  if (arrival.deadline && now + out.expected_wait > *arrival.deadline) {
+  if (arrival.deadline && !arrival.replicas_start && now + out.expected_wait > *arrival.deadline) {
     out.refused = QueueRefusal::kTooLate;
     out.expected_wait -= std::max(*arrival.deadline - now, conf::Duration::zero());
     return out;

@@ -382,6 +382,8 @@ void ElasticPool::Tick() {
   const autoscale::Decision decision = Decide();
   Apply(decision);
   if (!decision.drain.empty() || !decision.take_back.empty()) RebuildTable();
+  const auto pending = [](const auto& slot) { return slot->phase == ReplicaPhase::kPending; };
+  queue_.SetStarting(std::ranges::any_of(slots_, pending));
   ElasticSample state{.demand = decision.demand, .held = static_cast<uint32_t>(queue_.size())};
   for (const auto& slot : slots_) {
     ++(slot->phase == ReplicaPhase::kReady      ? state.ready

@@ -27,8 +27,13 @@ LateLast::LateLast(Duration ttft, Duration hold)
       queue_({.max_requests = kMostHeld, .max_bytes = UINT64_MAX, .bands = kBands}) {}
 
 bool LateLast::Enter(const Waiting& who, Band band, TimePoint now) {
-  const QueuePosition entered = queue_.Enter(
-      {.tenant = "t", .band = band, .cost = who.cost, .bytes = 1, .deadline = who.arrived + hold_}, now);
+  const QueuePosition entered = queue_.Enter({.tenant = "t",
+                                              .band = band,
+                                              .cost = who.cost,
+                                              .bytes = 1,
+                                              .deadline = who.arrived + hold_,
+                                              .replicas_start = starting_},
+                                             now);
   if (entered.refused != QueueRefusal::kNone) return false;
   held_[entered.ticket] = who;
   (band == kLate ? late_ : in_time_).push_back(entered.ticket);

@@ -28,6 +28,9 @@ class LateLast {
   // `ttft`: the time within which a first token is in time. `hold`: the longest wait.
   LateLast(conf::Duration ttft, conf::Duration hold);
 
+  // Whether replicas are on their way.
+  void SetStarting(bool starting) { starting_ = starting; }
+
   // False: refused.
   bool Enter(const Waiting& who, conf::TimePoint now);
 
@@ -66,6 +69,7 @@ class LateLast {
   absl::flat_hash_map<WaitTicket, Waiting> held_;
   Order in_time_;
   Order late_;
+  bool starting_ = false;
   double work_ = 0;
   double beside_prefill_ = 0;  // seconds from the queue to a first token, beyond the prefill
 };

@@ -306,6 +306,19 @@ TEST(AdmissionQueue, AnUnreachableDeadlineIsRefusedAtOnceWithARetryTime) {
   EXPECT_NEAR(conf::ToSeconds(in_time.expected_wait), 1.5, 0.05);
 }
 
+TEST(AdmissionQueue, WhileReplicasStartNoDeadlineIsOutOfReach) {
+  Waiting w;
+  for (int i = 0; i < 400; ++i) w.Enter("a", {.tenant = "a"});
+  Drain(w, 200);
+  w.now += seconds(90);  // the last replica was given up, and another one starts
+  const conf::TimePoint deadline = w.now + seconds(600);
+  EXPECT_EQ(w.Enter("no replica", {.tenant = "b", .cost = 150, .deadline = deadline}).refused,
+            QueueRefusal::kTooLate);
+  EXPECT_EQ(w.Enter("one starts", {.tenant = "b", .cost = 150, .deadline = deadline, .replicas_start = true})
+                .refused,
+            QueueRefusal::kNone);
+}
+
 TEST(AdmissionQueue, TheExpectedWaitFollowsTheFairShare) {
   Waiting w;
   for (int i = 0; i < 500; ++i) w.Enter("flood", {.tenant = "flood"});
