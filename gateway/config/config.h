@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gateway/config/auth.h"
+#include "gateway/config/batches.h"
 #include "gateway/config/kubernetes.h"
 #include "gateway/config/ledger.h"
 #include "gateway/config/model.h"
@@ -35,6 +36,8 @@ struct Config {
   std::vector<config::Tenant> tenants;
   std::vector<config::Model> models;
   config::Ledger ledger;
+  std::optional<config::Files> files;  // absent: applications keep nothing here, and there are no batches
+  config::Batches batches;
   std::optional<config::State> state;  // absent: the file of state_dir
   std::optional<config::Redis> redis;
   config::Telemetry telemetry;

@@ -27,9 +27,12 @@ inline constexpr char kGateway[] = "gateway";      // control: a gateway of this
 inline constexpr char kMetered[] = "metered";  // control: until when device time is recorded; id: its holder
 inline constexpr char kLeaderCall[] =
     "leader_call";  // admin: a call that the leader is to answer, and its answer
+inline constexpr char kFile[] = "file";    // batches: a file that an application keeps here
+inline constexpr char kBatch[] = "batch";  // batches: a batch, and how far it has come
 
 // What belongs to one gateway's ledger and machine, where several share a store: gateway_view.h.
-inline constexpr const char* kKindsOfGateway[] = {kKeyEvent, kLedgerEvent, kCheckpoint, kPosition, kImport};
+inline constexpr const char* kKindsOfGateway[] = {kKeyEvent, kLedgerEvent, kCheckpoint, kPosition,
+                                                  kImport,   kFile,        kBatch};
 
 // Ids of secrets.
 inline constexpr char kReplicaKeys[] = "replica_keys";
