@@ -17,6 +17,7 @@ namespace json = simdjson::ondemand;
 
 constexpr size_t kReadBytes = 1u << 20;
 constexpr size_t kMaxModels = 1000;
+constexpr size_t kMaxMessage = 400;
 
 BatchProblem Wrong(std::string_view code, std::string message, std::string_view param = {}) {
   return {.code = std::string(code), .message = std::move(message), .param = std::string(param), .line = {}};
@@ -84,6 +85,8 @@ std::variant<InputLine, BatchProblem> ParseInputLine(std::string_view text) {
 void InputIndexer::Problem(std::string code, std::string message, std::string param) {
   ++index_.problem_count;
   if (index_.problems.size() >= kMaxProblems) return;
+  if (message.size() > kMaxMessage) message = message.substr(0, kMaxMessage) + "…";
+  if (param.size() > kMaxMessage) param.resize(kMaxMessage);
   index_.problems.push_back(
       {.code = std::move(code), .message = std::move(message), .param = std::move(param), .line = number_});
 }
