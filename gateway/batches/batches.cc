@@ -85,10 +85,16 @@ net::Task<absl::Status> Batches::Start() {
 
 void Batches::Begin() {
   begun_ = true;
-  for (const auto& [id, entry] : copy_.all()) {
-    if (!HasEnded(entry.value.state) && driven_.insert(id).second) loop_.tasks.Spawn(Drive(id, nullptr));
-  }
   loop_.tasks.Spawn(Pump());
+}
+
+// All that have not ended; a new one begins with its creation.
+void Batches::DriveAll() {
+  std::vector<std::string> ids;
+  for (const auto& [id, entry] : copy_.all()) {
+    if (!HasEnded(entry.value.state) && driven_.insert(id).second) ids.push_back(id);
+  }
+  for (std::string& id : ids) loop_.tasks.Spawn(Drive(std::move(id), nullptr));
 }
 
 void Batches::Drain() {
@@ -124,18 +130,18 @@ net::Task<bool> Batches::Change(std::string id, std::function<void(Batch&)> edit
   while (!stopped_) {
     const auto* const entry = copy_.Find(id);
     if (entry == nullptr) co_return false;
+    // A commit whose outcome was not known has come to pass.
+    if (HasEnded(entry->value.state)) co_return true;
     Batch changed = entry->value;
     edit(changed);
     const absl::Status committed = co_await Commit(changed, entry->version, action, "control", also);
     if (committed.ok()) co_return true;
-    if (absl::IsAborted(committed)) continue;  // it was cancelled meanwhile
-    if (!std::exchange(told, true)) {
+    // Aborted: it was cancelled meanwhile.
+    if (!absl::IsAborted(committed) && !std::exchange(told, true)) {
       log::Error("a batch cannot be written to the store; retrying",
                  {{"batch", id}, {"why", conf::Std(committed.message())}});
     }
     co_await Pause();
-    // An unknown outcome may have been a success; then the files are there.
-    if (const auto* const now = copy_.Find(id); now != nullptr && HasEnded(now->value.state)) co_return true;
   }
   co_return false;
 }
@@ -454,6 +460,7 @@ net::Task<void> Batches::Pump() {
   while (!stopped_) {
     woken_ = false;
     const conf::TimePoint now = net::Now();
+    DriveAll();
     CheckEnds(now);
     SendMore();
     if (woken_) {

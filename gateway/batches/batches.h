@@ -104,6 +104,7 @@ class Batches {
   net::Task<RunRef> Open(std::string id);
   net::Task<void> Finish(RunRef run);
   net::Task<void> Pump();
+  void DriveAll();
   void SendMore();
   bool SendNext(conf::TimePoint now);
   net::Task<void> RunLine(RunRef run, BatchRun::Line line);

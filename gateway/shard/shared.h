@@ -28,6 +28,10 @@
 
 namespace gateway {
 
+namespace batches {
+class Service;
+}
+
 struct Shared {
   router::limits::LimitTree limits;
   BodyMemory body_memory;
@@ -46,6 +50,7 @@ struct Shared {
   std::unique_ptr<Keys> keys;                       // the control loop's; shards have their PrincipalIndex
   std::unique_ptr<telemetry::OtlpExporter> traces;  // null: no tracing
   std::optional<telemetry::Sampler> sampler;        // set when `traces` is
+  batches::Service* batches = nullptr;  // the control loop's; null: only where a test has none
   telemetry::AccessLog access_log;
   std::string state_dir;
   std::unique_ptr<routing::RoutingLog> routing_log;
