@@ -192,6 +192,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   CollectLimits(out);
   CollectLedger(out);
   CollectKeys(out);
+  CollectBatches(out);
   CollectServices(out);
   CollectProcess(out);
   return out.Take();

@@ -36,14 +36,14 @@ struct Config {
   std::vector<config::Tenant> tenants;
   std::vector<config::Model> models;
   config::Ledger ledger;
-  std::optional<config::Files> files;  // absent: applications keep nothing here, and there are no batches
-  config::Batches batches;
   std::optional<config::State> state;  // absent: the file of state_dir
   std::optional<config::Redis> redis;
   config::Telemetry telemetry;
   config::RoutingLog routing_log;
   std::optional<config::Kubernetes> kubernetes;
   std::optional<config::Scaling> scaling;
+  std::optional<config::Files> files;  // absent: applications keep nothing here, and there are no batches
+  config::Batches batches;
 
   // By name, of those that are configured, or by name or alias; null when there is none.
   const config::Tenant* FindTenant(std::string_view name) const;

@@ -39,6 +39,7 @@ constexpr conf::Duration kRestoreRetry = std::chrono::seconds(1);
 constexpr conf::Duration kIndexInterval = std::chrono::seconds(1);
 // Each connection wakes all that accept. One alone would make all wait while it is busy.
 constexpr uint32_t kAcceptingShards = 4;
+constexpr std::string_view kBearerPrefix = "jwt:";  // of the id of a token's bearer
 constexpr size_t kAdminTokenBytes = 1 << 20;  // of tokens that were verified
 
 uint64_t RandomSeed() {
@@ -503,7 +504,7 @@ absl::Status Process::OpenBatches() {
 
 PrincipalRef Process::PrincipalOf(const std::string& tenant, const std::string& key) const {
   const PrincipalRef* const of_key = principals_->ForKey(key);
-  const bool by_tenant = key.empty() || principals_->keys->Find(key) == nullptr;
+  const bool by_tenant = key.empty() || key.starts_with(kBearerPrefix);
   const PrincipalRef* const found = by_tenant ? principals_->ForTenant(tenant) : of_key;
   return found == nullptr ? nullptr : *found;
 }

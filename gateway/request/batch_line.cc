@@ -68,8 +68,8 @@ net::Task<batches::LineAnswer> SendBatchLine(net::Loop& loop, ServeOwnRequest se
   serve(std::move(ends->second), OnBehalf{.tenant = call.tenant,
                                           .actor = call.key,
                                           .address = std::string(kOwnAddress),
-                                          .of_batch = true,
-                                          .ended = nullptr});
+                                          .ended = nullptr,
+                                          .of_batch = true});
   batches::LineAnswer answer = co_await Exchanged(call, *connection);
   connection->Abort();
   co_return answer;

@@ -33,11 +33,11 @@ struct OnBehalf {
   std::string tenant;   // its path
   std::string actor;    // takes the place of a key's id in the ledger: "person:corp:ada"
   std::string address;  // of the caller
+  // Called once: when the request is settled, or with nothing when it was not served.
+  std::function<void(std::optional<EndedRequest>)> ended;
   // A line of a batch: `actor` is the key (or the bearer of a token) that created it, and may be empty: the
   // anonymous tenant.
   bool of_batch = false;
-  // Called once: when the request is settled, or with nothing when it was not served.
-  std::function<void(std::optional<EndedRequest>)> ended;
 
   void Tell(std::optional<EndedRequest> how) {
     if (const auto tell = std::exchange(ended, nullptr)) tell(std::move(how));

@@ -50,7 +50,6 @@ struct Shared {
   std::unique_ptr<Keys> keys;                       // the control loop's; shards have their PrincipalIndex
   std::unique_ptr<telemetry::OtlpExporter> traces;  // null: no tracing
   std::optional<telemetry::Sampler> sampler;        // set when `traces` is
-  batches::Service* batches = nullptr;  // the control loop's; null: only where a test has none
   telemetry::AccessLog access_log;
   std::string state_dir;
   std::unique_ptr<routing::RoutingLog> routing_log;
@@ -62,6 +61,7 @@ struct Shared {
   std::atomic<bool> limits_failed_closed{
       false};                         // Redis is unreachable, and the configuration admits nothing then
   std::atomic<bool> disk_low{false};  // less space is free than ledger.min_free_bytes
+  batches::Service* batches = nullptr;  // the control loop's; null: only where a test has none
 
   Learned learned() { return {limits, replicas, estimates, queues, scaling_hints, switches}; }
 };
