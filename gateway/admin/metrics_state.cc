@@ -400,7 +400,8 @@ void Metrics::CollectBatches(MetricFamilies& out) const {
     out.Add(stats.batches[i], {{"state", batches::NameOf(static_cast<batches::BatchState>(i))}});
   out.Counter("tidegate_batch_lines_total", "Lines of batches that got a result, by outcome")
       .Add(stats.completed, {{"outcome", "completed"}})
-      .Add(stats.failed, {{"outcome", "failed"}});
+      .Add(stats.failed, {{"outcome", "failed"}})
+      .Add(stats.not_sent, {{"outcome", "not_sent"}});
   out.Counter("tidegate_batch_lines_put_off_total",
               "Times that a line of a batch was refused for now and waited for another try")
       .Add(stats.put_off);
@@ -409,7 +410,8 @@ void Metrics::CollectBatches(MetricFamilies& out) const {
   out.Gauge("tidegate_batch_lines_in_flight", "Lines of batches at replicas or in queues")
       .Add(stats.in_flight);
   out.Gauge("tidegate_files", "Files that applications keep").Add(uint64_t{service->files().count()});
-  out.Gauge("tidegate_files_bytes", "Bytes of the files that applications keep").Add(service->files().bytes());
+  out.Gauge("tidegate_files_bytes", "Bytes of the files that applications keep")
+      .Add(service->files().bytes());
 }
 
 void Metrics::CollectProcess(MetricFamilies& out) const {

@@ -39,7 +39,7 @@ inline bool HasEnded(BatchState state) {
 struct BatchProblem {
   std::string code = {};  // stable
   std::string message = {};
-  std::string param = {};            // member of the line; empty: the line as a whole
+  std::string param = {};             // member of the line; empty: the line as a whole
   std::optional<uint64_t> line = {};  // from 1
 
   bool operator==(const BatchProblem&) const = default;
@@ -67,7 +67,7 @@ struct LineCounts {
 struct Batch {
   std::string id = {};
   std::string tenant = {};
-  std::string key = {};  // that created it; empty: the anonymous tenant
+  std::string key = {};       // that created it; empty: the anonymous tenant
   std::string endpoint = {};  // "/v1/chat/completions"
   std::string input_file = {};
   // Ids of the result files; while it runs, those that they will have. Empty: there is none.

@@ -19,8 +19,8 @@ namespace {
 constexpr size_t kReadAheadLines = 64;
 constexpr size_t kReadAheadBytes = 4u << 20;  // at least one line
 constexpr size_t kReadAgainBelow = 16;
-constexpr size_t kMostPending = 256;      // results that wait for the disk
-constexpr size_t kRestLines = 256;        // written at once when a batch ends early
+constexpr size_t kMostPending = 256;  // results that wait for the disk
+constexpr size_t kRestLines = 256;    // written at once when a batch ends early
 constexpr conf::Duration kDiskPause = std::chrono::seconds(1);
 constexpr conf::Duration kMostRest = std::chrono::minutes(5);
 
@@ -40,17 +40,16 @@ net::Task<absl::Status> BatchRun::Open(IndexOptions options) {
     InputIndex index;
     net::Fd input;
   };
-  absl::StatusOr<Opened> opened =
-      co_await net::OffLoop(loop_, [this, &options]() -> absl::StatusOr<Opened> {
-        absl::StatusOr<ResultFiles::Done> done = files_.Open();
-        if (!done.ok()) return done.status();
-        options.done = &done->custom_ids;
-        absl::StatusOr<InputIndex> index = IndexInput(input_path_, std::move(options));
-        if (!index.ok()) return index.status();
-        absl::StatusOr<net::Fd> input = net::OpenFile(input_path_, O_RDONLY | O_NOFOLLOW);
-        if (!input.ok()) return input.status();
-        return Opened{*std::move(done), *std::move(index), *std::move(input)};
-      });
+  absl::StatusOr<Opened> opened = co_await net::OffLoop(loop_, [this, &options]() -> absl::StatusOr<Opened> {
+    absl::StatusOr<ResultFiles::Done> done = files_.Open();
+    if (!done.ok()) return done.status();
+    options.done = &done->custom_ids;
+    absl::StatusOr<InputIndex> index = IndexInput(input_path_, std::move(options));
+    if (!index.ok()) return index.status();
+    absl::StatusOr<net::Fd> input = net::OpenFile(input_path_, O_RDONLY | O_NOFOLLOW);
+    if (!input.ok()) return input.status();
+    return Opened{*std::move(done), *std::move(index), *std::move(input)};
+  });
   if (!opened.ok()) co_return opened.status();
   input_ = std::move(opened->input);
   total_ = opened->index.total;

@@ -37,19 +37,16 @@ api::ApiError NoBatch(std::string_view id) {
 }
 
 std::string BatchDetail(const Batch& batch) {
-  return nlohmann::ordered_json{{"endpoint", batch.endpoint},
-                                {"input_file", batch.input_file},
-                                {"state", NameOf(batch.state)},
-                                {"total", batch.counts.total},
-                                {"completed", batch.counts.completed},
-                                {"failed", batch.counts.failed},
-                                {"input_tokens", batch.usage.input},
-                                {"output_tokens", batch.usage.output}}
+  return nlohmann::ordered_json{{"endpoint", batch.endpoint},          {"input_file", batch.input_file},
+                                {"state", NameOf(batch.state)},        {"total", batch.counts.total},
+                                {"completed", batch.counts.completed}, {"failed", batch.counts.failed},
+                                {"input_tokens", batch.usage.input},   {"output_tokens", batch.usage.output}}
       .dump();
 }
 
 // Why that model may not be asked by the principal.
-std::optional<std::string> WhyNot(const Runtime& runtime, const Principal& principal, std::string_view model) {
+std::optional<std::string> WhyNot(const Runtime& runtime, const Principal& principal,
+                                  std::string_view model) {
   const std::optional<ModelId> found = runtime.routes().Find(model);
   if (found && principal.MayUse(*found)) return std::nullopt;
   return fmt::format("the model \"{}\" does not exist, or this key may not use it", model.substr(0, 128));
@@ -117,8 +114,7 @@ net::Task<absl::Status> Batches::Commit(const Batch& batch, uint64_t replaces, s
                                         std::string actor, std::vector<store::Write> also) {
   std::vector<store::Write> writes = std::move(also);
   writes.push_back({store::kBatch, batch.id, replaces, EncodeBatch(batch)});
-  if (!action.empty())
-    writes.push_back(EventFor(action, actor, batch.id, batch.tenant, BatchDetail(batch)));
+  if (!action.empty()) writes.push_back(EventFor(action, actor, batch.id, batch.tenant, BatchDetail(batch)));
   const absl::Status committed = (co_await store_.Commit(std::move(writes))).status();
   const absl::Status current = co_await copy_.CatchUp();
   co_return committed.ok() ? current : committed;
@@ -152,7 +148,8 @@ net::Task<Result<Batch>> Batches::Create(Creation creation, conf::TimePoint now)
   if (!api) {
     co_return api::Make(
         api::Code::kInvalidValue,
-        "endpoint must be /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses", "endpoint");
+        "endpoint must be /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses",
+        "endpoint");
   }
   if (const auto family = config::FamilyOf(*api); family && !principal.apis.Has(*family)) {
     co_return api::Make(api::Code::kPermissionDenied,
@@ -200,8 +197,8 @@ net::Task<Result<Batch>> Batches::Create(Creation creation, conf::TimePoint now)
               .problems = {}};
   std::vector<store::Write> also;
   if (active + ended.size() >= kMostStored && !ended.empty()) {
-    const auto* const oldest = *std::ranges::min_element(
-        ended, {}, [](const auto* entry) { return entry->value.created; });
+    const auto* const oldest =
+        *std::ranges::min_element(ended, {}, [](const auto* entry) { return entry->value.created; });
     also.push_back({store::kBatch, oldest->value.id, oldest->version, std::nullopt});
   }
   const absl::Status created = co_await Commit(batch, 0, "batch.create", batch.key, std::move(also));
@@ -292,6 +289,7 @@ BatchStats Batches::stats() const {
   BatchStats stats{.batches = {},
                    .completed = completed_,
                    .failed = failed_,
+                   .not_sent = not_sent_,
                    .put_off = put_off_,
                    .waiting = 0,
                    .in_flight = in_flight_};
@@ -328,28 +326,24 @@ net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
                         .param = {},
                         .line = {}});
   } else {
-    IndexOptions options{.api = *ApiOf(batch.endpoint),
-                         .url = batch.endpoint,
-                         .max_lines = runtime->config().batches.max_lines,
-                         .why_not =
-                             [runtime, principal](std::string_view model) {
-                               return WhyNot(*runtime, *principal, model);
-                             },
-                         .done = nullptr};
-    absl::StatusOr<InputIndex> index =
-        co_await net::OffLoop(loop_, [&options, path = files_.PathOf(batch.input_file)] {
-          return IndexInput(path, std::move(options));
-        });
+    IndexOptions options{
+        .api = *ApiOf(batch.endpoint),
+        .url = batch.endpoint,
+        .max_lines = runtime->config().batches.max_lines,
+        .why_not = [runtime,
+                    principal](std::string_view model) { return WhyNot(*runtime, *principal, model); },
+        .done = nullptr};
+    absl::StatusOr<InputIndex> index = co_await net::OffLoop(
+        loop_,
+        [&options, path = files_.PathOf(batch.input_file)] { return IndexInput(path, std::move(options)); });
     if (index.ok()) {
       problems = std::move(index->problems);
       counts.total = index->total;
     } else {
       log::Warn("the input of a batch cannot be read",
                 {{"batch", id}, {"why", conf::Std(index.status().message())}});
-      problems.push_back({.code = "input_unreadable",
-                          .message = "the input file cannot be read",
-                          .param = {},
-                          .line = {}});
+      problems.push_back(
+          {.code = "input_unreadable", .message = "the input file cannot be read", .param = {}, .line = {}});
     }
   }
   const bool failed = !problems.empty();
@@ -389,8 +383,7 @@ net::Task<Batches::RunRef> Batches::Open(std::string id) {
                                                     .done = nullptr});
     if (opened.ok()) co_return run;
     if (!std::exchange(told, true)) {
-      log::Error("a batch cannot go on; retrying",
-                 {{"batch", id}, {"why", conf::Std(opened.message())}});
+      log::Error("a batch cannot go on; retrying", {{"batch", id}, {"why", conf::Std(opened.message())}});
     }
     co_await Pause();
   }
@@ -400,6 +393,7 @@ net::Task<Batches::RunRef> Batches::Open(std::string id) {
 net::Task<void> Batches::Finish(RunRef run) {
   const std::string id = run->batch().id;
   bool told = false;
+  const uint64_t failed_before = run->counts().failed;
   while (run->end()) {
     const absl::Status written = co_await run->WriteRest();
     if (stopped_) co_return;
@@ -410,6 +404,7 @@ net::Task<void> Batches::Finish(RunRef run) {
     }
     co_await Pause();
   }
+  not_sent_ += run->counts().failed - failed_before;
   if (const absl::Status removed = co_await run->RemoveEmptyFiles(); !removed.ok())
     log::Warn("an empty result file stays", {{"batch", id}, {"why", conf::Std(removed.message())}});
   const conf::TimePoint now = net::Now();
@@ -460,7 +455,10 @@ net::Task<void> Batches::Pump() {
   while (!stopped_) {
     woken_ = false;
     const conf::TimePoint now = net::Now();
-    DriveAll();
+    if (now >= look_at_) {
+      look_at_ = now + kLookAtEnds;
+      DriveAll();
+    }
     CheckEnds(now);
     SendMore();
     if (woken_) {
@@ -526,15 +524,15 @@ bool Batches::SendNext(conf::TimePoint now) {
 
 net::Task<void> Batches::RunLine(RunRef run, BatchRun::Line line) {
   const Batch& batch = run->batch();
-  LineAnswer answer = co_await environment_.send(
-      {.tenant = batch.tenant,
-       .key = batch.key,
-       .target = batch.endpoint,
-       .request_id = fmt::format("{}:{}", batch.id, line.ref.number),
-       .body = line.body,
-       .on_begun = [run, number = line.ref.number](std::function<void()> abort) {
-         run->OnBegun(number, std::move(abort));
-       }});
+  LineAnswer answer =
+      co_await environment_.send({.tenant = batch.tenant,
+                                  .key = batch.key,
+                                  .target = batch.endpoint,
+                                  .request_id = fmt::format("{}:{}", batch.id, line.ref.number),
+                                  .body = line.body,
+                                  .on_begun = [run, number = line.ref.number](std::function<void()> abort) {
+                                    run->OnBegun(number, std::move(abort));
+                                  }});
   --in_flight_;
   const conf::TimePoint now = net::Now();
   const bool cut = answer.status == 0 && !answer.too_large && (run->end() || stopped_);

@@ -45,8 +45,9 @@ struct BatchStats {
   std::array<uint64_t, 7> batches{};  // by BatchState
   uint64_t completed = 0;             // lines, since the start
   uint64_t failed = 0;
-  uint64_t put_off = 0;  // times that a line waited for room, or was tried again
-  uint64_t waiting = 0;  // lines now
+  uint64_t not_sent = 0;  // of batches that were cancelled, expired or lost their key
+  uint64_t put_off = 0;   // times that a line waited for room, or was tried again
+  uint64_t waiting = 0;   // lines now
   uint64_t in_flight = 0;
 };
 
@@ -131,11 +132,13 @@ class Batches {
   uint64_t in_flight_ = 0;
   uint64_t completed_ = 0;
   uint64_t failed_ = 0;
+  uint64_t not_sent_ = 0;
   uint64_t put_off_ = 0;
   bool begun_ = false;
   bool draining_ = false;
   bool stopped_ = false;
   bool woken_ = false;
+  conf::TimePoint look_at_{};  // when all batches are looked at again
   net::Sleep pump_;
 };
 

@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<std::pair<std::string, conf::TimePoint>>> ListFolder(
   if (folder == nullptr) return net::SystemError("open", dir, errno);
   std::vector<std::pair<std::string, conf::TimePoint>> names;
   while (const dirent* const entry = readdir(folder.get())) {
-    struct stat about {};
+    struct stat about{};
     const std::string path = dir + "/" + entry->d_name;
     if (lstat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) continue;
     names.emplace_back(entry->d_name, conf::FromUnixMicros(int64_t{about.st_mtim.tv_sec} * 1'000'000));
@@ -121,8 +121,8 @@ Result<Files::Place> Files::Hold(const std::string& tenant, uint64_t bytes) {
   if (count >= options->tenant_files)
     return NoRoom(fmt::format("your tenant has {} files, the most; delete some", count));
   if (used >= options->tenant_bytes) {
-    return NoRoom(fmt::format("your tenant's files have {} bytes of {}; delete some", used,
-                              options->tenant_bytes));
+    return NoRoom(
+        fmt::format("your tenant's files have {} bytes of {}; delete some", used, options->tenant_bytes));
   }
   const uint64_t most = std::min({bytes, options->file_bytes, options->tenant_bytes - used});
   if (most < std::min(bytes, options->file_bytes)) {
@@ -150,8 +150,8 @@ net::Task<Result<StoredFile>> Files::Keep(Upload upload, conf::TimePoint now) {
                   .expires = {}};
   if (upload.age) file.expires = now + *upload.age;
   const std::string path = PathOf(file.id);
-  absl::Status kept = co_await net::OffLoop(
-      loop_, [&path] { return net::RenameFile(path + std::string(kPart), path); });
+  absl::Status kept =
+      co_await net::OffLoop(loop_, [&path] { return net::RenameFile(path + std::string(kPart), path); });
   if (kept.ok()) {
     std::vector<store::Write> writes;
     writes.push_back(Making(file));

@@ -113,8 +113,8 @@ void InputIndexer::Add(std::string_view text, uint64_t offset, bool too_long) {
                    "custom_id");
   }
   if (line.url != options_.url) {
-    return Problem("mismatched_url",
-                   fmt::format("url must be {}, the endpoint of the batch", options_.url), "url");
+    return Problem("mismatched_url", fmt::format("url must be {}, the endpoint of the batch", options_.url),
+                   "url");
   }
   Take(line, {.offset = offset, .bytes = static_cast<uint32_t>(text.size()), .number = number_});
 }
@@ -151,8 +151,8 @@ InputIndex InputIndexer::Finish() {
   }
   if (index_.problem_count > index_.problems.size()) {
     index_.problems.push_back(
-        Wrong("more_problems", fmt::format("{} more problems are not shown",
-                                           index_.problem_count - index_.problems.size())));
+        Wrong("more_problems",
+              fmt::format("{} more problems are not shown", index_.problem_count - index_.problems.size())));
   }
   return std::move(index_);
 }

@@ -34,10 +34,10 @@ using SendLine = std::function<net::Task<LineAnswer>(LineCall)>;
 
 // What follows from an answer.
 enum class LineVerdict : uint8_t {
-  kEnded,   // the answer is the line's result
-  kWait,    // there was no room for it now: it waits, as often as it takes
-  kRetry,   // it failed, and may succeed at another try
-  kStop,    // the batch's key does not work any more
+  kEnded,  // the answer is the line's result
+  kWait,   // there was no room for it now: it waits, as often as it takes
+  kRetry,  // it failed, and may succeed at another try
+  kStop,   // the batch's key does not work any more
 };
 LineVerdict Judge(const LineAnswer& answer);
 // The `code` of an error in OpenAI's form; empty where the body is none.

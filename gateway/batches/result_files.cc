@@ -24,8 +24,10 @@ constexpr size_t kResultRead = 1u << 20;
 BatchUsage UsageOf(std::string_view body) {
   const std::optional<api::Usage> usage = api::UsageFromJson(body);
   if (!usage) return {};
-  return {.input = usage->input, .cached = usage->cached_input,
-          .output = usage->output, .reasoning = usage->reasoning};
+  return {.input = usage->input,
+          .cached = usage->cached_input,
+          .output = usage->output,
+          .reasoning = usage->reasoning};
 }
 
 // On one line, as it was, or as a text where it is no JSON.

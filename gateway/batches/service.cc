@@ -118,9 +118,9 @@ std::variant<Batches::Creation, api::ApiError> ReadCreation(const std::string& t
     return api::Make(api::Code::kInvalidJson, "the body must be one JSON object, without a repeated member");
   Batches::Creation creation;
   std::string window;
-  for (const auto& [name, into] : {std::pair("input_file_id", &creation.input_file),
-                                   std::pair("endpoint", &creation.endpoint),
-                                   std::pair("completion_window", &window)}) {
+  for (const auto& [name, into] :
+       {std::pair("input_file_id", &creation.input_file), std::pair("endpoint", &creation.endpoint),
+        std::pair("completion_window", &window)}) {
     const auto found = body->find(name);
     if (found == body->end())
       return api::Make(api::Code::kMissingParameter, fmt::format("{} must be given", name), name);
@@ -146,8 +146,8 @@ std::variant<Batches::Creation, api::ApiError> ReadCreation(const std::string& t
                       found->contains("seconds") && found->at("seconds").is_number_integer();
     const int64_t seconds = fits ? found->at("seconds").get<int64_t>() : 0;
     if (seconds < kLeastAge || seconds > kMostAge) {
-      return wrong("output_expires_after", fmt::format("must be {{anchor: created_at, seconds: {} to {}}}",
-                                                       kLeastAge, kMostAge));
+      return wrong("output_expires_after",
+                   fmt::format("must be {{anchor: created_at, seconds: {} to {}}}", kLeastAge, kMostAge));
     }
     creation.output_age = std::chrono::seconds(seconds);
   }
@@ -192,9 +192,8 @@ net::Task<void> Service::Sweep() {
 }
 
 void Service::Take(Call call, std::function<void(Reply)> done) {
-  loop_.Post([this, call = std::move(call), done = std::move(done)] {
-    loop_.tasks.Spawn(Answer(call, done));
-  });
+  loop_.Post(
+      [this, call = std::move(call), done = std::move(done)] { loop_.tasks.Spawn(Answer(call, done)); });
 }
 
 net::Task<void> Service::Answer(Call call, std::function<void(Reply)> done) {
@@ -203,8 +202,9 @@ net::Task<void> Service::Answer(Call call, std::function<void(Reply)> done) {
 
 net::Task<Reply> Service::ReplyTo(Call call) {
   if (!runtime_()->config().files && call.op != Op::kAbandonFile) {
-    co_return Refused(api::Code::kNotFound,
-                      "this gateway keeps no files and runs no batches: its configuration has no section files");
+    co_return Refused(
+        api::Code::kNotFound,
+        "this gateway keeps no files and runs no batches: its configuration has no section files");
   }
   const std::string tenant = call.principal->tenant;
   const std::string key = call.principal->key;

@@ -48,7 +48,7 @@ struct Call {
 
 struct Reply {
   std::optional<api::ApiError> error = {};
-  std::string json = {};  // the answer's body
+  std::string json = {};    // the answer's body
   Files::Place place = {};  // kHoldFile; kFileContent: the path, and the bytes it has
 };
 

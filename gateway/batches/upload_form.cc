@@ -163,7 +163,8 @@ bool UploadForm::Finish() {
   if (!field(Part::kFile).seen) return Fail("file must be given", "file");
   if (!field(Part::kPurpose).seen) return Fail("purpose must be given", "purpose");
   const std::optional<Purpose> purpose = conf::ValueOf(WordsOf(Purpose{}), field(Part::kPurpose).value);
-  if (!purpose || *purpose == Purpose::kBatchOutput) return Fail("purpose must be batch or user_data", "purpose");
+  if (!purpose || *purpose == Purpose::kBatchOutput)
+    return Fail("purpose must be batch or user_data", "purpose");
   purpose_ = *purpose;
   if (!field(Part::kAnchor).seen && !field(Part::kSeconds).seen) return true;
   const std::optional<int64_t> seconds = conf::ReadNumber<int64_t>(field(Part::kSeconds).value);

@@ -40,7 +40,7 @@ constexpr conf::Duration kIndexInterval = std::chrono::seconds(1);
 // Each connection wakes all that accept. One alone would make all wait while it is busy.
 constexpr uint32_t kAcceptingShards = 4;
 constexpr std::string_view kBearerPrefix = "jwt:";  // of the id of a token's bearer
-constexpr size_t kAdminTokenBytes = 1 << 20;  // of tokens that were verified
+constexpr size_t kAdminTokenBytes = 1 << 20;        // of tokens that were verified
 
 uint64_t RandomSeed() {
   uint64_t seed = 0;

@@ -254,8 +254,9 @@ void TakePeople(const std::vector<store::Object>& stored, std::vector<store::Wri
 // Files and batches of applications; where a batch goes on, its result files say.
 void TakeBatches(const std::vector<store::Object>& stored, std::vector<store::Write>& writes) {
   for (const store::Object& object : stored) {
-    const bool readable = object.kind == store::kFile    ? batches::DecodeFile(object.body).ok()
-                          : object.kind == store::kBatch && batches::DecodeBatch(object.body).ok();
+    const bool readable = object.kind == store::kFile
+                              ? batches::DecodeFile(object.body).ok()
+                              : object.kind == store::kBatch && batches::DecodeBatch(object.body).ok();
     if (readable) writes.push_back(store::Write::Create(object.kind, object.id, object.body));
   }
 }

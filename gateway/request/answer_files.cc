@@ -29,7 +29,7 @@ using batches::Reply;
 using net::http::FieldId;
 using net::http::Verb;
 
-constexpr size_t kPieceBytes = 1u << 20;   // of a file, on its way
+constexpr size_t kPieceBytes = 1u << 20;    // of a file, on its way
 constexpr size_t kMaxCreation = 64u << 10;  // of the body that creates a batch
 
 // What the path and the method ask for; nothing: the method is another one's. An upload is kHoldFile.
@@ -99,7 +99,10 @@ StageResult NotWritten(Exchange& x, const absl::Status& status) {
 // Reads the form, and writes the file as it comes. `bytes`: those of the file.
 net::Task<StageResult> WriteUpload(Exchange& x, const batches::Files::Place& place, batches::UploadForm& form,
                                    uint64_t& bytes) {
-  absl::StatusOr<net::Fd> file = co_await net::OffLoop(x.shard.loop, [&place] {
+  absl::StatusOr<net::Fd> file = co_await net::OffLoop(x.shard.loop, [&place]() -> absl::StatusOr<net::Fd> {
+    // A reload may have begun to keep files.
+    const std::string folder = place.path.substr(0, place.path.rfind('/'));
+    if (absl::Status made = net::MakeDirectories(folder, 0700); !made.ok()) return made;
     return net::OpenFile(place.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   });
   if (!file.ok()) co_return NotWritten(x, file.status());
@@ -185,8 +188,9 @@ net::Task<StageResult> Download(Exchange& x, std::string id) {
   std::string piece(std::min<uint64_t>(kPieceBytes, place.most_bytes), '\0');
   for (uint64_t sent = 0; sent < place.most_bytes;) {
     piece.resize(std::min<uint64_t>(kPieceBytes, place.most_bytes - sent));
-    const absl::StatusOr<size_t> read = co_await net::OffLoop(
-        x.shard.loop, [&file, &place, &piece, sent] { return net::ReadAt(file->get(), place.path, sent, piece); });
+    const absl::StatusOr<size_t> read = co_await net::OffLoop(x.shard.loop, [&file, &place, &piece, sent] {
+      return net::ReadAt(file->get(), place.path, sent, piece);
+    });
     if (!read.ok() || *read < piece.size()) {
       co_return x.Fail(api::Code::kInternalError, "the gateway cannot read the rest of this file");
     }
@@ -219,6 +223,11 @@ net::Task<StageResult> AnswerFiles(Exchange& x) {
   if (x.shard.shared.batches == nullptr) {
     x.client.SetReusable(!has_body);
     co_return x.Fail(api::Code::kNotFound, "this gateway keeps no files and runs no batches");
+  }
+  const bool keeps = asked->op == Op::kHoldFile || asked->op == Op::kCreateBatch;
+  if (keeps && x.shard.shared.disk_low.load(std::memory_order_relaxed)) {
+    x.client.SetReusable(false);
+    co_return x.Fail(api::Code::kStoreUnavailable, "the gateway's disk is nearly full; nothing new is kept");
   }
   if (asked->op == Op::kHoldFile) co_return co_await Upload(x);
   if (asked->op == Op::kFileContent) co_return co_await Download(x, std::move(asked->id));

@@ -141,8 +141,8 @@ StageResult ByCredential(Exchange& x) {
 
 StageResult Authenticate(Exchange& x) {
   const StageResult result = x.identity.on_behalf == nullptr ? ByCredential(x)
-                             : x.identity.is_of_batch()         ? ByBatch(x)
-                                                                : ByAdminApi(x);
+                             : x.identity.is_of_batch()      ? ByBatch(x)
+                                                             : ByAdminApi(x);
   if (result != StageResult::kContinue) return result;
   if (const auto family = config::FamilyOf(x.identity.spec->api);
       family && !x.identity.principal->apis.Has(*family)) {

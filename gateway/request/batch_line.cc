@@ -39,7 +39,8 @@ net::Task<batches::LineAnswer> Exchanged(const batches::LineCall& call, ClientCo
   const std::string head = RenderLineHead(call);
   const std::array<net::ConstBuffer, 2> parts{net::AsBuffer(head), net::AsBuffer(call.body)};
   co_await connection.Write(parts);  // a refusal may come before the body was taken
-  if (co_await connection.ReadHead(net::http::HeadLimits{}) != ClientConnection::Status::kOk) co_return answer;
+  if (co_await connection.ReadHead(net::http::HeadLimits{}) != ClientConnection::Status::kOk)
+    co_return answer;
   TakeHead(connection.head(), answer);
   while (true) {
     answer.body.append(connection.payload());
@@ -55,8 +56,7 @@ net::Task<batches::LineAnswer> Exchanged(const batches::LineCall& call, ClientCo
 
 }  // namespace
 
-net::Task<batches::LineAnswer> SendBatchLine(net::Loop& loop, ServeOwnRequest serve,
-                                             batches::LineCall call) {
+net::Task<batches::LineAnswer> SendBatchLine(net::Loop& loop, ServeOwnRequest serve, batches::LineCall call) {
   auto ends = net::ConnectedPair();
   if (!ends.ok()) co_return batches::LineAnswer();
   auto stream = net::StreamOf(loop.io, std::move(ends->first), "batch");

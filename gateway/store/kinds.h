@@ -26,7 +26,7 @@ inline constexpr char kSecret[] = "secret";        // control: what keys are mad
 inline constexpr char kGateway[] = "gateway";      // control: a gateway of this store, as it tells of itself
 inline constexpr char kMetered[] = "metered";  // control: until when device time is recorded; id: its holder
 inline constexpr char kLeaderCall[] =
-    "leader_call";  // admin: a call that the leader is to answer, and its answer
+    "leader_call";                         // admin: a call that the leader is to answer, and its answer
 inline constexpr char kFile[] = "file";    // batches: a file that an application keeps here
 inline constexpr char kBatch[] = "batch";  // batches: a batch, and how far it has come
 

@@ -62,7 +62,7 @@ std::optional<Api> ApiByName(std::string_view name);
 
 struct Route {
   Api api;
-  const ApiSpec* spec;   // static
+  const ApiSpec* spec;  // static
   // Of /v1/models/{id}, /v1/files/… and /v1/batches/…: what follows, percent-decoded; empty for the lists and all
   // other routes.
   std::string rest;

@@ -39,10 +39,10 @@ std::string UploadOf(std::string_view content, std::string_view headers = {}) {
 }
 
 std::string Create(const std::string& file) {
-  return Post("/v1/batches", Json{{"input_file_id", file},
-                                  {"endpoint", "/v1/chat/completions"},
-                                  {"completion_window", "24h"}}
-                                 .dump());
+  return Post(
+      "/v1/batches",
+      Json{{"input_file_id", file}, {"endpoint", "/v1/chat/completions"}, {"completion_window", "24h"}}
+          .dump());
 }
 
 // The id of a batch of that input.
@@ -96,7 +96,8 @@ void ExpectOneEach(const std::map<std::string, int>& ids, size_t lines) {
 TEST(Batches, KilledAgainAndAgainEachLineHasOneResult) {
   const EngineProcess engine(
       {"--preset", "demo", "--load-time", "0s", "--step-base", "10ms", "--step-per-sequence", "0s"});
-  GatewayProcess gateway({.replicas = {engine.port()}, .sections = "files: {}\nbatches: {max_in_flight: 4}\n"});
+  GatewayProcess gateway(
+      {.replicas = {engine.port()}, .sections = "files: {}\nbatches: {max_in_flight: 4}\n"});
   const std::string batch = Begin(gateway, InputOf(200));
   uint64_t completed = 0;
   for (int kill = 0; kill < 5; ++kill) {
@@ -127,7 +128,8 @@ TEST(Batches, KilledAgainAndAgainEachLineHasOneResult) {
 TEST(Batches, ACancelledBatchKeepsWhatWasDoneAndNamesTheRest) {
   const EngineProcess engine(
       {"--preset", "demo", "--load-time", "0s", "--step-base", "20ms", "--step-per-sequence", "0s"});
-  GatewayProcess gateway({.replicas = {engine.port()}, .sections = "files: {}\nbatches: {max_in_flight: 2}\n"});
+  GatewayProcess gateway(
+      {.replicas = {engine.port()}, .sections = "files: {}\nbatches: {max_in_flight: 2}\n"});
   const std::string batch = Begin(gateway, InputOf(100));
   while (StateOf(gateway, batch)["request_counts"].value("completed", 0) < 4) Pause(milliseconds(20));
   const Answer cancel = gateway.Ask(Post("/v1/batches/" + batch + "/cancel", ""));

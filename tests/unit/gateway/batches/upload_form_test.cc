@@ -37,8 +37,8 @@ TEST(UploadForm, TheFileComesThroughWholeHoweverTheFormIsSplit) {
 
 TEST(UploadForm, AnAgeIsTaken) {
   UploadForm form("b");
-  Read(kPurpose + Part("\"expires_after[anchor]\"", "created_at") + Part("\"expires_after[seconds]\"", "3600") +
-           kFile + kEnd,
+  Read(kPurpose + Part("\"expires_after[anchor]\"", "created_at") +
+           Part("\"expires_after[seconds]\"", "3600") + kFile + kEnd,
        7, form);
   EXPECT_EQ(form.error(), "");
   EXPECT_EQ(form.age(), conf::Duration(std::chrono::hours(1)));
