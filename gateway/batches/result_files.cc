@@ -5,6 +5,7 @@
 #include <simdjson.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -30,15 +31,11 @@ BatchUsage UsageOf(std::string_view body) {
           .reasoning = usage->reasoning};
 }
 
-// On one line, as it was, or as a text where it is no JSON.
-std::string OnOneLine(const std::string& body) {
+// On one line, as it was, or as a text where it is no JSON. In JSON, an end of a line is white space.
+std::string OnOneLine(std::string body) {
   if (!nlohmann::json::accept(body)) return conf::Quoted(body);
-  std::string out(body.size() + simdjson::SIMDJSON_PADDING, '\0');
-  size_t size = 0;
-  if (simdjson::minify(body.data(), body.size(), out.data(), size) != simdjson::SUCCESS)
-    return conf::Quoted(body);
-  out.resize(size);
-  return out;
+  std::ranges::replace_if(body, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return body;
 }
 
 // What a line of a result file says; false: it is none of ours, so it was torn.

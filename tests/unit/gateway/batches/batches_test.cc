@@ -89,7 +89,8 @@ struct World {
     co_return answer(call);
   }
 
-  net::Task<std::string> Begin(int lines, std::string_view model = "a") {
+  net::Task<std::string> Begin(int lines, std::string_view model = "a",
+                               conf::TimePoint created_at = net::Now()) {
     const auto place = std::get<Files::Place>(files->Hold("demo", 1000));
     std::string text;
     for (int i = 1; i <= lines; ++i) text += InputLineOf(i, model);
@@ -98,7 +99,7 @@ struct World {
         {.id = place.id, .tenant = "demo", .purpose = Purpose::kBatch, .bytes = text.size()}, net::Now());
     auto created = co_await batches->Create(
         {.principal = principal, .input_file = std::get<StoredFile>(kept).id, .endpoint = std::string(kUrl)},
-        net::Now());
+        created_at);
     if (auto* const error = std::get_if<api::ApiError>(&created)) co_return error->code;
     co_return std::get<Batch>(created).id;
   }
@@ -211,6 +212,21 @@ TEST(Batches, ACancelledOneNamesTheLinesThatWereNotSent) {
     EXPECT_EQ(batch.counts.completed + batch.counts.failed, 30u);
     EXPECT_EQ(world.ResultsIn(batch.error_file).size(), batch.counts.failed);
     EXPECT_EQ(world.ResultsIn(batch.output_file).size(), batch.counts.completed);
+    co_await world.Close();
+  });
+}
+
+TEST(Batches, AfterItsWindowItEndsWithWhatWasDone) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    World world(loop);
+    co_await world.Open();
+    const std::string id = co_await world.Begin(30, "a", net::Now() - Batches::kWindow);
+    EXPECT_TRUE(co_await world.Ends(id));
+    const Batch batch = world.Of(id);
+    EXPECT_EQ(batch.state, BatchState::kExpired);
+    EXPECT_EQ(batch.counts, (LineCounts{.total = 30, .completed = 0, .failed = 30}));
+    EXPECT_EQ(world.ResultsIn(batch.error_file).size(), 30u);
+    EXPECT_EQ(batch.output_file, "");
     co_await world.Close();
   });
 }
