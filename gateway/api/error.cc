@@ -65,6 +65,8 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kQueueFull, "queue_full", 429, kRate, kRate, true},
     {Code::kQueueShareExceeded, "queue_share_exceeded", 429, kRate, kRate, true},
     {Code::kTooManyJobs, "too_many_jobs", 429, kRate, kRate, true},
+    {Code::kTooManyBatches, "too_many_batches", 429, kRate, kRate, true},
+    {Code::kFileStorageLimit, "file_storage_limit", 429, kRate, kRate, false},
     {Code::kTooManyReloads, "too_many_reloads", 429, kRate, kRate, true},
     {Code::kClientClosed, "client_closed", 499, kInvalid, kInvalid, false},
     {Code::kInternalError, "internal_error", 500, kServer, kApi, true},
@@ -87,15 +89,13 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kUpstreamTimeout, "upstream_timeout", 504, kServer, kTimeout, true},
     {Code::kDeadlineExceeded, "deadline_exceeded", 504, kServer, kTimeout, true},
     {Code::kUnsupportedVersion, "unsupported_http_version", 505, kInvalid, kInvalid, false},
-    {Code::kTooManyBatches, "too_many_batches", 429, kRate, kRate, true},
-    {Code::kFileStorageLimit, "file_storage_limit", 429, kRate, kRate, false},
 });
 
 constexpr bool InOrder() {
   for (size_t i = 0; i < kCodes.size(); ++i) {
     if (static_cast<size_t>(kCodes[i].code) != i) return false;
   }
-  return static_cast<size_t>(Code::kFileStorageLimit) + 1 == kCodes.size();
+  return static_cast<size_t>(Code::kUnsupportedVersion) + 1 == kCodes.size();
 }
 static_assert(InOrder(), "the table has one row for each code, in the order of the enumeration");
 
