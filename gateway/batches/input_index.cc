@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "conf/text.h"
+#include "gateway/net/buffer.h"
 #include "gateway/net/files.h"
 
 namespace gateway::batches {
@@ -120,8 +121,10 @@ void InputIndexer::Add(std::string_view text, uint64_t offset, bool too_long) {
 }
 
 void InputIndexer::Take(const InputLine& line, LineRef ref) {
-  const simdjson::padded_string padded(line.body);
-  const std::string_view body = padded;
+  // The scanner reads beyond the end.
+  std::string padded = line.body;
+  padded.append(net::Buffer::kPadding, '\0');
+  const std::string_view body = std::string_view(padded).substr(0, line.body.size());
   router::BodyFacts facts;
   if (const auto error = scanner_.Scan(body, options_.api, facts)) {
     return Problem(std::string(router::CodeName(error->code)), error->message,

@@ -11,7 +11,7 @@ std::string Part(std::string_view about, std::string_view value) {
   return "--b\r\n" + std::string(kHead) + std::string(about) + "\r\n\r\n" + std::string(value) + "\r\n";
 }
 const std::string kPurpose = Part("\"purpose\"", "batch");
-const std::string kFile = Part("\"file\"; filename=\"in \\\"x\\\".jsonl\"", "{}\r\n--bad\r\n--");
+const std::string kFile = Part("\"file\"; filename=\"in \\\"x\\\".jsonl\"", "{}\r\n--x\r\n--");
 const std::string kEnd = "--b--\r\n";
 
 // The file, with the form split in pieces of that size; the error behind "!".
@@ -27,7 +27,7 @@ TEST(UploadForm, TheFileComesThroughWholeHoweverTheFormIsSplit) {
   for (const std::string& text : {kPurpose + kFile + kEnd, kFile + kPurpose + kEnd}) {
     for (size_t piece = 1; piece <= text.size(); ++piece) {
       UploadForm form("b");
-      ASSERT_EQ(Read(text, piece, form), "{}\r\n--bad\r\n--") << piece;
+      ASSERT_EQ(Read(text, piece, form), "{}\r\n--x\r\n--") << piece;
       EXPECT_EQ(form.purpose(), Purpose::kBatch);
       EXPECT_EQ(form.filename(), "in \"x\".jsonl");
       EXPECT_FALSE(form.age());
