@@ -166,8 +166,10 @@ TEST(Batches, AModelWithoutRoomHoldsUpItsOwnLinesAlone) {
     const std::string free = co_await world.Begin(6, "a");
     EXPECT_TRUE(co_await world.Ends(free));
     EXPECT_EQ(world.Of(full).state, BatchState::kInProgress);
+    const std::string second = co_await world.Begin(1, "b");
     EXPECT_EQ(co_await world.Begin(1), "too_many_batches");
     room = true;
+    EXPECT_TRUE(co_await world.Ends(second));
     EXPECT_TRUE(co_await world.Ends(full));
     EXPECT_EQ(world.Of(full).counts.completed, 4u);
     EXPECT_GT(world.batches->stats().put_off, 0u);
