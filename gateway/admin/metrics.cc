@@ -192,6 +192,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   CollectLimits(out);
   CollectLedger(out);
   CollectKeys(out);
+  CollectBatches(out);
   CollectServices(out);
   CollectGateways(out);
   CollectProcess(out);

@@ -3,6 +3,7 @@
 
 #include "gateway/admin/metrics.h"
 #include "gateway/admin/process_stats.h"
+#include "gateway/batches/service.h"
 #include "gateway/control/control_plane.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -426,6 +427,29 @@ void Metrics::CollectGateways(MetricFamilies& out) const {
     out.Gauge("tidegate_usage_told_age_seconds", "Time since this gateway last told the others of its usage")
         .Add(conf::ToSeconds(now - *told));
   }
+}
+
+void Metrics::CollectBatches(MetricFamilies& out) const {
+  const batches::Service* const service = operations_.shared->batches;
+  if (service == nullptr || !operations_.runtime()->config().files) return;
+  const batches::BatchStats stats = service->batches().stats();
+  out.Gauge("tidegate_batches", "Batches that the gateway knows, by state");
+  for (size_t i = 0; i < stats.batches.size(); ++i)
+    out.Add(stats.batches[i], {{"state", batches::NameOf(static_cast<batches::BatchState>(i))}});
+  out.Counter("tidegate_batch_lines_total", "Lines of batches that got a result, by outcome")
+      .Add(stats.completed, {{"outcome", "completed"}})
+      .Add(stats.failed, {{"outcome", "failed"}})
+      .Add(stats.not_sent, {{"outcome", "not_sent"}});
+  out.Counter("tidegate_batch_lines_put_off_total",
+              "Times that a line of a batch was refused for now and waited for another try")
+      .Add(stats.put_off);
+  out.Gauge("tidegate_batch_lines_waiting", "Lines of running batches that are not sent yet")
+      .Add(stats.waiting);
+  out.Gauge("tidegate_batch_lines_in_flight", "Lines of batches at replicas or in queues")
+      .Add(stats.in_flight);
+  out.Gauge("tidegate_files", "Files that applications keep").Add(uint64_t{service->files().count()});
+  out.Gauge("tidegate_files_bytes", "Bytes of the files that applications keep")
+      .Add(service->files().bytes());
 }
 
 void Metrics::CollectProcess(MetricFamilies& out) const {

@@ -65,6 +65,8 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kQueueFull, "queue_full", 429, kRate, kRate, true},
     {Code::kQueueShareExceeded, "queue_share_exceeded", 429, kRate, kRate, true},
     {Code::kTooManyJobs, "too_many_jobs", 429, kRate, kRate, true},
+    {Code::kTooManyBatches, "too_many_batches", 429, kRate, kRate, true},
+    {Code::kFileStorageLimit, "file_storage_limit", 429, kRate, kRate, false},
     {Code::kTooManyReloads, "too_many_reloads", 429, kRate, kRate, true},
     {Code::kClientClosed, "client_closed", 499, kInvalid, kInvalid, false},
     {Code::kInternalError, "internal_error", 500, kServer, kApi, true},

@@ -64,6 +64,8 @@ enum class Code : uint8_t {
   kQueueFull,
   kQueueShareExceeded,
   kTooManyJobs,
+  kTooManyBatches,
+  kFileStorageLimit,
   kTooManyReloads,
   kClientClosed,  // only in the ledger: the client has left
   kInternalError,

@@ -91,6 +91,10 @@ std::string_view MeaningOf(Code code) {
       return "The tenant already holds its share of the queue of the model.";
     case Code::kTooManyJobs:
       return "The jobs that have not ended, or their files, reach the gateway's limit.";
+    case Code::kTooManyBatches:
+      return "The tenant has as many batches that have not ended as it may.";
+    case Code::kFileStorageLimit:
+      return "The tenant's files reach the limit of files or bytes; deleting some makes room.";
     case Code::kTooManyReloads:
       return "Other reloads of the configuration wait already.";
     case Code::kClientClosed:

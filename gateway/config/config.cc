@@ -16,6 +16,10 @@ void Bind(conf::Object& o, Config& config) {
   o.Required("tenants", config.tenants, conf::NotEmpty());
   o.Required("models", config.models, conf::NotEmpty());
   o.Optional("ledger", config.ledger);
+  o.Optional("files", config.files);
+  o.Optional("batches", config.batches);
+  if (o.Has("batches") && !o.Has("files"))
+    o.Error("needs the section files, where their input and results are kept", "batches");
   o.Optional("state", config.state);
   o.Optional("redis", config.redis);
   o.Optional("telemetry", config.telemetry);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gateway/config/auth.h"
+#include "gateway/config/batches.h"
 #include "gateway/config/kubernetes.h"
 #include "gateway/config/ledger.h"
 #include "gateway/config/model.h"
@@ -41,6 +42,8 @@ struct Config {
   config::RoutingLog routing_log;
   std::optional<config::Kubernetes> kubernetes;
   std::optional<config::Scaling> scaling;
+  std::optional<config::Files> files;  // absent: applications keep nothing here, and there are no batches
+  config::Batches batches;
 
   // By name, of those that are configured, or by name or alias; null when there is none.
   const config::Tenant* FindTenant(std::string_view name) const;

@@ -237,6 +237,8 @@ bool HasPriceFor(const Price& price, router::Api api) {
     case router::Api::kTokenize:
     case router::Api::kDetokenize:
     case router::Api::kModels:
+    case router::Api::kFiles:
+    case router::Api::kBatches:
       break;
   }
   return true;  // it is free for everybody

@@ -45,6 +45,10 @@ inline std::string ReplicaSecretPath(const std::string& state_dir) {
 inline std::string LauncherDir(const std::string& state_dir) {
   return state_dir + "/launcher";
 }
+// What applications upload and what their batches give: batches/files.h.
+inline std::string FilesDir(const std::string& state_dir) {
+  return state_dir + "/files";
+}
 // Sampled decisions are in routing.jsonl beside these: routing/files.h.
 
 }  // namespace gateway

@@ -202,6 +202,8 @@ std::optional<Api> FamilyOf(router::Api api) {
     case router::Api::kDetokenize:
       return Api::kTokenize;
     case router::Api::kModels:
+    case router::Api::kFiles:
+    case router::Api::kBatches:
       return std::nullopt;
   }
   return std::nullopt;

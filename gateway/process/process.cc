@@ -25,6 +25,7 @@
 #include "gateway/process/claim_devices.h"
 #include "gateway/process/ledger_options.h"
 #include "gateway/process/open_state.h"
+#include "gateway/request/batch_line.h"
 #include "gateway/thread.h"
 
 namespace gateway {
@@ -38,7 +39,8 @@ constexpr conf::Duration kRestoreRetry = std::chrono::seconds(1);
 constexpr conf::Duration kIndexInterval = std::chrono::seconds(1);
 // Each connection wakes all that accept. One alone would make all wait while it is busy.
 constexpr uint32_t kAcceptingShards = 4;
-constexpr size_t kAdminTokenBytes = 1 << 20;  // of tokens that were verified
+constexpr std::string_view kBearerPrefix = "jwt:";  // of the id of a token's bearer
+constexpr size_t kAdminTokenBytes = 1 << 20;        // of tokens that were verified
 
 uint64_t RandomSeed() {
   uint64_t seed = 0;
@@ -134,6 +136,7 @@ void Process::Abandon() {
   if (budget_watch_) budget_watch_->Stop();
   notices_.Stop();
   if (stored_events_) stored_events_->Stop();
+  if (batches_) batches_->Stop();
   if (checkpoint_copy_) checkpoint_copy_->Stop();
   if (model_orders_) model_orders_->Stop();
   if (control_plane_) control_plane_->Abandon();
@@ -427,6 +430,7 @@ absl::Status Process::OpenAdmin() {
                                              .dump());
       });
   budget_watch_->Start();
+  if (absl::Status opened = OpenBatches(); !opened.ok()) return opened;
   operations_.shared = &shared_;
   operations_.model_orders = model_orders_.get();
   operations_.sessions = sessions_.get();
@@ -490,6 +494,33 @@ absl::Status Process::OpenAdmin() {
   if (!console.ok()) return console.status();
   console_ = *std::move(console);
   return absl::OkStatus();
+}
+
+absl::Status Process::OpenBatches() {
+  batches_ = std::make_unique<batches::Service>(
+      control_, *store_, FilesDir(shared_.state_dir),
+      batches::Batches::Environment{
+          .runtime = [this] { return runtime_; },
+          .principal = [this](const std::string& tenant,
+                              const std::string& key) { return PrincipalOf(tenant, key); },
+          .send =
+              [this](batches::LineCall call) {
+                return SendBatchLine(
+                    control_,
+                    [this](net::Fd connection, OnBehalf owner) {
+                      ServeOwn(std::move(connection), std::move(owner));
+                    },
+                    std::move(call));
+              }});
+  shared_.batches = batches_.get();
+  return net::Await(control_, batches_->Start());
+}
+
+PrincipalRef Process::PrincipalOf(const std::string& tenant, const std::string& key) const {
+  const PrincipalRef* const of_key = principals_->ForKey(key);
+  const bool by_tenant = key.empty() || key.starts_with(kBearerPrefix);
+  const PrincipalRef* const found = by_tenant ? principals_->ForTenant(tenant) : of_key;
+  return found == nullptr ? nullptr : *found;
 }
 
 absl::StatusOr<Process::Prepared> Process::Prepare(Config config) {
@@ -713,6 +744,7 @@ void Process::Run() {
   discovery_.Configure(runtime_->configured());
   control_plane_->Start();
   if (usage_sharing_) usage_sharing_->Start();
+  batches_->Begin();
   recent_traffic_.Begin(net::Now());
   PublishFollowed();
   certificates_.Start();
@@ -745,6 +777,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   if (delay > conf::Duration::zero()) co_await stop_delay_.For(delay);
   stopping_ = true;
   shared_.draining = true;
+  batches_->Drain();
   control_.Post(on_drain_);
   ForEachShard([](Shard&, Server& server) { server.Drain(); });
   const conf::TimePoint until = net::Now() + grace;
@@ -760,6 +793,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
     for (std::thread& thread : threads_) thread.join();
     return true;
   });
+  batches_->Stop();
   end_deadline_.WaitsFor("a reload");
   while (reloads_.under_way() > 0) co_await tick.For(std::chrono::milliseconds(20));
   end_deadline_.WaitsFor("replicas and steps of jobs");

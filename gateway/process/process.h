@@ -27,6 +27,7 @@
 #include "gateway/audit/ledger_check.h"
 #include "gateway/audit/stored_events.h"
 #include "gateway/audit/usage_sharing.h"
+#include "gateway/batches/service.h"
 #include "gateway/config/config.h"
 #include "gateway/control/control_plane.h"
 #include "gateway/control/device_budgets.h"
@@ -135,6 +136,9 @@ class Process {
   // What takes requests beside the configured endpoints: launched replicas, and discovered ones.
   Launched Added(const Config& configured) const;
   void ServeAdded();
+  absl::Status OpenBatches();
+  // Who a batch of that key is for now; null: the key or the tenant does not work any more.
+  PrincipalRef PrincipalOf(const std::string& tenant, const std::string& key) const;
   // A request of the gateway's own, to the shard whose turn it is.
   void ServeOwn(net::Fd connection, OnBehalf caller);
   void ForEachShard(const std::function<void(Shard&, Server&)>& fn);
@@ -183,6 +187,7 @@ class Process {
   std::unique_ptr<plugins::auth::JwtAuthenticator> admin_tokens_;  // null: no issuer is configured
   std::unique_ptr<DeferredEvents> deferred_events_;
   std::unique_ptr<StoredEvents> stored_events_;
+  std::unique_ptr<batches::Service> batches_;
   std::unique_ptr<CheckpointCopy> checkpoint_copy_;
   DeviceCharges device_charges_{shared_.limits};
   std::unique_ptr<control::ModelOrders> model_orders_;

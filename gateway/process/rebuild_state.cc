@@ -13,6 +13,8 @@
 
 #include "conf/text.h"
 #include "gateway/audit/stored_position.h"
+#include "gateway/batches/batch.h"
+#include "gateway/batches/stored_file.h"
 #include "gateway/config/state_files.h"
 #include "gateway/control/cordon.h"
 #include "gateway/control/model_order.h"
@@ -261,6 +263,16 @@ void TakePeople(const std::vector<store::Object>& stored, std::vector<store::Wri
   }
 }
 
+// Files and batches of applications; where a batch goes on, its result files say.
+void TakeBatches(const std::vector<store::Object>& stored, std::vector<store::Write>& writes) {
+  for (const store::Object& object : stored) {
+    const bool readable = object.kind == store::kFile
+                              ? batches::DecodeFile(object.body).ok()
+                              : object.kind == store::kBatch && batches::DecodeBatch(object.body).ok();
+    if (readable) writes.push_back(store::Write::Create(object.kind, object.id, object.body));
+  }
+}
+
 // Without what the keys of replicas are made of, engines that run refuse the gateway, and are replaced.
 void TakeSecrets(const std::vector<store::Object>& stored, const std::string& state_dir,
                  std::vector<store::Write>& writes) {
@@ -363,6 +375,7 @@ absl::StatusOr<RebuiltState> RebuildState(net::Loop& loop, const Config& config)
   TakeCordons(histories, salvaged->objects, out, writes);
   TakeOrders(histories, writes);
   TakePeople(salvaged->objects, writes);
+  TakeBatches(salvaged->objects, writes);
   TakeSecrets(salvaged->objects, config.server.state_dir, writes);
   TakePositions(config, salvaged->objects, out, writes);
 

@@ -228,7 +228,7 @@ net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
                  .tenant = x.identity.principal->tenant,
                  .weight = static_cast<double>(x.identity.principal->weight),
                  .parent_weights = x.identity.principal->parent_weights,
-                 .band = queue.bands[queue.BandOf(x.identity.Priority())].name,
+                 .band = queue.bands[x.Band()].name,
                  .cost = QueueCost({.input = x.body.prompt_tokens, .output = x.ExpectedOutput()}),
                  .bytes = x.body.text.size() + kFootprint,
                  .deadline = std::min(in_time, now + max_wait),

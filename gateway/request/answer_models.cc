@@ -17,13 +17,13 @@ net::Task<StageResult> AnswerModels(Exchange& x) {
   if (x.identity.spec->api != router::Api::kModels) co_return StageResult::kContinue;
   const std::span<const router::Model> models = x.runtime->routes().models();
   const conf::TimePoint created = x.runtime->loaded_at();
-  if (!x.identity.path_model_id.empty()) {
-    const std::optional<ModelId> found = x.runtime->routes().Find(x.identity.path_model_id);
+  if (!x.identity.path_rest.empty()) {
+    const std::optional<ModelId> found = x.runtime->routes().Find(x.identity.path_rest);
     if (!found || !x.identity.principal->MayUse(*found)) {
-      co_return x.Fail(api::ModelNotFound(x.identity.path_model_id, AllowedModels(x)));
+      co_return x.Fail(api::ModelNotFound(x.identity.path_rest, AllowedModels(x)));
     }
     const api::ModelCard card =
-        CardOf(x.identity.path_model_id, x.runtime->routes().model(*found).spec, created);
+        CardOf(x.identity.path_rest, x.runtime->routes().model(*found).spec, created);
     co_await SendOwn(x, 200, "application/json", api::RenderModel(x.identity.protocol(), card));
     co_return StageResult::kAnswered;
   }

@@ -11,6 +11,8 @@ namespace {
 
 namespace auth = plugins::auth;
 
+constexpr std::string_view kTokenPrefix = "jwt:";  // of the id of a token's bearer
+
 // No `www-authenticate` is sent: no SDK reads it. The credential was looked at all the same: a good call is
 // never held up by bad ones from its address.
 StageResult Refuse(Exchange& x, api::Code code, std::string message) {
@@ -88,6 +90,32 @@ StageResult ByAdminApi(Exchange& x) {
   return StageResult::kContinue;
 }
 
+// A batch works as long as its key does. It is no stranger's failed attempt.
+StageResult ByBatch(Exchange& x) {
+  const OnBehalf& owner = *x.identity.on_behalf;
+  const PrincipalIndex& index = x.shard.principals();
+  const auth::KeyRecordPtr* const key = index.keys->Find(owner.actor);
+  if (key == nullptr) {
+    const bool by_tenant = owner.actor.empty() || owner.actor.starts_with(kTokenPrefix);
+    const PrincipalRef* const tenant = index.ForTenant(owner.tenant);
+    if (tenant == nullptr || !by_tenant)
+      return x.Fail(api::Code::kKeyRevoked, "the key or the tenant of this batch is gone");
+    auto principal = std::make_shared<Principal>(**tenant);
+    principal->key = owner.actor;
+    x.identity.principal = std::move(principal);
+    return StageResult::kContinue;
+  }
+  if ((*key)->revoked_at) return x.Fail(api::Code::kKeyRevoked, "the key of this batch was revoked");
+  if (const auto ends = (*key)->EndsAt(); ends && x.at.started >= *ends)
+    return x.Fail(api::Code::kKeyExpired, "the key of this batch has expired");
+  const PrincipalRef* const principal = index.ForKey(owner.actor);
+  if (principal == nullptr)
+    return x.Fail(api::Code::kPermissionDenied, "the tenant of this batch is not configured on this gateway");
+  x.identity.principal = *principal;
+  x.key_watch.Begin(x.shard.running_calls, x.identity.principal->key);
+  return StageResult::kContinue;
+}
+
 StageResult ByCredential(Exchange& x) {
   auth::CredentialReader reader;
   for (const net::http::Field& field : x.client.head().fields) reader.Header(field.name, field.value);
@@ -112,7 +140,9 @@ StageResult ByCredential(Exchange& x) {
 }  // namespace
 
 StageResult Authenticate(Exchange& x) {
-  const StageResult result = x.identity.on_behalf == nullptr ? ByCredential(x) : ByAdminApi(x);
+  const StageResult result = x.identity.on_behalf == nullptr ? ByCredential(x)
+                             : x.identity.is_of_batch()      ? ByBatch(x)
+                                                             : ByAdminApi(x);
   if (result != StageResult::kContinue) return result;
   if (const auto family = config::FamilyOf(x.identity.spec->api);
       family && !x.identity.principal->apis.Has(*family)) {

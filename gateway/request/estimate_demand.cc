@@ -13,8 +13,7 @@ constexpr double kMostWork = 86'400e9;  // of one request, ns
 
 RequestDemand EstimateDemand(const Exchange& x) {
   ShardMetrics& metrics = x.shard.metrics;
-  RequestDemand ask{.of_class = &metrics.of_class(x.runtime->names(), x.model_id,
-                                                  x.model().config->queue.BandOf(x.identity.Priority())),
+  RequestDemand ask{.of_class = &metrics.of_class(x.runtime->names(), x.model_id, x.Band()),
                     .prompt_tokens = static_cast<uint64_t>(x.body.prompt_tokens)};
   if (!x.model().hints) return ask;
   const scheduler::autoscale::Capacity capacity = x.model().hints->capacity();

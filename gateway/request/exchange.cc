@@ -40,6 +40,11 @@ Exchange::Exchange(Shard& shard_of, net::http::ServerConnection& connection)
   answer_head.reserve(kHeadRoom);
 }
 
+size_t Exchange::Band() const {
+  const config::Queue& queue = model().config->queue;
+  return identity.is_of_batch() ? queue.bands.size() - 1 : queue.BandOf(identity.Priority());
+}
+
 int64_t Exchange::ExpectedOutput() const {
   if (identity.spec->bound.empty()) return 0;
   return OfAllChoices(model().estimate->ExpectedOutput(OutputBound(*this)), body.facts);

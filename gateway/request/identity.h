@@ -33,7 +33,7 @@ struct Identity {
 
   // Set by `route`:
   const router::ApiSpec* spec = nullptr;
-  std::string path_model_id;     // of /v1/models/{id}
+  std::string path_rest;         // what follows /v1/models/, /v1/files/ or /v1/batches/
   bool anthropic_lists = false;  // the list of models has Anthropic's form
 
   // Set by `authenticate`:
@@ -45,6 +45,8 @@ struct Identity {
   }
   // The band in which the request waits: the one that it asks for, or else its key's.
   std::string_view Priority() const { return asked_priority.empty() ? principal->priority : asked_priority; }
+  // A line of a batch waits behind all others, whatever its key's priority.
+  bool is_of_batch() const { return on_behalf != nullptr && on_behalf->of_batch; }
   // The salt of the tenant's cache domain; empty where all tenants share one.
   std::string_view cache_salt() const {
     return principal ? std::string_view(principal->cache_salt) : std::string_view();

@@ -1,8 +1,10 @@
-// OnBehalf: the caller of the admin API for whom the gateway sends a request into itself.
+// OnBehalf: for whom the gateway sends a request into itself: a caller of the admin API, or the owner of a
+// batch.
 //
-// The admin API has authenticated the caller. The request reaches a shard on one end of a pair of sockets
-// inside this process, with this beside it; so there is no credential that somebody could steal, guess or log.
-// The pipeline runs as for any other request, for the named tenant.
+// The admin API has authenticated its caller; the key of a batch was authenticated when it was created, and is
+// looked up again for each line. The request reaches a shard on one end of a pair of sockets inside this
+// process, with this beside it; so there is no credential that somebody could steal, guess or log. The
+// pipeline runs as for any other request, for the named tenant.
 //
 // Owner: the coroutine that serves the request. Thread: its shard's.
 #pragma once
@@ -33,6 +35,9 @@ struct OnBehalf {
   std::string address;  // of the caller
   // Called once: when the request is settled, or with nothing when it was not served.
   std::function<void(std::optional<EndedRequest>)> ended;
+  // A line of a batch: `actor` is the key (or the bearer of a token) that created it, and may be empty: the
+  // anonymous tenant.
+  bool of_batch = false;
 
   void Tell(std::optional<EndedRequest> how) {
     if (const auto tell = std::exchange(ended, nullptr)) tell(std::move(how));

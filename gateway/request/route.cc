@@ -71,12 +71,13 @@ StageResult Route(Exchange& x) {
                                                     head.target.substr(0, head.target.find('?'))));
   }
   x.identity.spec = route->spec;
-  x.identity.path_model_id = std::move(route->model_id);
+  x.identity.path_rest = std::move(route->rest);
   // The list of models is shared by both protocols: this header tells which form the client expects.
   if (x.identity.spec->api == router::Api::kModels && !head.Find("anthropic-version").empty())
     x.identity.anthropic_lists = true;
   const bool get = x.identity.spec->method == router::Method::kGet;
-  if (head.method != (get ? Verb::get : Verb::post)) {
+  const bool any = x.identity.spec->method == router::Method::kAny;
+  if (!any && head.method != (get ? Verb::get : Verb::post)) {
     return x.Fail(api::Code::kMethodNotAllowed,
                   fmt::format("{} {} is not a method of this endpoint; use {}", head.method_text,
                               x.identity.spec->path, get ? "GET" : "POST"));

@@ -14,6 +14,7 @@ namespace gateway::stages {
 StageResult Route(Exchange& x);
 StageResult Authenticate(Exchange& x);
 net::Task<StageResult> AnswerModels(Exchange& x);
+net::Task<StageResult> AnswerFiles(Exchange& x);
 net::Task<StageResult> ReadBody(Exchange& x);
 StageResult ReadFacts(Exchange& x);
 StageResult Reserve(Exchange& x);

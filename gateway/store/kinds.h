@@ -28,10 +28,13 @@ inline constexpr char kMetered[] = "metered";  // control: until when device tim
 inline constexpr char kServed[] = "served";    // control: whom a gateway's requests to replicas were for
 inline constexpr char kUsage[] = "usage";      // audit: what gateways tell of their usage; usage_rollup.h
 inline constexpr char kLeaderCall[] =
-    "leader_call";  // admin: a call that the leader is to answer, and its answer
+    "leader_call";                         // admin: a call that the leader is to answer, and its answer
+inline constexpr char kFile[] = "file";    // batches: a file that an application keeps here
+inline constexpr char kBatch[] = "batch";  // batches: a batch, and how far it has come
 
 // What belongs to one gateway's ledger and machine, where several share a store: gateway_view.h.
-inline constexpr const char* kKindsOfGateway[] = {kKeyEvent, kLedgerEvent, kCheckpoint, kPosition, kImport};
+inline constexpr const char* kKindsOfGateway[] = {kKeyEvent, kLedgerEvent, kCheckpoint, kPosition,
+                                                  kImport,   kFile,        kBatch};
 
 // Ids of secrets.
 inline constexpr char kReplicaKeys[] = "replica_keys";

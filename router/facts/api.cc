@@ -1,10 +1,12 @@
 #include "router/facts/api.h"
 
 #include <absl/strings/ascii.h>
+#include <absl/strings/str_cat.h>
 
 #include <array>
 
 #include "conf/hex.h"
+#include "conf/text.h"
 
 namespace router {
 namespace {
@@ -38,6 +40,8 @@ constexpr std::array<ApiSpec, kApiCount> kApis = {{
     {kTokenize, "tokenize", "/tokenize", kPost, kJson, kOpenAi, false, true, "", ""},
     {kDetokenize, "detokenize", "/detokenize", kPost, kJson, kOpenAi, false, true, "", ""},
     {kModels, "models", "/models", kGet, kNone, kOpenAi, false, false, "", ""},
+    {kFiles, "files", "/files", kAny, kNone, kOpenAi, false, false, "", ""},
+    {kBatches, "batches", "/batches", kAny, kNone, kOpenAi, false, false, "", ""},
 }};
 
 constexpr bool InEnumOrder() {
@@ -50,12 +54,16 @@ static_assert(InEnumOrder(), "kApis is indexed by Api");
 
 constexpr std::string_view kV1 = "/v1";
 
-std::optional<Route> MatchModel(std::string_view path) {
-  const std::string_view prefix = "/v1/models/";
-  if (!path.starts_with(prefix) || path.size() == prefix.size()) return std::nullopt;
-  std::optional<std::string> id = PercentDecode(path.substr(prefix.size()));
-  if (!id) return std::nullopt;
-  return Route{kModels, &SpecOf(kModels), *std::move(id)};
+// What stands below a list.
+std::optional<Route> MatchBelow(std::string_view path) {
+  for (const Api api : {kModels, kFiles, kBatches}) {
+    const std::string prefix = absl::StrCat(conf::Abseil(kV1), conf::Abseil(SpecOf(api).path), "/");
+    if (!path.starts_with(prefix) || path.size() == prefix.size()) continue;
+    std::optional<std::string> rest = PercentDecode(path.substr(prefix.size()));
+    if (!rest) return std::nullopt;
+    return Route{api, &SpecOf(api), *std::move(rest)};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -84,7 +92,7 @@ std::optional<Route> MatchPath(std::string_view target) {
         (rest == spec.path && (versioned || spec.unprefixed)) || (!spec.v2.empty() && path == spec.v2);
     if (hit) return Route{spec.api, &spec, {}};
   }
-  return MatchModel(path);
+  return MatchBelow(path);
 }
 
 std::optional<std::string> PercentDecode(std::string_view text) {

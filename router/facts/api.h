@@ -29,10 +29,12 @@ enum class Api : uint8_t {
   kTokenize,
   kDetokenize,
   kModels,
+  kFiles,
+  kBatches,
 };
-inline constexpr size_t kApiCount = static_cast<size_t>(Api::kModels) + 1;
+inline constexpr size_t kApiCount = static_cast<size_t>(Api::kBatches) + 1;
 
-enum class Method : uint8_t { kGet, kPost };
+enum class Method : uint8_t { kGet, kPost, kAny };  // kAny: what the rest of the path takes
 enum class BodyKind : uint8_t {
   kNone,
   kJson,
@@ -60,8 +62,10 @@ std::optional<Api> ApiByName(std::string_view name);
 
 struct Route {
   Api api;
-  const ApiSpec* spec;   // static
-  std::string model_id;  // of /v1/models/{id}, percent-decoded; empty for the list and all other routes
+  const ApiSpec* spec;  // static
+  // Of /v1/models/{id}, /v1/files/… and /v1/batches/…: what follows, percent-decoded; empty for the lists and all
+  // other routes.
+  std::string rest;
 };
 
 // `target`: an origin-form request target; a query string is ignored. Model ids may contain slashes, plain or

@@ -60,7 +60,7 @@ TEST(MatchPath, ReadsTheTable) {
     ASSERT_EQ(route.has_value(), c.api.has_value()) << c.target;
     if (!route) continue;
     EXPECT_EQ(route->api, *c.api) << c.target;
-    EXPECT_EQ(route->model_id, c.model) << c.target;
+    EXPECT_EQ(route->rest, c.model) << c.target;
   }
 }
 

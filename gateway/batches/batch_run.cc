@@ -1,0 +1,295 @@
+#include "gateway/batches/batch_run.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "conf/text.h"
+#include "gateway/log.h"
+#include "gateway/net/files.h"
+#include "gateway/net/off_loop.h"
+
+namespace gateway::batches {
+namespace {
+
+constexpr size_t kReadAheadLines = 64;
+constexpr size_t kReadAheadBytes = 4u << 20;  // at least one line
+constexpr size_t kReadAgainBelow = 16;
+constexpr size_t kMostPending = 256;  // results that wait for the disk
+constexpr size_t kRestLines = 256;    // written at once when a batch ends early
+constexpr conf::Duration kDiskPause = std::chrono::seconds(1);
+constexpr conf::Duration kMostRest = std::chrono::minutes(5);
+
+}  // namespace
+
+BatchRun::BatchRun(net::Loop& loop, Batch batch, std::string input_path, ResultFiles files,
+                   std::function<void()> wake)
+    : loop_(loop),
+      batch_(std::move(batch)),
+      input_path_(std::move(input_path)),
+      files_(std::move(files)),
+      wake_(std::move(wake)) {}
+
+net::Task<absl::Status> BatchRun::Open(IndexOptions options) {
+  struct Opened {
+    ResultFiles::Done done;
+    InputIndex index;
+    net::Fd input;
+  };
+  absl::StatusOr<Opened> opened = co_await net::OffLoop(loop_, [this, &options]() -> absl::StatusOr<Opened> {
+    absl::StatusOr<ResultFiles::Done> done = files_.Open();
+    if (!done.ok()) return done.status();
+    options.done = &done->custom_ids;
+    absl::StatusOr<InputIndex> index = IndexInput(input_path_, std::move(options));
+    if (!index.ok()) return index.status();
+    absl::StatusOr<net::Fd> input = net::OpenFile(input_path_, O_RDONLY | O_NOFOLLOW);
+    if (!input.ok()) return input.status();
+    return Opened{*std::move(done), *std::move(index), *std::move(input)};
+  });
+  if (!opened.ok()) co_return opened.status();
+  input_ = std::move(opened->input);
+  total_ = opened->index.total;
+  progress_ = opened->done.progress;
+  lanes_.clear();
+  for (InputIndex::OfModel& of : opened->index.models) {
+    Lane lane;
+    lane.model = std::move(of.model);
+    lane.waiting.assign(of.lines.begin(), of.lines.end());
+    lanes_.push_back(std::move(lane));
+  }
+  co_return absl::OkStatus();
+}
+
+std::optional<BatchRun::Line> BatchRun::Take(conf::TimePoint now) {
+  if (end_ || stopped_ || pending_.size() >= kMostPending) return std::nullopt;
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    const size_t at = (next_lane_ + i) % lanes_.size();
+    Lane& lane = lanes_[at];
+    if (lane.ready.size() < kReadAgainBelow && !lane.waiting.empty() && !lane.reading) {
+      lane.reading = true;
+      loop_.tasks.Spawn(ReadAhead(shared_from_this(), at));
+    }
+    if (lane.ready.empty() || now < lane.rests_until || lane.in_flight >= lane.allowed) continue;
+    Line line = std::move(lane.ready.front());
+    lane.ready.pop_front();
+    ++lane.in_flight;
+    ++in_flight_;
+    next_lane_ = at + 1;
+    return line;
+  }
+  return std::nullopt;
+}
+
+std::optional<conf::TimePoint> BatchRun::NextAt(conf::TimePoint now) const {
+  std::optional<conf::TimePoint> next;
+  if (end_) return next;
+  for (const Lane& lane : lanes_) {
+    if (lane.ready.empty() || lane.rests_until <= now) continue;
+    next = next ? std::min(*next, lane.rests_until) : lane.rests_until;
+  }
+  return next;
+}
+
+net::Task<void> BatchRun::ReadAhead(std::shared_ptr<BatchRun> self, size_t at) {
+  std::vector<LineRef> refs;
+  size_t bytes = 0;
+  for (const LineRef& ref : self->lanes_[at].waiting) {
+    bytes += ref.bytes;
+    if (!refs.empty() && (bytes > kReadAheadBytes || refs.size() >= kReadAheadLines)) break;
+    refs.push_back(ref);
+  }
+  absl::StatusOr<std::vector<Line>> lines =
+      co_await net::OffLoop(self->loop_, [&self, &refs] { return self->ReadLines(refs); });
+  if (!lines.ok()) {
+    if (!std::exchange(self->read_failed_, true)) {
+      log::Error("lines of a batch cannot be read; retrying",
+                 {{"batch", self->batch_.id}, {"why", conf::Std(lines.status().message())}});
+    }
+    net::Sleep pause(self->loop_.watchdog);
+    co_await pause.For(kDiskPause);
+    self->lanes_[at].reading = false;
+    self->Changed();
+    co_return;
+  }
+  self->read_failed_ = false;
+  Lane& lane = self->lanes_[at];
+  lane.reading = false;
+  lane.waiting.erase(lane.waiting.begin(), lane.waiting.begin() + static_cast<ptrdiff_t>(refs.size()));
+  for (Line& line : *lines) {
+    line.lane = at;
+    lane.ready.push_back(std::move(line));
+  }
+  self->Changed();
+}
+
+// Blocks.
+absl::StatusOr<std::vector<BatchRun::Line>> BatchRun::ReadLines(const std::vector<LineRef>& refs) const {
+  std::vector<Line> lines;
+  std::string text;
+  for (const LineRef& ref : refs) {
+    text.resize(ref.bytes);
+    const absl::StatusOr<size_t> read = net::ReadAt(input_.get(), input_path_, ref.offset, text);
+    if (!read.ok()) return read.status();
+    std::variant<InputLine, BatchProblem> parsed = ParseInputLine(std::string_view(text).substr(0, *read));
+    auto* const line = std::get_if<InputLine>(&parsed);
+    if (line == nullptr)
+      return absl::DataLossError(conf::Abseil(fmt::format("line {} has changed", ref.number)));
+    lines.push_back({.lane = 0,
+                     .ref = ref,
+                     .custom_id = std::move(line->custom_id),
+                     .body = std::move(line->body),
+                     .tries = 0});
+  }
+  return lines;
+}
+
+void BatchRun::Left(const Line& line) {
+  aborts_.erase(line.ref.number);
+  --in_flight_;
+  --lanes_[line.lane].in_flight;
+}
+
+void BatchRun::Ended(const Line& line, LineResult result) {
+  Left(line);
+  Lane& lane = lanes_[line.lane];
+  lane.rest = kFirstRest;
+  if (lane.allowed < ~0u / 2) lane.allowed *= 2;
+  pending_.push_back(std::move(result));
+  if (!writing_) {
+    writing_ = true;
+    loop_.tasks.Spawn(WriteResults(shared_from_this()));
+  }
+  Changed();
+}
+
+void BatchRun::Wait(Line line, std::optional<conf::Duration> least, conf::TimePoint now) {
+  Left(line);
+  Lane& lane = lanes_[line.lane];
+  // Those that were sent together are refused together: one refusal counts.
+  if (lane.rests_until <= now) {
+    lane.rests_until = now + std::clamp(least.value_or(conf::Duration::zero()), lane.rest, kMostRest);
+    lane.rest = std::min(lane.rest * 2, kLongestRest);
+  }
+  lane.allowed = 1;
+  lane.ready.push_back(std::move(line));
+  Changed();
+}
+
+void BatchRun::Drop(const Line& line) {
+  Left(line);
+  lanes_[line.lane].waiting.push_back(line.ref);
+  Changed();
+}
+
+net::Task<void> BatchRun::WriteResults(std::shared_ptr<BatchRun> self) {
+  while (!self->pending_.empty()) {
+    std::vector<LineResult> results = std::exchange(self->pending_, {});
+    const absl::StatusOr<ResultFiles::Progress> written =
+        co_await net::OffLoop(self->loop_, [&self, &results] { return self->files_.Append(results); });
+    if (written.ok()) {
+      self->write_failed_ = false;
+      self->progress_.completed += written->completed;
+      self->progress_.failed += written->failed;
+      self->progress_.usage.Add(written->usage);
+      continue;
+    }
+    std::ranges::move(self->pending_, std::back_inserter(results));
+    self->pending_ = std::move(results);
+    if (!std::exchange(self->write_failed_, true)) {
+      log::Error("results of a batch cannot be written; retrying",
+                 {{"batch", self->batch_.id}, {"why", conf::Std(written.status().message())}});
+    }
+    if (self->stopped_) break;  // their lines are sent again after the next start
+    net::Sleep pause(self->loop_.watchdog);
+    co_await pause.For(kDiskPause);
+  }
+  self->writing_ = false;
+  self->Changed();
+}
+
+void BatchRun::EndBy(End end, conf::TimePoint now) {
+  if (end_) return;
+  end_ = std::move(end);
+  end_asked_ = now;
+  Changed();
+}
+
+void BatchRun::Abort() {
+  const auto aborts = std::exchange(aborts_, {});
+  for (const auto& [number, abort] : aborts) abort();
+}
+
+void BatchRun::Stop() {
+  stopped_ = true;
+  Abort();
+  Changed();
+}
+
+bool BatchRun::HasEnded() const {
+  if (in_flight_ > 0 || writing_) return false;
+  if (std::ranges::any_of(lanes_, [](const Lane& lane) { return lane.reading; })) return false;
+  if (stopped_) return true;
+  return pending_.empty() && (end_ || waiting() == 0);
+}
+
+void BatchRun::Changed() {
+  // In a turn of its own: who waits goes on and may drop this.
+  if (HasEnded()) loop_.Post([self = shared_from_this()] { self->ended_.Set(); });
+  wake_();
+}
+
+net::Task<void> BatchRun::AwaitEnd() {
+  while (!HasEnded()) {
+    ended_.Reset();
+    co_await ended_.Wait();
+  }
+}
+
+net::Task<absl::Status> BatchRun::WriteRest() {
+  for (Lane& lane : lanes_) {
+    for (const Line& line : std::exchange(lane.ready, {})) lane.waiting.push_back(line.ref);
+    while (!lane.waiting.empty() && !stopped_) {
+      const size_t n = std::min(lane.waiting.size(), kRestLines);
+      const std::vector<LineRef> refs(lane.waiting.begin(), lane.waiting.begin() + static_cast<ptrdiff_t>(n));
+      const absl::StatusOr<ResultFiles::Progress> written =
+          co_await net::OffLoop(loop_, [this, &refs]() -> absl::StatusOr<ResultFiles::Progress> {
+            absl::StatusOr<std::vector<Line>> lines = ReadLines(refs);
+            if (!lines.ok()) return lines.status();
+            std::vector<LineResult> results;
+            for (Line& line : *lines) {
+              results.push_back({.custom_id = std::move(line.custom_id),
+                                 .status = 0,
+                                 .request_id = {},
+                                 .body = {},
+                                 .code = end_->code,
+                                 .message = end_->message});
+            }
+            return files_.Append(results);
+          });
+      if (!written.ok()) co_return written.status();
+      progress_.failed += written->failed;
+      lane.waiting.erase(lane.waiting.begin(), lane.waiting.begin() + static_cast<ptrdiff_t>(n));
+    }
+  }
+  co_return absl::OkStatus();
+}
+
+net::Task<absl::Status> BatchRun::RemoveEmptyFiles() {
+  co_return co_await net::OffLoop(loop_, [this] { return files_.RemoveEmpty(); });
+}
+
+LineCounts BatchRun::counts() const {
+  return {.total = total_, .completed = progress_.completed, .failed = progress_.failed};
+}
+
+uint64_t BatchRun::waiting() const {
+  uint64_t waiting = 0;
+  for (const Lane& lane : lanes_) waiting += lane.waiting.size() + lane.ready.size();
+  return waiting;
+}
+
+}  // namespace gateway::batches

@@ -1,0 +1,574 @@
+#include "gateway/batches/batches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "conf/text.h"
+#include "gateway/api/error.h"
+#include "gateway/log.h"
+#include "gateway/net/clock.h"
+#include "gateway/net/off_loop.h"
+#include "gateway/store/kinds.h"
+
+namespace gateway::batches {
+namespace {
+
+constexpr conf::Duration kStorePause = std::chrono::seconds(1);
+constexpr conf::Duration kLookAtEnds = std::chrono::seconds(1);
+constexpr conf::Duration kEndGrace = std::chrono::seconds(10);  // of lines that run when a batch is to end
+constexpr uint32_t kMostTries = 3;
+constexpr std::string_view kVersion = "/v1";
+
+std::optional<router::Api> ApiOf(std::string_view endpoint) {
+  using enum router::Api;
+  for (const router::Api api : {kChatCompletions, kCompletions, kEmbeddings, kResponses}) {
+    const std::string_view path = router::SpecOf(api).path;
+    if (endpoint.starts_with(kVersion) && endpoint.substr(kVersion.size()) == path) return api;
+  }
+  return std::nullopt;
+}
+
+api::ApiError NoBatch(std::string_view id) {
+  return api::Make(api::Code::kNotFound, fmt::format("there is no batch {}", id), "batch_id");
+}
+
+std::string BatchDetail(const Batch& batch) {
+  return nlohmann::ordered_json{{"endpoint", batch.endpoint},          {"input_file", batch.input_file},
+                                {"state", NameOf(batch.state)},        {"total", batch.counts.total},
+                                {"completed", batch.counts.completed}, {"failed", batch.counts.failed},
+                                {"input_tokens", batch.usage.input},   {"output_tokens", batch.usage.output}}
+      .dump();
+}
+
+// Why that model may not be asked by the principal.
+std::optional<std::string> WhyNot(const Runtime& runtime, const Principal& principal,
+                                  std::string_view model) {
+  const std::optional<ModelId> found = runtime.routes().Find(model);
+  if (found && principal.MayUse(*found)) return std::nullopt;
+  return fmt::format("the model \"{}\" does not exist, or this key may not use it", model.substr(0, 128));
+}
+
+LineResult ResultOf(const BatchRun::Line& line, LineAnswer answer) {
+  LineResult result{.custom_id = line.custom_id,
+                    .status = answer.status,
+                    .request_id = std::move(answer.request_id),
+                    .body = std::move(answer.body),
+                    .code = {},
+                    .message = {}};
+  if (!answer.too_large) return result;
+  result.status = 0;
+  result.code = "answer_too_large";
+  result.message = "the answer is larger than a batch keeps; ask for less";
+  return result;
+}
+
+}  // namespace
+
+Batches::Batches(net::Loop& loop, store::Store& store, Files& files, Environment environment)
+    : loop_(loop),
+      store_(store),
+      files_(files),
+      environment_(std::move(environment)),
+      copy_(loop, store, store::kBatch, DecodeBatch, [] {}),
+      pump_(loop.watchdog) {}
+
+net::Task<absl::Status> Batches::Start() {
+  co_return co_await copy_.Start();
+}
+
+void Batches::Begin() {
+  begun_ = true;
+  loop_.tasks.Spawn(Pump());
+}
+
+// All that have not ended; a new one begins with its creation.
+void Batches::DriveAll() {
+  std::vector<std::string> ids;
+  for (const auto& [id, entry] : copy_.all()) {
+    if (!HasEnded(entry.value.state) && driven_.insert(id).second) ids.push_back(id);
+  }
+  for (std::string& id : ids) loop_.tasks.Spawn(Drive(std::move(id), nullptr));
+}
+
+void Batches::Drain() {
+  draining_ = true;
+}
+
+void Batches::Stop() {
+  draining_ = stopped_ = true;
+  copy_.Stop();
+  for (const auto& [id, run] : std::map(runs_)) run->Stop();
+  pump_.Cancel();
+}
+
+net::Task<void> Batches::Pause() {
+  net::Sleep pause(loop_.watchdog);
+  co_await pause.For(kStorePause);
+}
+
+net::Task<absl::Status> Batches::Commit(const Batch& batch, uint64_t replaces, std::string_view action,
+                                        std::string actor, std::vector<store::Write> also) {
+  std::vector<store::Write> writes = std::move(also);
+  writes.push_back({store::kBatch, batch.id, replaces, EncodeBatch(batch)});
+  if (!action.empty()) writes.push_back(EventFor(action, actor, batch.id, batch.tenant, BatchDetail(batch)));
+  const absl::Status committed = (co_await store_.Commit(std::move(writes))).status();
+  const absl::Status current = co_await copy_.CatchUp();
+  co_return committed.ok() ? current : committed;
+}
+
+net::Task<bool> Batches::Change(std::string id, std::function<void(Batch&)> edit, std::string_view action,
+                                std::vector<store::Write> also) {
+  bool told = false;
+  while (!stopped_) {
+    const auto* const entry = copy_.Find(id);
+    if (entry == nullptr) co_return false;
+    // A commit whose outcome was not known has come to pass.
+    if (HasEnded(entry->value.state)) co_return true;
+    Batch changed = entry->value;
+    edit(changed);
+    const absl::Status committed = co_await Commit(changed, entry->version, action, "control", also);
+    if (committed.ok()) co_return true;
+    // Aborted: it was cancelled meanwhile.
+    if (!absl::IsAborted(committed) && !std::exchange(told, true)) {
+      log::Error("a batch cannot be written to the store; retrying",
+                 {{"batch", id}, {"why", conf::Std(committed.message())}});
+    }
+    co_await Pause();
+  }
+  co_return false;
+}
+
+net::Task<Result<Batch>> Batches::Create(Creation creation, conf::TimePoint now) {
+  const Principal& principal = *creation.principal;
+  const std::optional<router::Api> api = ApiOf(creation.endpoint);
+  if (!api) {
+    co_return api::Make(
+        api::Code::kInvalidValue,
+        "endpoint must be /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses",
+        "endpoint");
+  }
+  if (const auto family = config::FamilyOf(*api); family && !principal.apis.Has(*family)) {
+    co_return api::Make(api::Code::kPermissionDenied,
+                        fmt::format("this key may not use {}", creation.endpoint), "endpoint");
+  }
+  const StoredFile* const input = files_.Find(principal.tenant, creation.input_file, now);
+  if (input == nullptr) {
+    co_return api::Make(api::Code::kNotFound, fmt::format("there is no file {}", creation.input_file),
+                        "input_file_id");
+  }
+  if (input->purpose != Purpose::kBatch) {
+    co_return api::Make(api::Code::kInvalidValue,
+                        fmt::format("the file {} was not uploaded with the purpose batch", input->id),
+                        "input_file_id");
+  }
+  const uint32_t most = environment_.runtime()->config().batches.tenant_batches;
+  size_t active = 0;
+  std::vector<const StoredCopy<Batch>::Entry*> ended;
+  for (const auto& [id, entry] : copy_.all()) {
+    if (entry.value.tenant != principal.tenant) continue;
+    HasEnded(entry.value.state) ? ended.push_back(&entry) : static_cast<void>(++active);
+  }
+  if (active >= most) {
+    co_return api::Make(api::Code::kTooManyBatches,
+                        fmt::format("your tenant has {} batches that have not ended, the most", active));
+  }
+  Batch batch{.id = NewId("batch_"),
+              .tenant = principal.tenant,
+              .key = principal.key,
+              .endpoint = creation.endpoint,
+              .input_file = creation.input_file,
+              .output_file = NewId("file-"),
+              .error_file = NewId("file-"),
+              .state = BatchState::kValidating,
+              .created = now,
+              .expires = now + kWindow,
+              .in_progress = {},
+              .cancelling = {},
+              .finalizing = {},
+              .ended = {},
+              .counts = {},
+              .usage = {},
+              .metadata = std::move(creation.metadata),
+              .output_age = creation.output_age,
+              .problems = {}};
+  std::vector<store::Write> also;
+  if (active + ended.size() >= kMostStored && !ended.empty()) {
+    const auto* const oldest =
+        *std::ranges::min_element(ended, {}, [](const auto* entry) { return entry->value.created; });
+    also.push_back({store::kBatch, oldest->value.id, oldest->version, std::nullopt});
+  }
+  const absl::Status created = co_await Commit(batch, 0, "batch.create", batch.key, std::move(also));
+  if (!created.ok()) co_return ErrorOf(created);
+  if (begun_ && driven_.insert(batch.id).second)
+    loop_.tasks.Spawn(Drive(batch.id, std::move(creation.principal)));
+  co_return batch;
+}
+
+Batch Batches::Shown(const Batch& stored) const {
+  Batch shown = stored;
+  if (const auto run = runs_.find(stored.id); run != runs_.end() && !HasEnded(stored.state)) {
+    shown.counts = run->second->counts();
+    shown.usage = run->second->usage();
+  }
+  return shown;
+}
+
+std::optional<Batch> Batches::Find(std::string_view tenant, std::string_view id) const {
+  const auto* const entry = copy_.Find(id);
+  if (entry == nullptr || entry->value.tenant != tenant) return std::nullopt;
+  return Shown(entry->value);
+}
+
+std::vector<Batch> Batches::OfTenant(std::string_view tenant) const {
+  std::vector<Batch> batches;
+  for (const auto& [id, entry] : copy_.all()) {
+    if (entry.value.tenant == tenant) batches.push_back(Shown(entry.value));
+  }
+  std::ranges::sort(batches, [](const Batch& a, const Batch& b) {
+    return std::pair(a.created, a.id) > std::pair(b.created, b.id);
+  });
+  return batches;
+}
+
+net::Task<Result<Batch>> Batches::Cancel(std::string tenant, std::string id, std::string key,
+                                         conf::TimePoint now) {
+  while (true) {
+    const auto* const entry = copy_.Find(id);
+    if (entry == nullptr || entry->value.tenant != tenant) co_return NoBatch(id);
+    if (entry->value.state == BatchState::kCancelling) co_return Shown(entry->value);
+    if (HasEnded(entry->value.state)) {
+      co_return api::Make(api::Code::kConflict,
+                          fmt::format("the batch is {} already", NameOf(entry->value.state)));
+    }
+    Batch changed = entry->value;
+    changed.state = BatchState::kCancelling;
+    changed.cancelling = now;
+    const absl::Status committed = co_await Commit(changed, entry->version, "batch.cancel", key, {});
+    if (absl::IsAborted(committed)) continue;  // it has gone on meanwhile
+    if (!committed.ok()) co_return ErrorOf(committed);
+    Wake();
+    co_return Shown(changed);
+  }
+}
+
+std::optional<std::string> Batches::UserOf(std::string_view file) const {
+  for (const auto& [id, entry] : copy_.all()) {
+    if (!HasEnded(entry.value.state) && entry.value.input_file == file) return id;
+  }
+  return std::nullopt;
+}
+
+std::set<std::string> Batches::UsedFiles() const {
+  std::set<std::string> used;
+  for (const auto& [id, entry] : copy_.all()) {
+    if (HasEnded(entry.value.state)) continue;
+    used.insert({entry.value.input_file, entry.value.output_file, entry.value.error_file});
+  }
+  return used;
+}
+
+net::Task<void> Batches::Sweep(conf::TimePoint now) {
+  std::vector<std::string> old;
+  for (const auto& [id, entry] : copy_.all()) {
+    if (entry.value.ended && now >= *entry.value.ended + files_.max_age()) old.push_back(id);
+  }
+  for (const std::string& id : old) {
+    const auto* const entry = copy_.Find(id);
+    if (entry == nullptr) continue;
+    std::vector<store::Write> writes;
+    writes.push_back({store::kBatch, id, entry->version, std::nullopt});
+    if (!(co_await store_.Commit(std::move(writes))).ok() || !(co_await copy_.CatchUp()).ok()) co_return;
+  }
+}
+
+BatchStats Batches::stats() const {
+  BatchStats stats{.batches = {},
+                   .completed = completed_,
+                   .failed = failed_,
+                   .not_sent = not_sent_,
+                   .put_off = put_off_,
+                   .waiting = 0,
+                   .in_flight = in_flight_};
+  for (const auto& [id, entry] : copy_.all()) ++stats.batches[static_cast<size_t>(entry.value.state)];
+  for (const auto& [id, run] : runs_) stats.waiting += run->waiting();
+  return stats;
+}
+
+net::Task<void> Batches::Drive(std::string id, PrincipalRef principal) {
+  if (co_await Validate(id, std::move(principal))) {
+    if (const RunRef run = co_await Open(id); run != nullptr) {
+      runs_[id] = run;
+      Wake();
+      co_await run->AwaitEnd();
+      if (!stopped_) co_await Finish(run);
+      runs_.erase(id);
+    }
+  }
+  driven_.erase(id);
+}
+
+net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
+  const auto* const entry = copy_.Find(id);
+  if (entry == nullptr) co_return false;
+  if (entry->value.state != BatchState::kValidating) co_return true;
+  const Batch batch = entry->value;
+  const std::shared_ptr<const Runtime> runtime = environment_.runtime();
+  if (principal == nullptr) principal = environment_.principal(batch.tenant, batch.key);
+  std::vector<BatchProblem> problems;
+  LineCounts counts;
+  if (principal == nullptr) {
+    problems.push_back({.code = "key_revoked",
+                        .message = "the key or the tenant of this batch does not work any more",
+                        .param = {},
+                        .line = {}});
+  } else {
+    IndexOptions options{
+        .api = *ApiOf(batch.endpoint),
+        .url = batch.endpoint,
+        .max_lines = runtime->config().batches.max_lines,
+        .why_not = [runtime,
+                    principal](std::string_view model) { return WhyNot(*runtime, *principal, model); },
+        .done = nullptr};
+    absl::StatusOr<InputIndex> index = co_await net::OffLoop(
+        loop_,
+        [&options, path = files_.PathOf(batch.input_file)] { return IndexInput(path, std::move(options)); });
+    if (index.ok()) {
+      problems = std::move(index->problems);
+      counts.total = index->total;
+    } else {
+      log::Warn("the input of a batch cannot be read",
+                {{"batch", id}, {"why", conf::Std(index.status().message())}});
+      problems.push_back(
+          {.code = "input_unreadable", .message = "the input file cannot be read", .param = {}, .line = {}});
+    }
+  }
+  const bool failed = !problems.empty();
+  const conf::TimePoint now = net::Now();
+  const bool changed = co_await Change(
+      id,
+      [&](Batch& stored) {
+        stored.counts = counts;
+        if (failed) {
+          stored.state = BatchState::kFailed;
+          stored.ended = now;
+          stored.problems = problems;
+          stored.output_file.clear();
+          stored.error_file.clear();
+        } else if (stored.state == BatchState::kValidating) {
+          stored.state = BatchState::kInProgress;
+          stored.in_progress = now;
+        }
+      },
+      failed ? "batch.end" : "");
+  co_return changed && !failed;
+}
+
+net::Task<Batches::RunRef> Batches::Open(std::string id) {
+  bool told = false;
+  while (!stopped_) {
+    const auto* const entry = copy_.Find(id);
+    if (entry == nullptr) co_return nullptr;
+    const Batch& batch = entry->value;
+    const auto run = std::make_shared<BatchRun>(
+        loop_, batch, files_.PathOf(batch.input_file),
+        ResultFiles(files_.PathOf(batch.output_file), files_.PathOf(batch.error_file)), [this] { Wake(); });
+    const absl::Status opened = co_await run->Open({.api = *ApiOf(batch.endpoint),
+                                                    .url = batch.endpoint,
+                                                    .max_lines = UINT64_MAX,  // it was checked
+                                                    .why_not = {},
+                                                    .done = nullptr});
+    if (opened.ok()) co_return run;
+    if (!std::exchange(told, true)) {
+      log::Error("a batch cannot go on; retrying", {{"batch", id}, {"why", conf::Std(opened.message())}});
+    }
+    co_await Pause();
+  }
+  co_return nullptr;
+}
+
+net::Task<void> Batches::Finish(RunRef run) {
+  const std::string id = run->batch().id;
+  bool told = false;
+  const uint64_t failed_before = run->counts().failed;
+  while (run->end()) {
+    const absl::Status written = co_await run->WriteRest();
+    if (stopped_) co_return;
+    if (written.ok()) break;
+    if (!std::exchange(told, true)) {
+      log::Error("the end of a batch cannot be written; retrying",
+                 {{"batch", id}, {"why", conf::Std(written.message())}});
+    }
+    co_await Pause();
+  }
+  not_sent_ += run->counts().failed - failed_before;
+  if (const absl::Status removed = co_await run->RemoveEmptyFiles(); !removed.ok())
+    log::Warn("an empty result file stays", {{"batch", id}, {"why", conf::Std(removed.message())}});
+  const conf::TimePoint now = net::Now();
+  const Batch& batch = run->batch();
+  std::vector<store::Write> also;
+  const auto keep = [&](const std::string& file, uint64_t bytes, std::string_view what) {
+    if (bytes == 0) return;
+    StoredFile made{.id = file,
+                    .tenant = batch.tenant,
+                    .key = batch.key,
+                    .purpose = Purpose::kBatchOutput,
+                    .name = fmt::format("{}_{}.jsonl", id, what),
+                    .bytes = bytes,
+                    .created = now,
+                    .expires = {}};
+    if (batch.output_age) made.expires = now + *batch.output_age;
+    also.push_back(Files::Making(made));
+  };
+  keep(batch.output_file, run->output_bytes(), "output");
+  keep(batch.error_file, run->error_bytes(), "error");
+  const bool changed = co_await Change(
+      id,
+      [&](Batch& stored) {
+        stored.state = run->end() ? run->end()->state : BatchState::kCompleted;
+        stored.ended = now;
+        if (stored.state == BatchState::kCompleted) stored.finalizing = now;
+        stored.counts = run->counts();
+        stored.usage = run->usage();
+        if (run->output_bytes() == 0) stored.output_file.clear();
+        if (run->error_bytes() == 0) stored.error_file.clear();
+        if (stored.state == BatchState::kFailed) {
+          stored.problems = {
+              {.code = run->end()->code, .message = run->end()->message, .param = {}, .line = {}}};
+        }
+      },
+      "batch.end", std::move(also));
+  if (!changed) co_return;
+  if (const absl::Status current = co_await files_.CatchUp(); !current.ok())
+    log::Warn("the results of a batch are not shown yet", {{"why", conf::Std(current.message())}});
+}
+
+void Batches::Wake() {
+  if (std::exchange(woken_, true)) return;
+  loop_.Post([this] { pump_.Cancel(); });
+}
+
+net::Task<void> Batches::Pump() {
+  while (!stopped_) {
+    woken_ = false;
+    const conf::TimePoint now = net::Now();
+    if (now >= look_at_) {
+      look_at_ = now + kLookAtEnds;
+      DriveAll();
+    }
+    CheckEnds(now);
+    SendMore();
+    if (woken_) {
+      // What is woken here comes after what waits its turn on the loop.
+      net::Sleep turn(loop_.watchdog);
+      co_await turn.For(conf::Duration::zero());
+      continue;
+    }
+    conf::TimePoint next = now + kLookAtEnds;
+    for (const auto& [id, run] : runs_) {
+      if (const auto at = run->NextAt(now)) next = std::min(next, *at);
+    }
+    co_await pump_.Until(next);
+  }
+}
+
+void Batches::CheckEnds(conf::TimePoint now) {
+  for (const auto& [id, run] : runs_) {
+    const auto* const entry = copy_.Find(id);
+    if (!run->end() && entry != nullptr && entry->value.state == BatchState::kCancelling) {
+      run->EndBy({.state = BatchState::kCancelled,
+                  .code = "batch_cancelled",
+                  .message = "the batch was cancelled before this request was executed"},
+                 now);
+    } else if (!run->end() && now >= run->batch().expires) {
+      run->EndBy({.state = BatchState::kExpired,
+                  .code = "batch_expired",
+                  .message = "this request could not be executed before the completion window expired"},
+                 now);
+    }
+    if (run->end_asked() && now >= *run->end_asked() + kEndGrace) run->Abort();
+  }
+}
+
+void Batches::SendMore() {
+  const std::shared_ptr<const Runtime> runtime = environment_.runtime();
+  if (draining_ || !runtime->config().files) return;
+  const conf::TimePoint now = net::Now();
+  while (in_flight_ < runtime->config().batches.max_in_flight && SendNext(now)) {
+  }
+}
+
+// The next tenant with a line that may go; of its batches, the oldest with one.
+bool Batches::SendNext(conf::TimePoint now) {
+  std::map<std::string_view, std::vector<RunRef>> by_tenant;
+  for (const auto& [id, run] : runs_) by_tenant[run->batch().tenant].push_back(run);
+  if (by_tenant.empty()) return false;
+  auto at = by_tenant.upper_bound(last_tenant_);
+  for (size_t i = 0; i < by_tenant.size(); ++i, ++at) {
+    if (at == by_tenant.end()) at = by_tenant.begin();
+    std::ranges::sort(at->second, {}, [](const RunRef& run) { return run->batch().created; });
+    for (const RunRef& run : at->second) {
+      std::optional<BatchRun::Line> line = run->Take(now);
+      if (!line) continue;
+      last_tenant_ = at->first;
+      ++in_flight_;
+      loop_.tasks.Spawn(RunLine(run, *std::move(line)));
+      return true;
+    }
+  }
+  return false;
+}
+
+net::Task<void> Batches::RunLine(RunRef run, BatchRun::Line line) {
+  const Batch& batch = run->batch();
+  LineAnswer answer =
+      co_await environment_.send({.tenant = batch.tenant,
+                                  .key = batch.key,
+                                  .target = batch.endpoint,
+                                  .request_id = fmt::format("{}:{}", batch.id, line.ref.number),
+                                  .body = line.body,
+                                  .on_begun = [run, number = line.ref.number](std::function<void()> abort) {
+                                    run->OnBegun(number, std::move(abort));
+                                  }});
+  --in_flight_;
+  const conf::TimePoint now = net::Now();
+  const bool cut = answer.status == 0 && !answer.too_large && (run->end() || stopped_);
+  switch (cut ? LineVerdict::kWait : Judge(answer)) {
+    case LineVerdict::kWait:
+      if (cut) {
+        run->Drop(line);
+        break;
+      }
+      ++put_off_;
+      run->Wait(std::move(line), answer.retry_after, now);
+      break;
+    case LineVerdict::kRetry:
+      if (++line.tries < kMostTries) {
+        ++put_off_;
+        run->Wait(std::move(line), answer.retry_after, now);
+        break;
+      }
+      [[fallthrough]];
+    case LineVerdict::kEnded: {
+      const LineResult result = ResultOf(line, std::move(answer));
+      ++(result.completed() ? completed_ : failed_);
+      run->Ended(line, result);
+      break;
+    }
+    case LineVerdict::kStop: {
+      std::string code = ErrorCodeOf(answer.body);
+      run->EndBy({.state = BatchState::kFailed,
+                  .code = code.empty() ? "key_revoked" : std::move(code),
+                  .message = "the key of this batch does not work any more"},
+                 now);
+      run->Drop(line);
+      break;
+    }
+  }
+  Wake();
+}
+
+}  // namespace gateway::batches

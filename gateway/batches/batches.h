@@ -1,0 +1,145 @@
+// Batches: all batches of this gateway: created, checked, run line by line, ended.
+//
+//   validating ─▶ in_progress ─▶ completed
+//        │             ├──────▶ expired      24 hours after the creation
+//        └─▶ failed ◀──┤                     a bad line; or the key stopped working
+//                      └─ cancelling ─▶ cancelled
+//
+// Each change of state is in the store, with its event for the ledger, before it counts. A gateway that comes
+// up goes on with every batch that has not ended, where its result files end. Lines go out while there is one
+// of `batches.max_in_flight` free, a tenant at a time in turn; of a tenant, its oldest batch first. Each is
+// sent as a request of the batch's key through the whole pipeline (line_call.h), in the least urgent band.
+//
+// Owner: the process. Thread: the loop's.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/status.h>
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/batches/batch.h"
+#include "gateway/batches/batch_run.h"
+#include "gateway/batches/files.h"
+#include "gateway/batches/line_call.h"
+#include "gateway/net/loop.h"
+#include "gateway/net/watchdog.h"
+#include "gateway/people/principal.h"
+#include "gateway/people/stored_copy.h"
+#include "gateway/shard/runtime.h"
+#include "gateway/store/store.h"
+
+namespace gateway::batches {
+
+// For the metrics.
+struct BatchStats {
+  std::array<uint64_t, 7> batches{};  // by BatchState
+  uint64_t completed = 0;             // lines, since the start
+  uint64_t failed = 0;
+  uint64_t not_sent = 0;  // of batches that were cancelled, expired or lost their key
+  uint64_t put_off = 0;   // times that a line waited for room, or was tried again
+  uint64_t waiting = 0;   // lines now
+  uint64_t in_flight = 0;
+};
+
+class Batches {
+ public:
+  static constexpr size_t kMostStored = 1000;  // of a tenant; the oldest that have ended go first
+  static constexpr conf::Duration kWindow = std::chrono::hours(24);
+
+  struct Environment {
+    std::function<std::shared_ptr<const Runtime>()> runtime;
+    // Who a batch is for now; null: its key or tenant does not work any more.
+    std::function<PrincipalRef(const std::string& tenant, const std::string& key)> principal;
+    SendLine send;
+  };
+
+  // All must outlive it.
+  Batches(net::Loop& loop, store::Store& store, Files& files, Environment environment);
+
+  net::Task<absl::Status> Start();
+  // Goes on with what has not ended, and begins what is created.
+  void Begin();
+  // Sends no further line; those that run go on.
+  void Drain();
+  // Cuts running lines short; their results until now are on disk when the loop's tasks have ended.
+  void Stop();
+
+  struct Creation {
+    PrincipalRef principal;
+    std::string input_file = {};
+    std::string endpoint = {};
+    std::map<std::string, std::string> metadata = {};
+    std::optional<conf::Duration> output_age = {};
+  };
+  net::Task<Result<Batch>> Create(Creation creation, conf::TimePoint now);
+  // Nothing: the tenant has none of that id. With the progress of now.
+  std::optional<Batch> Find(std::string_view tenant, std::string_view id) const;
+  std::vector<Batch> OfTenant(std::string_view tenant) const;  // the newest first
+  net::Task<Result<Batch>> Cancel(std::string tenant, std::string id, std::string key, conf::TimePoint now);
+
+  // The batch that has not ended and needs that file.
+  std::optional<std::string> UserOf(std::string_view file) const;
+  // Files that must stay.
+  std::set<std::string> UsedFiles() const;
+  // Forgets batches that ended long ago.
+  net::Task<void> Sweep(conf::TimePoint now);
+
+  BatchStats stats() const;
+
+ private:
+  using RunRef = std::shared_ptr<BatchRun>;
+
+  net::Task<void> Drive(std::string id, PrincipalRef principal);
+  // False: it has ended, or the gateway stops.
+  net::Task<bool> Validate(std::string id, PrincipalRef principal);
+  net::Task<RunRef> Open(std::string id);
+  net::Task<void> Finish(RunRef run);
+  net::Task<void> Pump();
+  void DriveAll();
+  void SendMore();
+  bool SendNext(conf::TimePoint now);
+  net::Task<void> RunLine(RunRef run, BatchRun::Line line);
+  void CheckEnds(conf::TimePoint now);
+  void Wake();
+
+  // Changes a stored batch, with `also` in the same transaction. Tries again until it can be written; false: it
+  // is gone, or the gateway stops.
+  net::Task<bool> Change(std::string id, std::function<void(Batch&)> edit, std::string_view action,
+                         std::vector<store::Write> also = {});
+  net::Task<absl::Status> Commit(const Batch& batch, uint64_t replaces, std::string_view action,
+                                 std::string actor, std::vector<store::Write> also);
+  Batch Shown(const Batch& stored) const;
+  net::Task<void> Pause();
+
+  net::Loop& loop_;
+  store::Store& store_;
+  Files& files_;
+  const Environment environment_;
+  StoredCopy<Batch> copy_;
+  std::map<std::string, RunRef, std::less<>> runs_;
+  std::set<std::string, std::less<>> driven_;
+  std::string last_tenant_;  // that was served
+  uint64_t in_flight_ = 0;
+  uint64_t completed_ = 0;
+  uint64_t failed_ = 0;
+  uint64_t not_sent_ = 0;
+  uint64_t put_off_ = 0;
+  bool begun_ = false;
+  bool draining_ = false;
+  bool stopped_ = false;
+  bool woken_ = false;
+  conf::TimePoint look_at_{};  // when all batches are looked at again
+  net::Sleep pump_;
+};
+
+}  // namespace gateway::batches

@@ -1,0 +1,248 @@
+#include "gateway/batches/files.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "conf/json_text.h"
+#include "conf/text.h"
+#include "gateway/audit/stored_events.h"
+#include "gateway/log.h"
+#include "gateway/net/clock.h"
+#include "gateway/net/files.h"
+#include "gateway/net/off_loop.h"
+#include "gateway/store/kinds.h"
+
+namespace gateway::batches {
+namespace {
+
+constexpr std::string_view kPart = ".part";  // of a file that is being uploaded
+constexpr size_t kMaxUploads = 16;           // of a tenant, at once
+
+std::string FileDetail(const StoredFile& file) {
+  return fmt::format("{{\"purpose\":{},\"bytes\":{},\"filename\":{}}}",
+                     conf::Quoted(conf::WordOf(WordsOf(file.purpose), file.purpose)), file.bytes,
+                     conf::Quoted(file.name));
+}
+
+api::ApiError NoRoom(std::string message) {
+  return api::Make(api::Code::kFileStorageLimit, std::move(message));
+}
+
+// Names of regular files in a folder with the times of their last change. Blocks.
+absl::StatusOr<std::vector<std::pair<std::string, conf::TimePoint>>> ListFolder(const std::string& dir) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(dir.c_str()), &closedir);
+  if (folder == nullptr) return net::SystemError("open", dir, errno);
+  std::vector<std::pair<std::string, conf::TimePoint>> names;
+  while (const dirent* const entry = readdir(folder.get())) {
+    struct stat about{};
+    const std::string path = dir + "/" + entry->d_name;
+    if (lstat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) continue;
+    names.emplace_back(entry->d_name, conf::FromUnixMicros(int64_t{about.st_mtim.tv_sec} * 1'000'000));
+  }
+  return names;
+}
+
+}  // namespace
+
+api::ApiError ErrorOf(const absl::Status& status) {
+  if (absl::IsResourceExhausted(status) || absl::IsUnavailable(status) || absl::IsUnknown(status) ||
+      absl::IsAborted(status))
+    return api::Make(api::Code::kStoreUnavailable, "the gateway's store cannot be written now; try again");
+  return api::Make(api::Code::kInternalError, "the gateway could not keep this");
+}
+
+store::Write EventFor(std::string_view action, const std::string& actor, const std::string& subject,
+                      const std::string& tenant, std::string detail) {
+  ledger::Event event;
+  event.kind = ledger::Kind::kAdmin;
+  event.action = action;
+  event.actor = actor.empty() ? "anonymous" : actor;
+  event.subject = subject;
+  event.tenant = tenant;
+  event.detail = std::move(detail);
+  return StoredEvent(std::move(event));
+}
+
+Files::Files(net::Loop& loop, store::Store& store, std::string dir,
+             std::function<std::optional<config::Files>()> options)
+    : loop_(loop),
+      store_(store),
+      dir_(std::move(dir)),
+      options_(std::move(options)),
+      copy_(loop, store, store::kFile, DecodeFile, [] {}) {}
+
+net::Task<absl::Status> Files::Start() {
+  if (options_()) {
+    if (absl::Status made = net::MakeDirectories(dir_, 0700); !made.ok()) co_return made;
+  }
+  co_return co_await copy_.Start();
+}
+
+std::string Files::PathOf(std::string_view id) const {
+  return fmt::format("{}/{}", dir_, id);
+}
+
+conf::Duration Files::max_age() const {
+  return options_().value_or(config::Files()).max_age;
+}
+
+uint64_t Files::bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [id, entry] : copy_.all()) bytes += entry.value.bytes;
+  return bytes;
+}
+
+Result<Files::Place> Files::Hold(const std::string& tenant, uint64_t bytes) {
+  const std::optional<config::Files> options = options_();
+  if (!options) return api::Make(api::Code::kNotFound, "this gateway keeps no files");
+  uint64_t used = 0;
+  size_t count = 0;
+  size_t uploads = 0;
+  for (const auto& [id, entry] : copy_.all()) {
+    if (entry.value.tenant != tenant) continue;
+    used += entry.value.bytes;
+    ++count;
+  }
+  for (const auto& [id, held] : held_) {
+    if (held.tenant != tenant) continue;
+    used += held.bytes;
+    ++count;
+    ++uploads;
+  }
+  if (uploads >= kMaxUploads) {
+    return api::Make(api::Code::kConcurrencyLimit,
+                     fmt::format("{} files are being uploaded already; wait for one to end", uploads));
+  }
+  if (count >= options->tenant_files)
+    return NoRoom(fmt::format("your tenant has {} files, the most; delete some", count));
+  if (used >= options->tenant_bytes) {
+    return NoRoom(
+        fmt::format("your tenant's files have {} bytes of {}; delete some", used, options->tenant_bytes));
+  }
+  const uint64_t most = std::min({bytes, options->file_bytes, options->tenant_bytes - used});
+  if (most < std::min(bytes, options->file_bytes)) {
+    return NoRoom(fmt::format("your tenant's files have {} bytes of {}; this one does not fit, delete some",
+                              used, options->tenant_bytes));
+  }
+  Place place{.id = NewId("file-"), .path = {}, .most_bytes = most};
+  place.path = PathOf(place.id) + std::string(kPart);
+  held_[place.id] = {.tenant = tenant, .bytes = most};
+  return place;
+}
+
+store::Write Files::Making(const StoredFile& file) {
+  return store::Write::Create(store::kFile, file.id, EncodeFile(file));
+}
+
+net::Task<Result<StoredFile>> Files::Keep(Upload upload, conf::TimePoint now) {
+  StoredFile file{.id = upload.id,
+                  .tenant = upload.tenant,
+                  .key = upload.key,
+                  .purpose = upload.purpose,
+                  .name = std::move(upload.name),
+                  .bytes = upload.bytes,
+                  .created = now,
+                  .expires = {}};
+  if (upload.age) file.expires = now + *upload.age;
+  const std::string path = PathOf(file.id);
+  absl::Status kept =
+      co_await net::OffLoop(loop_, [&path] { return net::RenameFile(path + std::string(kPart), path); });
+  if (kept.ok()) {
+    std::vector<store::Write> writes;
+    writes.push_back(Making(file));
+    writes.push_back(EventFor("file.create", file.key, file.id, file.tenant, FileDetail(file)));
+    kept = (co_await store_.Commit(std::move(writes))).status();
+    if (kept.ok()) kept = co_await copy_.CatchUp();
+  }
+  held_.erase(file.id);
+  if (kept.ok()) co_return file;
+  log::Warn("an uploaded file could not be kept", {{"why", conf::Std(kept.message())}});
+  // After an unknown outcome the store may have it: then its bytes stay.
+  if (!absl::IsUnknown(kept)) (co_await RemoveBytes(path)).IgnoreError();
+  co_return ErrorOf(kept);
+}
+
+net::Task<void> Files::Abandon(std::string id) {
+  held_.erase(id);
+  (co_await RemoveBytes(PathOf(id) + std::string(kPart))).IgnoreError();
+}
+
+net::Task<absl::Status> Files::RemoveBytes(std::string path) {
+  co_return co_await net::OffLoop(loop_, [&path] { return net::RemoveFile(path); });
+}
+
+const StoredFile* Files::Find(std::string_view tenant, std::string_view id, conf::TimePoint now) const {
+  const auto* const entry = copy_.Find(id);
+  if (entry == nullptr || entry->value.tenant != tenant || now >= entry->value.EndsAt(max_age()))
+    return nullptr;
+  return &entry->value;
+}
+
+std::vector<const StoredFile*> Files::OfTenant(std::string_view tenant, conf::TimePoint now) const {
+  std::vector<const StoredFile*> files;
+  for (const auto& [id, entry] : copy_.all()) {
+    if (Find(tenant, id, now) != nullptr) files.push_back(&entry.value);
+  }
+  std::ranges::sort(files, [](const StoredFile* a, const StoredFile* b) {
+    return std::pair(a->created, a->id) < std::pair(b->created, b->id);
+  });
+  return files;
+}
+
+net::Task<Result<StoredFile>> Files::Remove(std::string tenant, std::string id, std::string key,
+                                            conf::TimePoint now) {
+  const StoredFile* const found = Find(tenant, id, now);
+  if (found == nullptr)
+    co_return api::Make(api::Code::kNotFound, fmt::format("there is no file {}", id), "file_id");
+  const StoredFile file = *found;
+  std::vector<store::Write> writes;
+  writes.push_back({store::kFile, id, copy_.Find(id)->version, std::nullopt});
+  writes.push_back(EventFor("file.delete", key, id, tenant, FileDetail(file)));
+  absl::Status removed = (co_await store_.Commit(std::move(writes))).status();
+  if (removed.ok()) removed = co_await copy_.CatchUp();
+  if (!removed.ok()) co_return ErrorOf(removed);
+  if (const absl::Status gone = co_await RemoveBytes(PathOf(id)); !gone.ok())
+    log::Warn("a deleted file still takes room", {{"why", conf::Std(gone.message())}});
+  co_return file;
+}
+
+net::Task<void> Files::Sweep(std::set<std::string> used, conf::TimePoint now) {
+  std::vector<StoredFile> old;
+  for (const auto& [id, entry] : copy_.all()) {
+    if (now >= entry.value.EndsAt(max_age()) && !used.contains(id)) old.push_back(entry.value);
+  }
+  for (const StoredFile& file : old) {
+    const auto* const entry = copy_.Find(file.id);
+    if (entry == nullptr) continue;
+    std::vector<store::Write> writes;
+    writes.push_back({store::kFile, file.id, entry->version, std::nullopt});
+    writes.push_back(EventFor("file.expire", "control", file.id, file.tenant, FileDetail(file)));
+    if (!(co_await store_.Commit(std::move(writes))).ok() || !(co_await copy_.CatchUp()).ok()) co_return;
+    (co_await RemoveBytes(PathOf(file.id))).IgnoreError();
+  }
+  // What a crash has left: uploads that nobody continues, and bytes that the store does not know. Those may
+  // be all there is after a loss of the store, so they stay as long as a file may.
+  std::set<std::string> known = std::move(used);
+  for (const auto& [id, entry] : copy_.all()) known.insert(id);
+  for (const auto& [id, held] : held_) known.insert(id + std::string(kPart));
+  const conf::Duration age = max_age();
+  const absl::Status swept = co_await net::OffLoop(loop_, [this, &known, age, now]() -> absl::Status {
+    const auto names = ListFolder(dir_);
+    if (!names.ok()) return names.status();
+    for (const auto& [name, changed] : *names) {
+      const bool part = std::string_view(name).ends_with(kPart);
+      if (known.contains(name) || (!part && now < changed + age)) continue;
+      if (absl::Status removed = net::RemoveFile(PathOf(name)); !removed.ok()) return removed;
+    }
+    return absl::OkStatus();
+  });
+  if (!swept.ok() && options_())
+    log::Warn("remains of files could not be removed", {{"why", conf::Std(swept.message())}});
+}
+
+}  // namespace gateway::batches

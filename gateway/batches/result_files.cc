@@ -1,0 +1,174 @@
+#include "gateway/batches/result_files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <simdjson.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "conf/json_text.h"
+#include "gateway/api/usage.h"
+#include "gateway/batches/stored_file.h"
+#include "gateway/net/files.h"
+
+namespace gateway::batches {
+namespace {
+
+namespace json = simdjson::ondemand;
+
+constexpr size_t kResultRead = 1u << 20;
+
+BatchUsage UsageOf(std::string_view body) {
+  const std::optional<api::Usage> usage = api::UsageFromJson(body);
+  if (!usage) return {};
+  return {.input = usage->input,
+          .cached = usage->cached_input,
+          .output = usage->output,
+          .reasoning = usage->reasoning};
+}
+
+// On one line, as it was, or as a text where it is no JSON. In JSON, an end of a line is white space.
+std::string OnOneLine(std::string body) {
+  if (!nlohmann::json::accept(body)) return conf::Quoted(body);
+  std::ranges::replace_if(body, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return body;
+}
+
+// What a line of a result file says; false: it is none of ours, so it was torn.
+bool TakeResult(std::string_view text, bool completed, ResultFiles::Done& done) {
+  const simdjson::padded_string padded(text);
+  json::parser parser;
+  json::document document;
+  std::string_view custom_id;
+  if (parser.iterate(padded).get(document) != simdjson::SUCCESS ||
+      document["custom_id"].get_string().get(custom_id) != simdjson::SUCCESS)
+    return false;
+  const std::string id(custom_id);
+  json::object response;
+  if (document["response"].get_object().get(response) == simdjson::SUCCESS) {
+    json::object body;  // or a text, where the answer was no JSON
+    std::string_view raw;
+    if (completed && response["body"].get_object().get(body) == simdjson::SUCCESS &&
+        body.raw_json().get(raw) == simdjson::SUCCESS)
+      done.progress.usage.Add(UsageOf(raw));
+  } else if (completed) {
+    return false;
+  }
+  if (!done.custom_ids.insert(id).second) return true;
+  ++(completed ? done.progress.completed : done.progress.failed);
+  return true;
+}
+
+}  // namespace
+
+std::string RenderResult(const LineResult& result, std::string_view id) {
+  std::string out = fmt::format("{{\"id\":\"{}\",\"custom_id\":", id);
+  conf::AppendQuoted(out, result.custom_id);
+  if (result.status == 0) {
+    out += ",\"response\":null,\"error\":{\"code\":";
+    conf::AppendQuoted(out, result.code);
+    out += ",\"message\":";
+    conf::AppendQuoted(out, result.message);
+    return out += "}}\n";
+  }
+  out += fmt::format(",\"response\":{{\"status_code\":{},\"request_id\":", result.status);
+  conf::AppendQuoted(out, result.request_id);
+  out += ",\"body\":";
+  out += OnOneLine(result.body);
+  return out += "},\"error\":null}\n";
+}
+
+ResultFiles::ResultFiles(std::string output_path, std::string error_path) {
+  output_.path = std::move(output_path);
+  errors_.path = std::move(error_path);
+}
+
+absl::StatusOr<ResultFiles::Done> ResultFiles::Open() {
+  Done done;
+  if (absl::Status opened = OpenFile(output_, true, done); !opened.ok()) return opened;
+  if (absl::Status opened = OpenFile(errors_, false, done); !opened.ok()) return opened;
+  if (absl::Status synced = net::SyncParent(output_.path); !synced.ok()) return synced;
+  torn_ = false;
+  return done;
+}
+
+absl::Status ResultFiles::OpenFile(File& file, bool completed, Done& done) {
+  absl::StatusOr<net::Fd> fd = net::OpenFile(file.path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  if (!fd.ok()) return fd.status();
+  file.fd = *std::move(fd);
+  file.bytes = 0;
+  std::string buffer(kResultRead, '\0');
+  std::string line;
+  uint64_t offset = 0;
+  bool torn = false;
+  while (!torn) {
+    const absl::StatusOr<size_t> read = net::ReadAt(file.fd.get(), file.path, offset, buffer);
+    if (!read.ok()) return read.status();
+    std::string_view rest = std::string_view(buffer).substr(0, *read);
+    offset += *read;
+    while (!rest.empty() && !torn) {
+      const size_t end = rest.find('\n');
+      line.append(rest.substr(0, end));
+      if (end == std::string_view::npos) break;
+      torn = !TakeResult(line, completed, done);
+      if (!torn) file.bytes += line.size() + 1;
+      line.clear();
+      rest.remove_prefix(end + 1);
+    }
+    if (*read < buffer.size()) break;
+  }
+  return Cut(file);
+}
+
+absl::Status ResultFiles::Cut(File& file) {
+  if (ftruncate(file.fd.get(), static_cast<off_t>(file.bytes)) != 0)
+    return net::SystemError("truncate", file.path, errno);
+  if (lseek(file.fd.get(), static_cast<off_t>(file.bytes), SEEK_SET) < 0)
+    return net::SystemError("seek in", file.path, errno);
+  return absl::OkStatus();
+}
+
+absl::Status ResultFiles::Write(File& file, std::string_view text) {
+  if (text.empty()) return absl::OkStatus();
+  if (absl::Status written = net::WriteAll(file.fd.get(), file.path, text); !written.ok()) return written;
+  if (fdatasync(file.fd.get()) != 0) return net::SystemError("sync", file.path, errno);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ResultFiles::Progress> ResultFiles::Append(std::span<const LineResult> results) {
+  if (torn_) {
+    for (File* const file : {&output_, &errors_}) {
+      if (absl::Status cut = Cut(*file); !cut.ok()) return cut;
+    }
+    torn_ = false;
+  }
+  Progress progress;
+  std::string output;
+  std::string errors;
+  for (const LineResult& result : results) {
+    (result.completed() ? output : errors) += RenderResult(result, NewId("batch_req_"));
+    ++(result.completed() ? progress.completed : progress.failed);
+    if (result.completed()) progress.usage.Add(UsageOf(result.body));
+  }
+  torn_ = true;
+  if (absl::Status written = Write(output_, output); !written.ok()) return written;
+  if (absl::Status written = Write(errors_, errors); !written.ok()) return written;
+  torn_ = false;
+  output_.bytes += output.size();
+  errors_.bytes += errors.size();
+  return progress;
+}
+
+absl::Status ResultFiles::RemoveEmpty() {
+  for (const File* const file : {&output_, &errors_}) {
+    if (file->bytes > 0) continue;
+    if (absl::Status removed = net::RemoveFile(file->path); !removed.ok()) return removed;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gateway::batches

@@ -1,0 +1,79 @@
+// ResultFiles: the two files that a batch writes: answers, and lines that failed. Each input line has one line
+// in one of them.
+//
+// They are the truth of what is done: a line counts once its result is on disk, and a gateway that was killed
+// reads here where to go on. Only whole lines are kept: what a crash has torn is cut off at the next Open.
+//
+// All calls but Render block; one thread at a time.
+#pragma once
+
+#include <absl/container/flat_hash_set.h>
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/batches/batch.h"
+#include "gateway/net/fd.h"
+
+namespace gateway::batches {
+
+// How a line ended: with an answer, or with the reason why there is none.
+struct LineResult {
+  std::string custom_id = {};
+  int status = 0;  // of the answer; 0: there is none
+  std::string request_id = {};
+  std::string body = {};
+  std::string code = {};  // where there is no answer
+  std::string message = {};
+
+  bool completed() const { return status >= 200 && status < 300; }
+};
+
+// One line of JSON, with its end.
+std::string RenderResult(const LineResult& result, std::string_view id);
+
+class ResultFiles {
+ public:
+  struct Progress {
+    uint64_t completed = 0;
+    uint64_t failed = 0;
+    BatchUsage usage = {};
+  };
+  struct Done {
+    absl::flat_hash_set<std::string> custom_ids = {};
+    Progress progress = {};
+  };
+
+  ResultFiles(std::string output_path, std::string error_path);
+
+  // Makes the files where they are missing, and reads what they have.
+  absl::StatusOr<Done> Open();
+  // All of them, or none. On disk when it returns.
+  absl::StatusOr<Progress> Append(std::span<const LineResult> results);
+  uint64_t output_bytes() const { return output_.bytes; }
+  uint64_t error_bytes() const { return errors_.bytes; }
+  // Removes those that are empty.
+  absl::Status RemoveEmpty();
+
+ private:
+  struct File {
+    std::string path;
+    net::Fd fd = {};
+    uint64_t bytes = 0;  // of whole lines that are on disk
+  };
+  static absl::Status OpenFile(File& file, bool completed, Done& done);
+  static absl::Status Write(File& file, std::string_view text);
+  // Back to the lines that count.
+  static absl::Status Cut(File& file);
+
+  File output_;
+  File errors_;
+  bool torn_ = false;  // an Append failed, and its lines may still stand there
+};
+
+}  // namespace gateway::batches

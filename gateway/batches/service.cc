@@ -1,0 +1,301 @@
+#include "gateway/batches/service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "conf/json_reader.h"
+#include "conf/text.h"
+#include "gateway/net/clock.h"
+#include "router/facts/api.h"
+
+namespace gateway::batches {
+namespace {
+
+using Shown = nlohmann::ordered_json;
+
+constexpr conf::Duration kSweepFilesEvery = std::chrono::minutes(10);
+constexpr size_t kMostListedFiles = 10'000;
+constexpr size_t kMostListedBatches = 100;
+constexpr size_t kUsualBatches = 20;
+constexpr size_t kMostMetadata = 16;
+constexpr size_t kMostMetadataKey = 64;
+constexpr size_t kMostMetadataValue = 512;
+constexpr int64_t kLeastAge = 3600;
+constexpr int64_t kMostAge = 2'592'000;
+
+Reply Refused(api::ApiError error) {
+  Reply reply;
+  reply.error = std::move(error);
+  return reply;
+}
+Reply Refused(api::Code code, std::string message, std::string param = {}) {
+  return Refused(api::Make(code, std::move(message), std::move(param)));
+}
+
+// Text of clients may be no UTF-8.
+Reply Answered(const Shown& shown) {
+  Reply reply;
+  reply.json = shown.dump(-1, ' ', false, Shown::error_handler_t::replace);
+  return reply;
+}
+
+Reply NoSuch(std::string_view what, std::string_view id) {
+  return Refused(api::Code::kNotFound, fmt::format("there is no {} {}", what, id.substr(0, 128)),
+                 fmt::format("{}_id", what));
+}
+
+Shown Deleted(const std::string& id) {
+  return {{"id", id}, {"object", "file"}, {"deleted", true}};
+}
+
+// The parameters of a list.
+struct Page {
+  size_t limit = 0;
+  std::string after = {};
+  bool ascending = false;
+  std::string purpose = {};
+};
+
+std::variant<Page, api::ApiError> PageOf(std::string_view query, size_t usual, size_t most) {
+  Page page{.limit = usual};
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), pair.size() + 1));
+    const std::string_view name = pair.substr(0, pair.find('='));
+    const std::optional<std::string> value =
+        router::PercentDecode(pair.substr(std::min(pair.size(), name.size() + 1)));
+    if (!value) return api::Make(api::Code::kInvalidValue, "the query cannot be read", std::string(name));
+    if (name == "limit") {
+      const std::optional<size_t> limit = conf::ReadNumber<size_t>(*value);
+      if (!limit || *limit < 1 || *limit > most)
+        return api::Make(api::Code::kInvalidValue, fmt::format("limit must be 1 to {}", most), "limit");
+      page.limit = *limit;
+    } else if (name == "after") {
+      page.after = *value;
+    } else if (name == "order") {
+      if (*value != "asc" && *value != "desc")
+        return api::Make(api::Code::kInvalidValue, "order must be asc or desc", "order");
+      page.ascending = *value == "asc";
+    } else if (name == "purpose") {
+      page.purpose = *value;
+    }
+  }
+  return page;
+}
+
+// One page of what is shown, in its order.
+Shown ListOf(const std::vector<Shown>& all, const Page& page) {
+  auto first = all.begin();
+  if (!page.after.empty()) {
+    first = std::ranges::find_if(all, [&](const Shown& one) { return one["id"] == page.after; });
+    if (first != all.end()) ++first;
+  }
+  const size_t n = std::min(page.limit, static_cast<size_t>(all.end() - first));
+  Shown data = Shown::array();
+  for (auto at = first; at != first + static_cast<ptrdiff_t>(n); ++at) data.push_back(*at);
+  Shown list{{"object", "list"}};
+  list["first_id"] = n == 0 ? Shown(nullptr) : Shown(data.front()["id"]);
+  list["last_id"] = n == 0 ? Shown(nullptr) : Shown(data.back()["id"]);
+  list["has_more"] = first + static_cast<ptrdiff_t>(n) != all.end();
+  list["data"] = std::move(data);
+  return list;
+}
+
+std::variant<Batches::Creation, api::ApiError> ReadCreation(const std::string& text) {
+  const auto wrong = [](std::string_view param, std::string_view why) {
+    return api::Make(api::Code::kInvalidValue, fmt::format("{} {}", param, why), std::string(param));
+  };
+  conf::JsonFaults faults;
+  const std::optional<conf::Json> body = conf::ParseJson(text, faults);
+  if (!body || !body->is_object())
+    return api::Make(api::Code::kInvalidJson, "the body must be one JSON object, without a repeated member");
+  Batches::Creation creation;
+  std::string window;
+  for (const auto& [name, into] :
+       {std::pair("input_file_id", &creation.input_file), std::pair("endpoint", &creation.endpoint),
+        std::pair("completion_window", &window)}) {
+    const auto found = body->find(name);
+    if (found == body->end())
+      return api::Make(api::Code::kMissingParameter, fmt::format("{} must be given", name), name);
+    if (!found->is_string())
+      return api::Make(api::Code::kInvalidType, fmt::format("{} must be a string", name), name);
+    *into = found->get<std::string>();
+  }
+  if (window != "24h") return wrong("completion_window", "must be 24h");
+  if (const auto found = body->find("metadata"); found != body->end() && !found->is_null()) {
+    if (!found->is_object() || found->size() > kMostMetadata)
+      return wrong("metadata", fmt::format("must be an object of at most {} members", kMostMetadata));
+    for (const auto& [name, value] : found->items()) {
+      if (!value.is_string() || name.size() > kMostMetadataKey ||
+          value.get_ref<const std::string&>().size() > kMostMetadataValue) {
+        return wrong("metadata", fmt::format("must have names of at most {} bytes and texts of at most {}",
+                                             kMostMetadataKey, kMostMetadataValue));
+      }
+      creation.metadata[name] = value.get<std::string>();
+    }
+  }
+  if (const auto found = body->find("output_expires_after"); found != body->end() && !found->is_null()) {
+    const bool fits = found->is_object() && found->value("anchor", conf::Json()) == "created_at" &&
+                      found->contains("seconds") && found->at("seconds").is_number_integer();
+    const int64_t seconds = fits ? found->at("seconds").get<int64_t>() : 0;
+    if (seconds < kLeastAge || seconds > kMostAge) {
+      return wrong("output_expires_after",
+                   fmt::format("must be {{anchor: created_at, seconds: {} to {}}}", kLeastAge, kMostAge));
+    }
+    creation.output_age = std::chrono::seconds(seconds);
+  }
+  return creation;
+}
+
+}  // namespace
+
+Service::Service(net::Loop& loop, store::Store& store, std::string dir, Batches::Environment environment)
+    : net::Alarm(loop.watchdog),
+      loop_(loop),
+      runtime_(environment.runtime),
+      files_(loop, store, std::move(dir), [this] { return runtime_()->config().files; }),
+      batches_(loop, store, files_, std::move(environment)) {}
+
+net::Task<absl::Status> Service::Start() {
+  if (absl::Status started = co_await files_.Start(); !started.ok()) co_return started;
+  co_return co_await batches_.Start();
+}
+
+void Service::Begin() {
+  batches_.Begin();
+  OnAlarm();
+}
+
+void Service::Stop() {
+  stopped_ = true;
+  Clear();
+  batches_.Stop();
+  files_.Stop();
+}
+
+void Service::OnAlarm() {
+  SetAfter(kSweepFilesEvery);
+  if (!std::exchange(sweeping_, true)) loop_.tasks.Spawn(Sweep());
+}
+
+net::Task<void> Service::Sweep() {
+  co_await batches_.Sweep(net::Now());
+  if (!stopped_) co_await files_.Sweep(batches_.UsedFiles(), net::Now());
+  sweeping_ = false;
+}
+
+void Service::Take(Call call, std::function<void(Reply)> done) {
+  loop_.Post(
+      [this, call = std::move(call), done = std::move(done)] { loop_.tasks.Spawn(Answer(call, done)); });
+}
+
+net::Task<void> Service::Answer(Call call, std::function<void(Reply)> done) {
+  done(co_await ReplyTo(std::move(call)));
+}
+
+net::Task<Reply> Service::ReplyTo(Call call) {
+  if (!runtime_()->config().files && call.op != Op::kAbandonFile) {
+    co_return Refused(
+        api::Code::kNotFound,
+        "this gateway keeps no files and runs no batches: its configuration has no section files");
+  }
+  const std::string tenant = call.principal->tenant;
+  const std::string key = call.principal->key;
+  switch (call.op) {
+    case Op::kHoldFile: {
+      auto held = files_.Hold(tenant, call.upload.bytes);
+      if (auto* const error = std::get_if<api::ApiError>(&held)) co_return Refused(std::move(*error));
+      Reply reply;
+      reply.place = std::get<Files::Place>(std::move(held));
+      co_return reply;
+    }
+    case Op::kKeepFile: {
+      call.upload.tenant = tenant;
+      call.upload.key = key;
+      auto kept = co_await files_.Keep(std::move(call.upload), net::Now());
+      if (auto* const error = std::get_if<api::ApiError>(&kept)) co_return Refused(std::move(*error));
+      co_return Answered(ShowFile(std::get<StoredFile>(kept), files_.max_age()));
+    }
+    case Op::kAbandonFile:
+      co_await files_.Abandon(call.upload.id);
+      co_return Reply();
+    case Op::kListFiles:
+      co_return ListFiles(call);
+    case Op::kGetFile:
+    case Op::kFileContent: {
+      const StoredFile* const file = files_.Find(tenant, call.id, net::Now());
+      if (file == nullptr) co_return NoSuch("file", call.id);
+      if (call.op == Op::kGetFile) co_return Answered(ShowFile(*file, files_.max_age()));
+      Reply reply;
+      reply.place = {.id = file->id, .path = files_.PathOf(file->id), .most_bytes = file->bytes};
+      co_return reply;
+    }
+    case Op::kDeleteFile:
+      co_return co_await DeleteFile(std::move(call));
+    case Op::kCreateBatch:
+      co_return co_await CreateBatch(std::move(call));
+    case Op::kListBatches:
+      co_return ListBatches(call);
+    case Op::kGetBatch: {
+      const std::optional<Batch> batch = batches_.Find(tenant, call.id);
+      co_return batch ? Answered(ShowBatch(*batch)) : NoSuch("batch", call.id);
+    }
+    case Op::kCancelBatch: {
+      auto cancelled = co_await batches_.Cancel(tenant, call.id, key, net::Now());
+      if (auto* const error = std::get_if<api::ApiError>(&cancelled)) co_return Refused(std::move(*error));
+      co_return Answered(ShowBatch(std::get<Batch>(cancelled)));
+    }
+  }
+  co_return Refused(api::Code::kInternalError, "the call is not known");
+}
+
+Reply Service::ListFiles(const Call& call) const {
+  auto read = PageOf(call.query, kMostListedFiles, kMostListedFiles);
+  if (auto* const error = std::get_if<api::ApiError>(&read)) return Refused(std::move(*error));
+  const Page& page = std::get<Page>(read);
+  std::vector<Shown> all;
+  for (const StoredFile* const file : files_.OfTenant(call.principal->tenant, net::Now())) {
+    Shown shown = ShowFile(*file, files_.max_age());
+    if (page.purpose.empty() || shown["purpose"] == page.purpose) all.push_back(std::move(shown));
+  }
+  if (!page.ascending) std::ranges::reverse(all);
+  return Answered(ListOf(all, page));
+}
+
+Reply Service::ListBatches(const Call& call) const {
+  auto read = PageOf(call.query, kUsualBatches, kMostListedBatches);
+  if (auto* const error = std::get_if<api::ApiError>(&read)) return Refused(std::move(*error));
+  std::vector<Shown> all;
+  for (const Batch& batch : batches_.OfTenant(call.principal->tenant)) all.push_back(ShowBatch(batch));
+  return Answered(ListOf(all, std::get<Page>(read)));
+}
+
+net::Task<Reply> Service::DeleteFile(Call call) {
+  if (const std::optional<std::string> user = batches_.UserOf(call.id);
+      user && files_.Find(call.principal->tenant, call.id, net::Now()) != nullptr) {
+    co_return Refused(api::Code::kConflict,
+                      fmt::format("the batch {} needs this file until it has ended", *user), "file_id");
+  }
+  auto removed = co_await files_.Remove(call.principal->tenant, call.id, call.principal->key, net::Now());
+  if (auto* const error = std::get_if<api::ApiError>(&removed)) co_return Refused(std::move(*error));
+  co_return Answered(Deleted(call.id));
+}
+
+net::Task<Reply> Service::CreateBatch(Call call) {
+  auto read = ReadCreation(call.body);
+  if (auto* const error = std::get_if<api::ApiError>(&read)) co_return Refused(std::move(*error));
+  auto& creation = std::get<Batches::Creation>(read);
+  creation.principal = call.principal;
+  auto created = co_await batches_.Create(std::move(creation), net::Now());
+  if (auto* const error = std::get_if<api::ApiError>(&created)) co_return Refused(std::move(*error));
+  co_return Answered(ShowBatch(std::get<Batch>(created)));
+}
+
+}  // namespace gateway::batches

@@ -1,0 +1,46 @@
+// StoredFile: what is known of a file that an application keeps here; its bytes lie in the folder of files.
+//
+// A value: pure, any thread.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "conf/time.h"
+#include "conf/words.h"
+
+namespace gateway::batches {
+
+enum class Purpose : uint8_t { kBatch, kBatchOutput, kUserData };
+conf::Words<Purpose> WordsOf(Purpose);
+
+struct StoredFile {
+  std::string id = {};
+  std::string tenant = {};
+  std::string key = {};  // who made it; empty: the anonymous tenant
+  Purpose purpose = Purpose::kUserData;
+  std::string name = {};
+  uint64_t bytes = 0;
+  conf::TimePoint created = {};
+  std::optional<conf::TimePoint> expires = {};  // its maker's wish
+
+  // The first moment at which it is gone, where files get at most so old.
+  conf::TimePoint EndsAt(conf::Duration max_age) const;
+};
+
+std::string EncodeFile(const StoredFile& file);
+absl::StatusOr<StoredFile> DecodeFile(std::string_view json);
+
+// As OpenAI's API shows it.
+nlohmann::ordered_json ShowFile(const StoredFile& file, conf::Duration max_age);
+
+// "file-" and 96 random bits in hex; likewise with other prefixes.
+std::string NewId(std::string_view prefix);
+int64_t UnixSeconds(conf::TimePoint at);
+
+}  // namespace gateway::batches

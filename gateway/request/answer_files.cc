@@ -1,0 +1,248 @@
+// answer_files: answers what applications ask of their files and batches, which the gateway keeps itself. The
+// bytes of uploads and downloads go from and to the disk here, in pieces, on threads beside the shard.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "conf/text.h"
+#include "gateway/batches/service.h"
+#include "gateway/batches/upload_form.h"
+#include "gateway/log.h"
+#include "gateway/net/files.h"
+#include "gateway/net/off_loop.h"
+#include "gateway/request/answer.h"
+#include "gateway/request/form_reader.h"
+#include "gateway/request/stages.h"
+#include "gateway/shard/shard.h"
+#include "router/facts/multipart.h"
+
+namespace gateway::stages {
+namespace {
+
+using batches::Call;
+using batches::Op;
+using batches::Reply;
+using net::http::FieldId;
+using net::http::Verb;
+
+constexpr size_t kPieceBytes = 1u << 20;    // of a file, on its way
+constexpr size_t kMaxCreation = 64u << 10;  // of the body that creates a batch
+
+// What the path and the method ask for; nothing: the method is another one's. An upload is kHoldFile.
+struct Asked {
+  Op op;
+  std::string id;
+};
+
+std::optional<Asked> AskedOf(const Exchange& x, bool& known) {
+  const Verb method = x.client.head().method;
+  const std::string_view rest = x.identity.path_rest;
+  const size_t slash = rest.find('/');
+  const std::string id(rest.substr(0, slash));
+  const std::string_view below = slash == std::string_view::npos ? std::string_view() : rest.substr(slash);
+  known = true;
+  if (x.identity.spec->api == router::Api::kFiles) {
+    if (rest.empty() && method == Verb::post) return Asked{Op::kHoldFile, {}};
+    if (rest.empty() && method == Verb::get) return Asked{Op::kListFiles, {}};
+    if (rest.empty()) return std::nullopt;
+    if (below.empty() && method == Verb::get) return Asked{Op::kGetFile, id};
+    if (below.empty() && method == Verb::delete_) return Asked{Op::kDeleteFile, id};
+    if (below == "/content" && method == Verb::get) return Asked{Op::kFileContent, id};
+    known = below.empty() || below == "/content";
+    return std::nullopt;
+  }
+  if (rest.empty() && method == Verb::post) return Asked{Op::kCreateBatch, {}};
+  if (rest.empty() && method == Verb::get) return Asked{Op::kListBatches, {}};
+  if (rest.empty()) return std::nullopt;
+  if (below.empty() && method == Verb::get) return Asked{Op::kGetBatch, id};
+  if (below == "/cancel" && method == Verb::post) return Asked{Op::kCancelBatch, id};
+  known = below.empty() || below == "/cancel";
+  return std::nullopt;
+}
+
+// The control loop's answer.
+net::Task<Reply> Ask(Exchange& x, Call call) {
+  call.principal = x.identity.principal;
+  net::Event done;
+  Reply reply;
+  x.shard.shared.batches->Take(std::move(call), [&x, &done, &reply](Reply given) {
+    // Runs on the control loop; this frame waits for the post.
+    x.shard.loop.Post([&done, &reply, given = std::move(given)] {
+      reply = given;
+      done.Set();
+    });
+  });
+  co_await done.Wait();
+  co_return reply;
+}
+
+net::Task<StageResult> SendReply(Exchange& x, Reply reply) {
+  if (reply.error) co_return x.Fail(*std::move(reply.error));
+  co_await SendOwn(x, 200, "application/json", reply.json);
+  co_return StageResult::kAnswered;
+}
+
+StageResult BadForm(Exchange& x, const batches::UploadForm& form) {
+  const bool field = !form.param().empty();
+  return x.Fail(field ? api::Code::kInvalidValue : api::Code::kInvalidMultipart, form.error(), form.param());
+}
+
+StageResult NotWritten(Exchange& x, const absl::Status& status) {
+  log::Error("an upload cannot be written", {{"why", conf::Std(status.message())}});
+  return x.Fail(api::Code::kStoreUnavailable, "the gateway cannot write the file now; try again");
+}
+
+// Reads the form, and writes the file as it comes. `bytes`: those of the file.
+net::Task<StageResult> WriteUpload(Exchange& x, const batches::Files::Place& place, batches::UploadForm& form,
+                                   uint64_t& bytes) {
+  absl::StatusOr<net::Fd> file = co_await net::OffLoop(x.shard.loop, [&place]() -> absl::StatusOr<net::Fd> {
+    // A reload may have begun to keep files.
+    const std::string folder = place.path.substr(0, place.path.rfind('/'));
+    if (absl::Status made = net::MakeDirectories(folder, 0700); !made.ok()) return made;
+    return net::OpenFile(place.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  });
+  if (!file.ok()) co_return NotWritten(x, file.status());
+  std::string pending;
+  bool ends = false;
+  while (!ends) {
+    std::string_view piece;
+    const auto status = co_await x.client.connection().ReadBodyPiece(piece);
+    if (status != net::http::ServerConnection::Status::kOk)
+      co_return x.Fail(BodyFailure(status, place.most_bytes).error);
+    ends = piece.empty();
+    if (!ends && !form.Feed(piece, pending)) co_return BadForm(x, form);
+    if (ends && !form.Finish()) co_return BadForm(x, form);
+    if (bytes + pending.size() > place.most_bytes) {
+      co_return x.Fail(api::Code::kRequestTooLarge,
+                       fmt::format("the file is larger than the {} bytes allowed", place.most_bytes), "file");
+    }
+    if (pending.size() < kPieceBytes && !ends) continue;
+    const absl::Status written =
+        co_await net::OffLoop(x.shard.loop, [&file, &place, &pending, ends]() -> absl::Status {
+          if (absl::Status wrote = net::WriteAll(file->get(), place.path, pending); !wrote.ok()) return wrote;
+          if (ends && fsync(file->get()) != 0) return net::SystemError("sync", place.path, errno);
+          return absl::OkStatus();
+        });
+    if (!written.ok()) co_return NotWritten(x, written);
+    bytes += pending.size();
+    pending.clear();
+  }
+  co_return StageResult::kContinue;
+}
+
+net::Task<StageResult> Upload(Exchange& x) {
+  x.client.SetReusable(false);  // until the body is read
+  const net::http::Head& head = x.client.head();
+  const std::optional<std::string> boundary =
+      router::MultipartScanner::BoundaryOf(head.Find(FieldId::content_type));
+  if (!boundary) {
+    co_return x.Fail(api::Code::kUnsupportedMediaType,
+                     "Content-Type must be multipart/form-data with one valid boundary");
+  }
+  Call hold;
+  hold.op = Op::kHoldFile;
+  hold.upload.bytes = head.content_length.value_or(UINT64_MAX);  // the form is larger than its file
+  Reply held = co_await Ask(x, std::move(hold));
+  if (held.error) co_return x.Fail(*std::move(held.error));
+  batches::UploadForm form(*boundary);
+  uint64_t bytes = 0;
+  const StageResult written = co_await WriteUpload(x, held.place, form, bytes);
+  Call keep;
+  keep.upload.id = held.place.id;
+  if (written != StageResult::kContinue) {
+    keep.op = Op::kAbandonFile;
+    co_await Ask(x, std::move(keep));
+    co_return written;
+  }
+  x.client.SetReusable(true);
+  keep.op = Op::kKeepFile;
+  keep.upload.purpose = form.purpose();
+  keep.upload.name = form.filename();
+  keep.upload.bytes = bytes;
+  keep.upload.age = form.age();
+  co_return co_await SendReply(x, co_await Ask(x, std::move(keep)));
+}
+
+net::Task<StageResult> Download(Exchange& x, std::string id) {
+  Call call;
+  call.op = Op::kFileContent;
+  call.id = std::move(id);
+  Reply found = co_await Ask(x, std::move(call));
+  if (found.error) co_return x.Fail(*std::move(found.error));
+  const batches::Files::Place place = std::move(found.place);
+  absl::StatusOr<net::Fd> file = co_await net::OffLoop(
+      x.shard.loop, [&place] { return net::OpenFile(place.path, O_RDONLY | O_NOFOLLOW); });
+  if (!file.ok()) {
+    log::Error("a file cannot be read", {{"why", conf::Std(file.status().message())}});
+    co_return x.Fail(api::Code::kInternalError, "the gateway cannot read this file");
+  }
+  x.answer_head.clear();
+  RenderRelayedHead(x, nullptr, 200, "application/octet-stream", {place.most_bytes}, x.answer_head);
+  x.outcome.status = 200;
+  x.delivery.head_sent = true;
+  if (!co_await x.client.connection().Write(net::AsBuffer(x.answer_head))) co_return x.Gone();
+  std::string piece(std::min<uint64_t>(kPieceBytes, place.most_bytes), '\0');
+  for (uint64_t sent = 0; sent < place.most_bytes;) {
+    piece.resize(std::min<uint64_t>(kPieceBytes, place.most_bytes - sent));
+    const absl::StatusOr<size_t> read = co_await net::OffLoop(x.shard.loop, [&file, &place, &piece, sent] {
+      return net::ReadAt(file->get(), place.path, sent, piece);
+    });
+    if (!read.ok() || *read < piece.size()) {
+      co_return x.Fail(api::Code::kInternalError, "the gateway cannot read the rest of this file");
+    }
+    if (!co_await x.client.connection().Write(net::AsBuffer(piece))) co_return x.Gone();
+    sent += piece.size();
+    x.outcome.counts.bytes_out += piece.size();
+  }
+  x.outcome.answer_whole = true;
+  co_return StageResult::kAnswered;
+}
+
+}  // namespace
+
+net::Task<StageResult> AnswerFiles(Exchange& x) {
+  const router::Api api = x.identity.spec->api;
+  if (api != router::Api::kFiles && api != router::Api::kBatches) co_return StageResult::kContinue;
+  bool known = false;
+  std::optional<Asked> asked = AskedOf(x, known);
+  const net::http::Head& head = x.client.head();
+  const bool has_body = head.chunked || head.content_length.value_or(0) > 0;
+  if (!asked) {
+    x.client.SetReusable(!has_body);
+    if (known) {
+      co_return x.Fail(api::Code::kMethodNotAllowed,
+                       fmt::format("{} is not a method of this endpoint", head.method_text));
+    }
+    co_return x.Fail(api::Code::kNotFound, fmt::format("there is no endpoint {} {}", head.method_text,
+                                                       head.target.substr(0, head.target.find('?'))));
+  }
+  if (x.shard.shared.batches == nullptr) {
+    x.client.SetReusable(!has_body);
+    co_return x.Fail(api::Code::kNotFound, "this gateway keeps no files and runs no batches");
+  }
+  const bool keeps = asked->op == Op::kHoldFile || asked->op == Op::kCreateBatch;
+  if (keeps && x.shard.shared.disk_low.load(std::memory_order_relaxed)) {
+    x.client.SetReusable(false);
+    co_return x.Fail(api::Code::kStoreUnavailable, "the gateway's disk is nearly full; nothing new is kept");
+  }
+  if (asked->op == Op::kHoldFile) co_return co_await Upload(x);
+  if (asked->op == Op::kFileContent) co_return co_await Download(x, std::move(asked->id));
+  Call call;
+  call.op = asked->op;
+  call.id = std::move(asked->id);
+  if (const size_t query = head.target.find('?'); query != std::string_view::npos)
+    call.query = head.target.substr(query + 1);
+  const auto status = co_await x.client.connection().ReadBody(kMaxCreation);
+  if (status != net::http::ServerConnection::Status::kOk) {
+    x.client.SetReusable(false);
+    co_return x.Fail(BodyFailure(status, kMaxCreation).error);
+  }
+  call.body = x.client.connection().body();
+  co_return co_await SendReply(x, co_await Ask(x, std::move(call)));
+}
+
+}  // namespace gateway::stages

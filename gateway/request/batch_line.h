@@ -1,0 +1,26 @@
+// SendBatchLine: sends a line of a batch into the gateway, as a request of the batch's key, and reads the
+// answer whole.
+//
+// It goes to a shard on one end of a pair of sockets inside the process, like a request of the playground
+// (on_behalf.h): so it passes the whole pipeline, and nobody else can send one. Thread: the control loop's.
+#pragma once
+
+#include <functional>
+
+#include "gateway/batches/line_call.h"
+#include "gateway/net/fd.h"
+#include "gateway/net/loop.h"
+#include "gateway/net/task.h"
+#include "gateway/request/on_behalf.h"
+
+namespace gateway {
+
+// Larger answers are not kept.
+inline constexpr size_t kMaxBatchAnswer = 16u << 20;
+
+// Has a shard serve the request that comes on this end.
+using ServeOwnRequest = std::function<void(net::Fd, OnBehalf)>;
+
+net::Task<batches::LineAnswer> SendBatchLine(net::Loop& loop, ServeOwnRequest serve, batches::LineCall call);
+
+}  // namespace gateway

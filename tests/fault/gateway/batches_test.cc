@@ -1,0 +1,200 @@
+// Batches, while the gateway is killed at any point, keys end and disks are slow: one result for each line.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "tests/support/engine_process.h"
+#include "tests/support/gateway_process.h"
+
+namespace tests {
+namespace {
+
+constexpr milliseconds kBatchPatience{60'000};
+
+std::string InputOf(int lines, std::string_view model = "chat-small", int max_tokens = 4) {
+  std::string text;
+  for (int i = 0; i < lines; ++i) {
+    text += fmt::format(
+        R"({{"custom_id":"line-{}","method":"POST","url":"/v1/chat/completions","body":)"
+        R"({{"model":"{}","max_tokens":{},"messages":[{{"role":"user","content":"Question {}"}}]}}}})"
+        "\n",
+        i, model, max_tokens, i);
+  }
+  return text;
+}
+
+std::string UploadOf(std::string_view content, std::string_view headers = {}) {
+  const std::string body = fmt::format(
+      "--xyz\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n"
+      "--xyz\r\nContent-Disposition: form-data; name=\"file\"; filename=\"in.jsonl\"\r\n"
+      "Content-Type: application/octet-stream\r\n\r\n{}\r\n--xyz--\r\n",
+      content);
+  return fmt::format(
+      "POST /v1/files HTTP/1.1\r\nHost: gateway\r\nContent-Type: multipart/form-data; boundary=xyz\r\n"
+      "Content-Length: {}\r\n{}\r\n{}",
+      body.size(), headers, body);
+}
+
+std::string Create(const std::string& file) {
+  return Post(
+      "/v1/batches",
+      Json{{"input_file_id", file}, {"endpoint", "/v1/chat/completions"}, {"completion_window", "24h"}}
+          .dump());
+}
+
+// The id of a batch of that input.
+std::string Begin(const GatewayProcess& gateway, const std::string& input) {
+  const Answer file = gateway.Ask(UploadOf(input));
+  EXPECT_EQ(file.status, 200) << file.body;
+  const Answer batch = gateway.Ask(Create(file.json().value("id", "")));
+  EXPECT_EQ(batch.status, 200) << batch.body;
+  return batch.json().value("id", "");
+}
+
+Json StateOf(const GatewayProcess& gateway, const std::string& batch) {
+  return gateway.Ask(Get("/v1/batches/" + batch)).json();
+}
+
+// The batch, once it is in that state or has ended.
+Json Await(const GatewayProcess& gateway, const std::string& batch, const std::string& state) {
+  const auto until = std::chrono::steady_clock::now() + kBatchPatience;
+  Json now;
+  while (std::chrono::steady_clock::now() < until) {
+    now = StateOf(gateway, batch);
+    const std::string status = now.value("status", "");
+    if (status == state || status == "completed" || status == "failed" || status == "cancelled") return now;
+    Pause(milliseconds(50));
+  }
+  ADD_FAILURE() << now.dump();
+  return now;
+}
+
+// How often each custom id stands in a result file; the file must be JSON lines.
+std::map<std::string, int> IdsIn(const GatewayProcess& gateway, const Json& file) {
+  std::map<std::string, int> ids;
+  if (!file.is_string()) return ids;
+  const Answer content = gateway.Ask(Get(fmt::format("/v1/files/{}/content", file.get<std::string>())));
+  EXPECT_EQ(content.status, 200) << content.body;
+  std::string_view rest = content.body;
+  while (!rest.empty()) {
+    const Json line = Json::parse(rest.substr(0, rest.find('\n')), nullptr, false);
+    EXPECT_TRUE(line.is_object());
+    if (line.is_object()) ++ids[line.value("custom_id", "")];
+    rest.remove_prefix(std::min(rest.size(), rest.find('\n') + 1));
+  }
+  return ids;
+}
+
+void ExpectOneEach(const std::map<std::string, int>& ids, size_t lines) {
+  EXPECT_EQ(ids.size(), lines);
+  for (const auto& [id, times] : ids) EXPECT_EQ(times, 1) << id;
+}
+
+TEST(Batches, KilledAgainAndAgainEachLineHasOneResult) {
+  const EngineProcess engine(
+      {"--preset", "demo", "--load-time", "0s", "--step-base", "10ms", "--step-per-sequence", "0s"});
+  GatewayProcess gateway(
+      {.replicas = {engine.port()}, .sections = "files: {}\nbatches: {max_in_flight: 4}\n"});
+  const std::string batch = Begin(gateway, InputOf(200));
+  uint64_t completed = 0;
+  for (int kill = 0; kill < 5; ++kill) {
+    Pause(milliseconds(300 + 170 * kill));
+    completed = StateOf(gateway, batch)["request_counts"].value("completed", uint64_t{0});
+    gateway.Restart();
+    // What was told as done stays so; the running batch is read while the gateway answers already.
+    const auto until = std::chrono::steady_clock::now() + kBatchPatience;
+    uint64_t after = 0;
+    while (after < completed && std::chrono::steady_clock::now() < until) {
+      after = StateOf(gateway, batch)["request_counts"].value("completed", uint64_t{0});
+      Pause(milliseconds(20));
+    }
+    EXPECT_GE(after, completed) << kill;
+  }
+  const Json ended = Await(gateway, batch, "completed");
+  EXPECT_EQ(ended["status"], "completed") << ended.dump();
+  EXPECT_EQ(ended["request_counts"]["total"], 200);
+  EXPECT_EQ(ended["request_counts"]["completed"], 200);
+  EXPECT_TRUE(ended["error_file_id"].is_null());
+  ExpectOneEach(IdsIn(gateway, ended["output_file_id"]), 200);
+  // Lines that were under way at a kill are sent again, and no others.
+  EXPECT_LE(engine.Stat("/requests/received"), 200u + 5 * 4);
+  EXPECT_TRUE(gateway.Settles());
+  EXPECT_TRUE(Balance(gateway.Records()).none());
+}
+
+TEST(Batches, ACancelledBatchKeepsWhatWasDoneAndNamesTheRest) {
+  const EngineProcess engine(
+      {"--preset", "demo", "--load-time", "0s", "--step-base", "20ms", "--step-per-sequence", "0s"});
+  GatewayProcess gateway(
+      {.replicas = {engine.port()}, .sections = "files: {}\nbatches: {max_in_flight: 2}\n"});
+  const std::string batch = Begin(gateway, InputOf(100));
+  while (StateOf(gateway, batch)["request_counts"].value("completed", 0) < 4) Pause(milliseconds(20));
+  const Answer cancel = gateway.Ask(Post("/v1/batches/" + batch + "/cancel", ""));
+  EXPECT_EQ(cancel.status, 200) << cancel.body;
+  EXPECT_EQ(cancel.json().value("status", ""), "cancelling");
+  const Json ended = Await(gateway, batch, "cancelled");
+  EXPECT_EQ(ended["status"], "cancelled");
+  std::map<std::string, int> ids = IdsIn(gateway, ended["output_file_id"]);
+  EXPECT_EQ(ids.size(), ended["request_counts"]["completed"]);
+  for (const auto& [id, times] : IdsIn(gateway, ended["error_file_id"])) ids[id] += times;
+  ExpectOneEach(ids, 100);
+  EXPECT_EQ(gateway.Ask(Post("/v1/batches/" + batch + "/cancel", "")).status, 409);
+}
+
+TEST(Batches, ABadLineFailsTheBatchAndNothingIsSent) {
+  const EngineProcess engine;
+  GatewayProcess gateway({.replicas = {engine.port()}, .sections = "files: {}\n"});
+  const std::string batch = Begin(gateway, InputOf(3) + "no JSON\n" + InputOf(1, "unknown"));
+  const Json failed = Await(gateway, batch, "failed");
+  EXPECT_EQ(failed["status"], "failed");
+  ASSERT_EQ(failed["errors"]["data"].size(), 2u) << failed.dump();
+  EXPECT_EQ(failed["errors"]["data"][0]["code"], "invalid_json_line");
+  EXPECT_EQ(failed["errors"]["data"][0]["line"], 4);
+  EXPECT_EQ(failed["errors"]["data"][1]["code"], "duplicate_custom_id");
+  EXPECT_EQ(engine.Stat("/requests/received"), 0u);
+}
+
+TEST(Batches, LinesWaitForTheLimitOfTheTenant) {
+  const EngineProcess engine;
+  GatewayProcess gateway({.replicas = {engine.port()},
+                          .tenant = "limits: {concurrency: 1}",
+                          .sections = "files: {}\nbatches: {max_in_flight: 4}\n"});
+  const std::string batch = Begin(gateway, InputOf(20));
+  const Json ended = Await(gateway, batch, "completed");
+  EXPECT_EQ(ended["request_counts"]["completed"], 20) << ended.dump();
+  ExpectOneEach(IdsIn(gateway, ended["output_file_id"]), 20);
+}
+
+TEST(Batches, AnUploadIsWithinItsLimitsAndAFileInUseStays) {
+  const EngineProcess engine(
+      {"--preset", "demo", "--load-time", "0s", "--step-base", "50ms", "--step-per-sequence", "0s"});
+  GatewayProcess gateway({.replicas = {engine.port()},
+                          .sections = "files: {file_bytes: 4KiB, tenant_bytes: 64KiB, tenant_files: 2}\n"});
+  const Answer large = gateway.Ask(UploadOf(std::string(8000, ' ')));
+  EXPECT_EQ(large.status, 413) << large.body;
+  const Answer file = gateway.Ask(UploadOf(InputOf(20)));
+  ASSERT_EQ(file.status, 200) << file.body;
+  EXPECT_EQ(gateway.Ask(UploadOf("x")).status, 200);
+  EXPECT_EQ(gateway.Ask(UploadOf("x")).code(), "file_storage_limit");
+  const std::string id = file.json()["id"];
+  const std::string batch = gateway.Ask(Create(id)).json().value("id", "");
+  const std::string remove = fmt::format("DELETE /v1/files/{} HTTP/1.1\r\nHost: gateway\r\n\r\n", id);
+  EXPECT_EQ(gateway.Ask(remove).code(), "conflict");
+  Await(gateway, batch, "completed");
+  EXPECT_EQ(gateway.Ask(remove).status, 200);
+  EXPECT_EQ(gateway.Ask(Get("/v1/files/" + id)).code(), "not_found");
+}
+
+TEST(Batches, WithoutTheSectionThereAreNoFiles) {
+  const EngineProcess engine;
+  GatewayProcess gateway({.replicas = {engine.port()}});
+  EXPECT_EQ(gateway.Ask(Get("/v1/files")).code(), "not_found");
+  EXPECT_EQ(gateway.Ask(Get("/v1/batches")).code(), "not_found");
+  EXPECT_EQ(gateway.Ask(UploadOf("x")).code(), "not_found");
+}
+
+}  // namespace
+}  // namespace tests

@@ -1,0 +1,307 @@
+#include "gateway/batches/batches.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "gateway/config/load.h"
+#include "gateway/config/sources.h"
+#include "gateway/shard/shared.h"
+#include "gateway/store/kinds.h"
+#include "tests/support/loop_test.h"
+#include "tests/support/memory_store.h"
+#include "tests/support/temp_dir.h"
+
+namespace gateway::batches {
+namespace {
+
+using tests::Eventually;
+using tests::RunOnLoop;
+
+constexpr std::string_view kUrl = "/v1/chat/completions";
+
+std::string InputLineOf(int number, std::string_view model) {
+  return fmt::format(
+      R"({{"custom_id":"{}","method":"POST","url":"{}","body":{{"model":"{}","messages":[]}}}})"
+      "\n",
+      number, kUrl, model);
+}
+
+// Files and batches over a store and a folder that outlive them, and lines that are answered as a test says.
+struct World {
+  explicit World(tests::TestLoop& on) : loop(on) {
+    const std::string text = fmt::format(
+        "server: {{listen: '127.0.0.1:0', state_dir: {}}}\ntenants: [{{name: demo, models: ['*']}}]\n"
+        "files: {{tenant_bytes: 1MiB, file_bytes: 64KiB, tenant_files: 8}}\n"
+        "batches: {{max_in_flight: 3, tenant_batches: 2}}\n"
+        "models:\n  - {{name: a, endpoints: [{{url: 'http://127.0.0.1:1', engine: vllm}}]}}\n"
+        "  - {{name: b, endpoints: [{{url: 'http://127.0.0.1:1', engine: vllm}}]}}\n",
+        dir.path());
+    LoadResult loaded = ParseConfig(text, "t.yaml", SystemSources());
+    for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << ToString(problem);
+    runtime = *Runtime::Build(*std::move(loaded.config), shared.learned(), net::Now());
+    auto of = std::make_shared<Principal>();
+    of->tenant = "demo";
+    of->key = "key_1";
+    of->models.assign(2, true);
+    of->apis = config::ApiSet::All();
+    principal = std::move(of);
+  }
+
+  net::Task<void> Open() {
+    files = std::make_unique<Files>(loop, store, dir / "files", [this] { return runtime->config().files; });
+    batches = std::make_unique<Batches>(
+        loop, store, *files,
+        Batches::Environment{
+            .runtime = [this] { return runtime; },
+            .principal = [this](const std::string&, const std::string&) { return principal; },
+            .send = [this](LineCall call) { return Send(std::move(call)); }});
+    EXPECT_TRUE((co_await files->Start()).ok());
+    EXPECT_TRUE((co_await batches->Start()).ok());
+    batches->Begin();
+  }
+  net::Task<void> Close() {
+    batches->Stop();
+    files->Stop();
+    net::Sleep sleep(loop.watchdog);
+    while (loop.tasks.running() > 1) co_await sleep.For(net::Watchdog::kTick);
+    batches.reset();
+    files.reset();
+  }
+
+  net::Task<LineAnswer> Send(LineCall call) {
+    ++sent[call.request_id.substr(call.request_id.find(':') + 1)];
+    most_at_once = std::max(most_at_once, ++now_running);
+    net::Sleep sleep(loop.watchdog);
+    bool cut = false;
+    call.on_begun([&] {
+      cut = true;
+      sleep.Cancel();
+    });
+    co_await sleep.For(takes);
+    --now_running;
+    if (cut) co_return LineAnswer();
+    co_return answer(call);
+  }
+
+  net::Task<std::string> Begin(int lines, std::string_view model = "a",
+                               conf::TimePoint created_at = net::Now()) {
+    const auto place = std::get<Files::Place>(files->Hold("demo", 1000));
+    std::string text;
+    for (int i = 1; i <= lines; ++i) text += InputLineOf(i, model);
+    std::ofstream(place.path) << text;
+    const auto kept = co_await files->Keep(
+        {.id = place.id, .tenant = "demo", .purpose = Purpose::kBatch, .bytes = text.size()}, net::Now());
+    auto created = co_await batches->Create(
+        {.principal = principal, .input_file = std::get<StoredFile>(kept).id, .endpoint = std::string(kUrl)},
+        created_at);
+    if (auto* const error = std::get_if<api::ApiError>(&created)) co_return error->code;
+    co_return std::get<Batch>(created).id;
+  }
+  Batch Of(const std::string& id) const { return *batches->Find("demo", id); }
+  net::Task<bool> Ends(std::string id) {
+    co_return co_await Eventually(loop, [&] { return HasEnded(Of(id).state); });
+  }
+  std::multiset<std::string> ResultsIn(const std::string& file) const {
+    std::multiset<std::string> ids;
+    std::ifstream in(files->PathOf(file));
+    for (std::string line; std::getline(in, line);)
+      ids.insert(nlohmann::json::parse(line)["custom_id"].get<std::string>());
+    return ids;
+  }
+
+  tests::TestLoop& loop;
+  tests::TempDir dir;
+  tests::MemoryStore store;
+  Shared shared;
+  std::shared_ptr<const Runtime> runtime;
+  PrincipalRef principal;
+  std::unique_ptr<Files> files;
+  std::unique_ptr<Batches> batches;
+  std::function<LineAnswer(const LineCall&)> answer = [](const LineCall&) {
+    return LineAnswer{.status = 200, .request_id = "req_1", .body = "{}"};
+  };
+  conf::Duration takes = std::chrono::milliseconds(10);
+  std::map<std::string, int> sent;  // by line
+  int now_running = 0;
+  int most_at_once = 0;
+};
+
+TEST(Batches, EachLineIsSentOnceAndHasOneResult) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    World world(loop);
+    co_await world.Open();
+    const std::string id = co_await world.Begin(20);
+    EXPECT_TRUE(co_await world.Ends(id));
+    const Batch batch = world.Of(id);
+    EXPECT_EQ(batch.state, BatchState::kCompleted);
+    EXPECT_EQ(batch.counts, (LineCounts{.total = 20, .completed = 20, .failed = 0}));
+    EXPECT_EQ(batch.error_file, "");
+    EXPECT_EQ(world.ResultsIn(batch.output_file).size(), 20u);
+    EXPECT_NE(world.files->Find("demo", batch.output_file, net::Now()), nullptr);
+    EXPECT_EQ(world.files->Find("other", batch.output_file, net::Now()), nullptr);
+    EXPECT_EQ(world.batches->Find("other", id), std::nullopt);
+    EXPECT_LE(world.most_at_once, 3);
+    for (const auto& [line, times] : world.sent) EXPECT_EQ(times, 1) << line;
+    co_await world.Close();
+  });
+}
+
+TEST(Batches, AModelWithoutRoomHoldsUpItsOwnLinesAlone) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    World world(loop);
+    bool room = false;
+    world.answer = [&](const LineCall& call) {
+      if (!room && call.body.find("\"b\"") != std::string::npos)
+        return LineAnswer{.status = 503, .body = "{}"};
+      return LineAnswer{.status = 200, .body = "{}"};
+    };
+    co_await world.Open();
+    const std::string full = co_await world.Begin(4, "b");
+    const std::string free = co_await world.Begin(6, "a");
+    EXPECT_TRUE(co_await world.Ends(free));
+    EXPECT_EQ(world.Of(full).state, BatchState::kInProgress);
+    const std::string second = co_await world.Begin(1, "b");
+    EXPECT_EQ(co_await world.Begin(1), "too_many_batches");
+    room = true;
+    EXPECT_TRUE(co_await world.Ends(second));
+    EXPECT_TRUE(co_await world.Ends(full));
+    EXPECT_EQ(world.Of(full).counts.completed, 4u);
+    EXPECT_GT(world.batches->stats().put_off, 0u);
+    co_await world.Close();
+  });
+}
+
+TEST(Batches, AfterAStopItGoesOnWhereItsResultsEnd) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    World world(loop);
+    co_await world.Open();
+    const std::string id = co_await world.Begin(30);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.Of(id).counts.completed >= 6; }));
+    co_await world.Close();
+    co_await world.Open();
+    EXPECT_TRUE(co_await world.Ends(id));
+    const Batch batch = world.Of(id);
+    EXPECT_EQ(batch.state, BatchState::kCompleted);
+    const std::multiset<std::string> results = world.ResultsIn(batch.output_file);
+    EXPECT_EQ(results.size(), 30u);
+    EXPECT_EQ(std::set<std::string>(results.begin(), results.end()).size(), 30u);
+    int repeated = 0;
+    for (const auto& [line, times] : world.sent) repeated += times - 1;
+    EXPECT_LE(repeated, 3) << "more than what was under way";
+    co_await world.Close();
+  });
+}
+
+TEST(Batches, ACancelledOneNamesTheLinesThatWereNotSent) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    World world(loop);
+    co_await world.Open();
+    const std::string id = co_await world.Begin(30);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.Of(id).counts.completed >= 3; }));
+    const auto cancelled = co_await world.batches->Cancel("demo", id, "key_1", net::Now());
+    EXPECT_EQ(std::get<Batch>(cancelled).state, BatchState::kCancelling);
+    const auto other = co_await world.batches->Cancel("other", id, "key_2", net::Now());
+    EXPECT_EQ(std::get<api::ApiError>(other).code, "not_found");
+    EXPECT_TRUE(co_await world.Ends(id));
+    const Batch batch = world.Of(id);
+    EXPECT_EQ(batch.state, BatchState::kCancelled);
+    EXPECT_EQ(batch.counts.completed + batch.counts.failed, 30u);
+    EXPECT_EQ(world.ResultsIn(batch.error_file).size(), batch.counts.failed);
+    EXPECT_EQ(world.ResultsIn(batch.output_file).size(), batch.counts.completed);
+    co_await world.Close();
+  });
+}
+
+TEST(Batches, AfterItsWindowItEndsWithWhatWasDone) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    World world(loop);
+    co_await world.Open();
+    const std::string id = co_await world.Begin(30, "a", net::Now() - Batches::kWindow);
+    EXPECT_TRUE(co_await world.Ends(id));
+    const Batch batch = world.Of(id);
+    EXPECT_EQ(batch.state, BatchState::kExpired);
+    EXPECT_EQ(batch.counts, (LineCounts{.total = 30, .completed = 0, .failed = 30}));
+    EXPECT_EQ(world.ResultsIn(batch.error_file).size(), 30u);
+    EXPECT_EQ(batch.output_file, "");
+    co_await world.Close();
+  });
+}
+
+TEST(Batches, AKeyThatStopsWorkingEndsTheBatch) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    World world(loop);
+    world.answer = [&](const LineCall&) {
+      if (world.sent.size() < 5) return LineAnswer{.status = 200, .body = "{}"};
+      return LineAnswer{.status = 401, .body = R"({"error":{"code":"key_revoked"}})"};
+    };
+    co_await world.Open();
+    const std::string id = co_await world.Begin(20);
+    EXPECT_TRUE(co_await world.Ends(id));
+    const Batch batch = world.Of(id);
+    EXPECT_EQ(batch.state, BatchState::kFailed);
+    EXPECT_EQ(batch.problems.size(), 1u);
+    EXPECT_EQ(batch.problems.front().code, "key_revoked");
+    EXPECT_EQ(batch.counts.completed + batch.counts.failed, 20u);
+    co_await world.Close();
+  });
+}
+
+TEST(Batches, EachChangeIsAnEventForTheLedger) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    World world(loop);
+    co_await world.Open();
+    EXPECT_TRUE(co_await world.Ends(co_await world.Begin(1)));
+    std::multiset<std::string> actions;
+    for (const auto& [key, object] : world.store.objects) {
+      if (key.first == store::kLedgerEvent)
+        actions.insert(nlohmann::json::parse(object.body)["action"].get<std::string>());
+    }
+    EXPECT_THAT(actions, testing::UnorderedElementsAre("file.create", "batch.create", "batch.end"));
+    co_await world.Close();
+  });
+}
+
+TEST(Files, ATenantHasSoManyFilesAndBytes) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    World world(loop);
+    co_await world.Open();
+    std::vector<std::string> held;
+    for (int i = 0; i < 8; ++i) held.push_back(std::get<Files::Place>(world.files->Hold("demo", 10)).id);
+    EXPECT_EQ(std::get<api::ApiError>(world.files->Hold("demo", 10)).code, "file_storage_limit");
+    EXPECT_TRUE(std::holds_alternative<Files::Place>(world.files->Hold("other", UINT64_MAX)));
+    for (const std::string& id : held) co_await world.files->Abandon(id);
+    EXPECT_TRUE(std::holds_alternative<Files::Place>(world.files->Hold("demo", 10)));
+    co_await world.Close();
+  });
+}
+
+TEST(Files, OldFilesAndRemainsOfUploadsAreRemoved) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    World world(loop);
+    co_await world.Open();
+    const std::string id = co_await world.Begin(1);
+    EXPECT_TRUE(co_await world.Ends(id));
+    const Batch batch = world.Of(id);
+    std::ofstream(world.files->PathOf("file-left.part")) << "x";
+    std::ofstream(world.files->PathOf("file-unknown")) << "x";
+    const conf::TimePoint later = net::Now() + std::chrono::days(31);
+    co_await world.files->Sweep({batch.input_file}, later);
+    EXPECT_EQ(world.store.Count(store::kFile), 1u);
+    EXPECT_TRUE(std::filesystem::exists(world.files->PathOf(batch.input_file)));
+    EXPECT_FALSE(std::filesystem::exists(world.files->PathOf(batch.output_file)));
+    EXPECT_FALSE(std::filesystem::exists(world.files->PathOf("file-left.part")));
+    EXPECT_FALSE(std::filesystem::exists(world.files->PathOf("file-unknown")));
+    co_await world.batches->Sweep(later);
+    EXPECT_EQ(world.batches->Find("demo", id), std::nullopt);
+    co_await world.Close();
+  });
+}
+
+}  // namespace
+}  // namespace gateway::batches
