@@ -16,6 +16,7 @@
 #include "conf/hex.h"
 #include "conf/text.h"
 #include "gateway/audit/stored_position.h"
+#include "gateway/config/sources.h"
 #include "gateway/config/state_files.h"
 #include "gateway/control/legacy_files.h"
 #include "gateway/log.h"
@@ -139,7 +140,13 @@ absl::StatusOr<std::optional<UsageOfOthers>> FindUsageOfOthers(const Config& con
   return UsageOfOthers{.copy_path = UsageCopyPath(config.server.state_dir), .source = *std::move(source)};
 }
 
-store::PostgresStoreOptions PostgresOptions(const config::State& state) {
+absl::StatusOr<store::PostgresStoreOptions> PostgresOptions(const config::State& state) {
+  if (const auto name = MissingVariable(state.password.Reveal())) {
+    return absl::FailedPreconditionError(
+        fmt::format("state.password: the environment variable {} is not set; set it for this command as for "
+                    "the gateway",
+                    *name));
+  }
   store::PostgresStoreOptions options;
   options.server.url = state.full_url();
   options.server.password = state.password.Reveal();
@@ -164,9 +171,10 @@ absl::StatusOr<std::unique_ptr<store::Store>> OpenBareState(net::Loop& loop, con
     if (patience) options.patience = *patience;
     return store::OpenSqliteStore(loop, std::move(options));
   }
-  store::PostgresStoreOptions options = PostgresOptions(*config.state);
-  if (patience) options.patience = *patience;
-  auto store = std::make_unique<store::PostgresStore>(loop, std::move(options));
+  absl::StatusOr<store::PostgresStoreOptions> options = PostgresOptions(*config.state);
+  if (!options.ok()) return options.status();
+  if (patience) options->patience = *patience;
+  auto store = std::make_unique<store::PostgresStore>(loop, *std::move(options));
   const auto checked = net::Await(loop, store->Check());
   if (!checked.ok()) return checked.status();
   return store;

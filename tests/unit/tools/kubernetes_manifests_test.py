@@ -85,7 +85,7 @@ class Manifests(unittest.TestCase):
     def test_a_gateway_has_the_time_to_end(self):
         for overlay in OVERLAYS:
             server = read("overlays", overlay.name, "tidegate.yaml")[0]["server"]
-            needs = seconds(server["shutdown_delay"]) + seconds(server["shutdown_grace"]) + 10
+            needs = seconds(server["shutdown_delay"]) + seconds(server["shutdown_grace"]) + longest_end()
             self.assertGreaterEqual(self.pod["terminationGracePeriodSeconds"], needs, overlay.name)
             probe = self.container["readinessProbe"]
             self.assertLess(probe["periodSeconds"] * probe["failureThreshold"], seconds(server["shutdown_delay"]), overlay.name)
