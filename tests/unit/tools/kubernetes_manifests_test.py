@@ -20,6 +20,12 @@ OVERLAYS = sorted(path.parent for path in MANIFESTS.glob("overlays/*/kustomizati
 TIDEGATE = sys.argv.pop() if len(sys.argv) > 1 else str(ROOT / "build/release/gateway/tidegate")
 
 
+def longest_end():
+    """Seconds that a gateway may take to end beyond shutdown_delay and shutdown_grace: for records, and for its replicas."""
+    places = {"gateway/process/process.cc": "kRecordsPatience", "gateway/control/scaling_loop.h": "kClosePatience"}
+    return sum(int(re.search(rf"{name} = std::chrono::seconds\((\d+)\)", (ROOT / file).read_text()).group(1)) for file, name in places.items())
+
+
 def documents(text):
     return [document for document in yaml.safe_load_all(text) if document]
 
