@@ -82,7 +82,7 @@ bool NeedsObjects(const RunSpec& run) {
 }
 
 // The pod that was to be deleted is not there, or another has its name.
-bool IsGone(const absl::Status& deleted) {
+bool PodIsGone(const absl::Status& deleted) {
   return absl::IsNotFound(deleted) || absl::IsAborted(deleted);
 }
 
@@ -468,8 +468,7 @@ Task<absl::Status> KubernetesLauncher::CreatePod(const Submission& submission) {
       runs_.Unanswered(id);
       co_return absl::UnavailableError(fmt::format("run {}: {}", id, conf::Std(created.status().message())));
     }
-    const std::optional<Pod> pod = created.ok() ? kubernetes::ReadPod(*created) : std::nullopt;
-    if (pod) {
+    if (const std::optional<Pod> pod = kubernetes::ReadPod(*created)) {
       const std::optional<kubernetes::Mark> mark = kubernetes::ReadMark(pod->mark);
       if (!runs_.IsOurs(*pod) || !mark || mark->id != id) {
         runs_.NotOurs(id);
@@ -525,8 +524,10 @@ Task<absl::Status> KubernetesLauncher::Start(RunSpec spec) {
     co_return absl::InvalidArgumentError(
         fmt::format("run {}: Kubernetes has no node {}", spec.id, spec.grant.node));
   }
-  const absl::StatusOr<Submission> submission = Compose(spec, node->second);
+  absl::StatusOr<Submission> submission = Compose(spec, node->second);
   if (!submission.ok()) co_return submission.status();
+  // Its pod may be there, with the port of the first try.
+  if (run != nullptr && spec.serves && run->status.port != 0) submission->port = run->status.port;
   if (const std::string defect = kubernetes::FirstDefect(*submission); !defect.empty())
     co_return absl::InvalidArgumentError(defect);
   if (run == nullptr || run->asked) {
@@ -551,7 +552,7 @@ Task<absl::Status> KubernetesLauncher::Stop(std::string id, conf::Duration grace
   if (run == nullptr || run->status.state == RunState::kEnded) co_return absl::OkStatus();
   const std::string uid = run->uid;
   const absl::Status deleted = co_await DeletePod(id, uid, grace);
-  if (!IsGone(deleted) && !deleted.ok()) co_return absl::UnavailableError(deleted.message());
+  if (!PodIsGone(deleted) && !deleted.ok()) co_return absl::UnavailableError(deleted.message());
   runs_.ToldToStop(id, Now());
   // Without a pod there will be no news of it. One that is created late is deleted when it is seen.
   run = runs_.Find(id);
@@ -574,7 +575,7 @@ Task<absl::Status> KubernetesLauncher::Signal(std::string id, int signal) {
         "run {}: Kubernetes sends no signal but SIGTERM: give the job checkpoint.signal: TERM", id));
   }
   const absl::Status sent = co_await DeletePod(id, run->uid, kAfterSignal);
-  if (IsGone(sent)) co_return absl::OkStatus();
+  if (PodIsGone(sent)) co_return absl::OkStatus();
   if (!sent.ok()) co_return absl::UnavailableError(sent.message());
   runs_.Signalled(id);
   KeepLogSoon(id);
@@ -606,7 +607,7 @@ Task<absl::Status> KubernetesLauncher::Forget(std::string id) {
     co_return absl::FailedPreconditionError(fmt::format("run {} has not ended", id));
   if (run != nullptr && !run->gone) {
     const absl::Status deleted = co_await DeletePod(id, run->uid, kLeastGrace);
-    if (!IsGone(deleted) && !deleted.ok()) co_return absl::UnavailableError(deleted.message());
+    if (!PodIsGone(deleted) && !deleted.ok()) co_return absl::UnavailableError(deleted.message());
   }
   runs_.Forget(id);
   read_to_end_.erase(id);
