@@ -3,7 +3,7 @@
 // Each run is one pod, whose name is the run's id, on the node that it was given; Kubernetes' device plugin
 // chooses which of the node's devices those are. Pods are found again by label and mark, so a restart loses
 // nothing, and a creation whose answer was lost is not made twice. A pod that has ended is kept until the run
-// is forgotten.
+// is forgotten. A run whose start is not complete is not in List(), so that Start() is called again.
 //
 // Three watches tell of the nodes, of our pods, and of all others that hold devices. While something starts
 // or stops and the watch of our pods is silent, they are also asked for. While the API server is away, what
