@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "conf/text.h"
 #include "gateway/control/gang.h"
@@ -69,9 +70,18 @@ net::Task<void> StepRunner::Step(std::string id) {
   if (begun == nullptr) co_return;
   begun->busy = true;
   ++under_way_;
-  co_await Act(id);
+  std::string failure;  // without its end here, the workload could never be ended either
+  try {
+    co_await Act(id);
+  } catch (const std::exception& error) {
+    failure = error.what();
+    log::Error("a step failed; retrying", {{"workload", id}, {"why", failure}});
+  }
   --under_way_;
-  if (Workload* const workload = workloads_.Find(id)) workload->busy = false;
+  if (Workload* const workload = workloads_.Find(id)) {
+    workload->busy = false;
+    if (!failure.empty()) workload->next_step = context_.now() + kRetry;
+  }
   context_.wake();
 }
 
