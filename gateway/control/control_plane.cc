@@ -216,10 +216,7 @@ net::Task<void> ControlPlane::Tidy() {
   while (!closed_) {
     const std::shared_ptr<const Runtime> runtime = env_.loop.runtime();
     if (followed_ && loop() == nullptr && runtime->config().scaling) {
-      std::vector<std::pair<std::string, std::string>> presets;
-      for (const config::ModelPolicy& policy : runtime->config().scaling->models)
-        presets.emplace_back(policy.model(), policy.replica->preset);
-      followed_->EstimateCapacities(presets, *env_.loop.scaling_hints, net::Now());
+      followed_->EstimateCapacities(runtime->config().scaling->models, *env_.loop.scaling_hints, net::Now());
     }
     if (loop() != nullptr && leadership_->leads()) {
       co_await gateways_->RemoveGone(leadership_->epoch());

@@ -64,8 +64,9 @@ class FollowedReplicas {
   std::map<std::string, uint32_t, std::less<>> Leaving() const;
   uint64_t number() const { return follower_.number(); }
 
-  // Estimates what one replica of each model can do, from the ones that are followed.
-  void EstimateCapacities(const std::vector<std::pair<std::string, std::string>>& presets,
+  // Estimates what one replica of each model can do, from the ones that are followed. Models whose replicas the
+  // cluster starts are left out.
+  void EstimateCapacities(const std::vector<config::ModelPolicy>& policies,
                           ScalingHintsByModel& hints, conf::TimePoint now) const;
 
  private:
