@@ -289,6 +289,38 @@ TEST_F(JobsTest, AMemberThatIgnoresTheSaveSignalIsKilledAfterItsGrace) {
   EXPECT_THAT(world->actions, Contains("start r-1"));
 }
 
+TEST_F(JobsTest, TheSaveSignalIsSentLaterWhereTheLeadCouldNotBeConfirmed) {
+  launcher.saves_and_ends = false;
+  const std::string id = world->Submit(std::string(kSaves));
+  world->Settle();
+  world->confirmed = absl::UnavailableError("the store does not answer");
+  world->SubmitReplica("r-1", 2);
+  world->Settle();
+  ASSERT_EQ(world->State(id), "saving");
+  EXPECT_THAT(launcher.told, testing::IsEmpty());
+  world->confirmed = absl::OkStatus();
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(id), "saving");
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    EXPECT_THAT(launcher.told, Contains("signal 10 " + Run(id, 1, rank)));
+}
+
+TEST_F(JobsTest, RunsAreForgottenLaterWhereTheLeadCouldNotBeConfirmed) {
+  const std::string id = world->Submit(std::string(kGang));
+  world->Settle();
+  for (uint32_t rank = 0; rank < 4; ++rank) launcher.End(Run(id, 1, rank), 0);
+  world->Settle();
+  ASSERT_EQ(world->State(id), "done");
+  ASSERT_EQ(launcher.runs.size(), 4u);
+  world->workloads.Drop(*world->workloads.Find(id));
+  world->confirmed = absl::UnavailableError("the store does not answer");
+  world->Settle();
+  EXPECT_EQ(launcher.runs.size(), 4u);
+  world->confirmed = absl::OkStatus();
+  world->Pass(seconds(2));
+  EXPECT_TRUE(launcher.runs.empty());
+}
+
 TEST_F(JobsTest, AGangThatMakesRoomDoesNotWaitForAMemberOnANodeThatFellSilent) {
   const std::string id = world->Submit(std::string(kSaves));
   world->Settle();
