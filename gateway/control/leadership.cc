@@ -89,11 +89,10 @@ net::Task<void> Leadership::Ask() {
     answer = LeadState::Answer{.mine = lead->mine, .epoch = lead->epoch, .holder = lead->holder};
     leader_ = lead->about;
   }
-  state_.Answered(ask, std::move(answer), net::Now());
+  const bool refused = state_.Answered(ask, std::move(answer), net::Now());
   Update();
-  // The epochs of a store that was restored from an older copy begin again where that copy was; one that this
-  // gateway was deposed in counts for no new term.
-  if (lead.ok() && lead->mine && epoch() == 0)
+  // The epochs of a store that was restored from an older copy begin again where that copy was.
+  if (refused)
     (co_await store_.Resign(options_.holder, lead->epoch)).IgnoreError();  // the next answer tells
 }
 

@@ -109,6 +109,30 @@ TEST(Leadership, LeadsAgainInALaterEpochAfterItWasDeposed) {
   });
 }
 
+TEST(Leadership, ALateAnswerToAnAskThatWasGivenUpGivesNothingBack) {
+  RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
+    Leadership::Options options = Named("a");
+    options.times.patience = milliseconds(200);
+    Leadership& a = loop.Keep(std::make_unique<Leadership>(loop, store, std::move(options)));
+    std::vector<uint64_t> begun;
+    a.on_begin = [&](uint64_t epoch) { begun.push_back(epoch); };
+    // The first answer comes while the second one is awaited.
+    store.before_campaign = [&]() -> net::Task<void> {
+      net::Sleep pause(loop.watchdog);
+      co_await pause.For(store.asks == 1 ? milliseconds(300) : milliseconds(150));
+    };
+    co_await a.Start();
+    EXPECT_FALSE(a.leads());
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return a.leads(); }));
+    EXPECT_EQ(begun, std::vector<uint64_t>{1});
+    const absl::StatusOr<store::Lead> stored = co_await store.Leader();
+    EXPECT_TRUE(stored.ok());
+    EXPECT_EQ(stored->epoch, 1u) << "the lead was given back";
+    a.Stop();
+  });
+}
+
 TEST(Leadership, OneThatIsAloneLeadsWhateverTheStoreSays) {
   RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
