@@ -109,6 +109,58 @@ TEST(Leadership, LeadsAgainInALaterEpochAfterItWasDeposed) {
   });
 }
 
+net::Task<void> ConfirmOnce(Leadership& leadership, int& ok, int& ended) {
+  if ((co_await leadership.Confirm()).ok()) ++ok;
+  ++ended;
+}
+
+TEST(Leadership, ManyThatConfirmAtOnceShareOneAsk) {
+  RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
+    Leadership::Options options = Named("a");
+    options.times.ttl = seconds(60);
+    options.times.patience = seconds(20);
+    Leadership& a = loop.Keep(std::make_unique<Leadership>(loop, store, std::move(options)));
+    co_await a.Start();
+    net::Sleep pause(loop.watchdog);
+    co_await pause.For(milliseconds(1'200));  // until the first answer is too old
+    store.before_campaign = [&]() -> net::Task<void> {
+      net::Sleep answers(loop.watchdog);
+      co_await answers.For(milliseconds(100));
+    };
+    int ok = 0;
+    int ended = 0;
+    for (int i = 0; i < 20; ++i) loop.tasks.Spawn(ConfirmOnce(a, ok, ended));
+    EXPECT_EQ(store.asks, 2);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ended == 20; }));
+    EXPECT_EQ(ok, 20);
+    EXPECT_EQ(store.asks, 2);
+    a.Stop();
+  });
+}
+
+TEST(Leadership, AConfirmationThatIsNotAnsweredEndsWithTheLead) {
+  RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
+    Leadership& a = loop.Keep(std::make_unique<Leadership>(loop, store, Named("a")));
+    co_await a.Start();
+    store.campaigns = absl::UnavailableError("gone");
+    int ok = 0;
+    int ended = 0;
+    net::Sleep pause(loop.watchdog);
+    co_await pause.For(milliseconds(1'200));
+    store.before_campaign = [&]() -> net::Task<void> {
+      net::Sleep answers(loop.watchdog);
+      co_await answers.For(milliseconds(1'000));  // each is given up before
+    };
+    loop.tasks.Spawn(ConfirmOnce(a, ok, ended));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ended == 1; }));
+    EXPECT_EQ(ok, 0);
+    a.Stop();
+    co_await pause.For(milliseconds(1'200));  // its asks end before the test does
+  });
+}
+
 TEST(Leadership, ALateAnswerToAnAskThatWasGivenUpGivesNothingBack) {
   RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
