@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string_view>
+
+#include "gateway/admin/route.h"
 #include "gateway/store/kinds.h"
 #include "tests/support/loop_test.h"
 #include "tests/support/memory_store.h"
@@ -77,6 +81,23 @@ TEST(LeaderCalls, TheLeaderAnswersAndNothingStaysInTheStore) {
     leader.Stop();
     follower.Stop();
   });
+}
+
+// A handler that asks Operations for planner(), jobs(), cordons(), scaling() or scaling_history() belongs here:
+// where another gateway leads, these are empty.
+TEST(LeaderCalls, WhatNeedsThePlannerJobsOrScalingIsAnsweredByTheLeader) {
+  const std::set<std::string_view> at_leader = {
+      "showOverview",   "listReplicas",     "listScaling",   "showScalingHistory", "submitJob",
+      "listJobs",       "showJob",          "explainJob",    "readJobLog",         "cancelJob",
+      "suspendJob",     "resumeJob",        "listNodes",     "cordonNode",         "uncordonNode",
+      "drainNode",      "undrainNode",      "listJobQueues", "startSimulation",    "listSimulations",
+      "showSimulation", "cancelSimulation", "holdModel",     "removeTenant",       "giveGrant",
+      "changeGrant",    "askForGrant",      "approveRequest"};
+  std::set<std::string_view> found;
+  for (const Route& route : Routes()) {
+    if (IsAnsweredByLeader(route)) found.insert(route.name);
+  }
+  EXPECT_EQ(found, at_leader);
 }
 
 TEST(LeaderCalls, AStoreThatRefusesIsToldToTheCaller) {
