@@ -341,7 +341,7 @@ absl::Status Process::OpenControl() {
       control_, *store_,
       admin::LeaderCalls::Options{
           .name = control_plane_->process_name(),
-          .leads = [this] { return scaling() != nullptr; },
+          .leads = [this] { return control_plane_->leads() && scaling() != nullptr; },
           .serve = [this](admin::PassedCall call) { return admin_->Serve(std::move(call)); }});
   return net::Await(control_, leader_calls_->Start());
 }
@@ -762,6 +762,8 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   });
   end_deadline_.WaitsFor("a reload");
   while (reloads_.under_way() > 0) co_await tick.For(std::chrono::milliseconds(20));
+  // The next leader carries out the calls of other gateways, and this one no more.
+  if (leader_calls_) leader_calls_->Stop();
   end_deadline_.WaitsFor("replicas and steps of jobs");
   const std::optional<config::Scaling>& scaling = runtime_->config().scaling;
   co_await control_plane_->Close(!scaling || scaling->on_exit == config::OnExit::kKeep);
@@ -795,7 +797,6 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   notices_.Stop();
   sign_in_.Stop();
   model_orders_->Stop();
-  if (leader_calls_) leader_calls_->Stop();
   events_.Close();
   admin_->Close();
   if (console_) console_->Close();

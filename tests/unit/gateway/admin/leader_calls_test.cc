@@ -100,6 +100,34 @@ TEST(LeaderCalls, WhatNeedsThePlannerJobsOrScalingIsAnsweredByTheLeader) {
   EXPECT_EQ(found, at_leader);
 }
 
+TEST(LeaderCalls, OneThatHasStoppedLeavesTheCallsToTheNextLeader) {
+  RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
+    std::string served;
+    const auto make = [&](const std::string& name, bool leads) -> LeaderCalls& {
+      return loop.Keep(std::make_unique<LeaderCalls>(
+          loop, store,
+          LeaderCalls::Options{.name = name,
+                               .leads = [leads] { return leads; },
+                               .serve = [&served, name](PassedCall) -> net::Task<Answer> {
+                                 served += name;
+                                 co_return Answer{.status = 200, .body = "{}"};
+                               }}));
+    };
+    LeaderCalls& ending = make("a", true);
+    LeaderCalls& next = make("b", true);
+    LeaderCalls& follower = make("c", false);
+    EXPECT_TRUE((co_await ending.Start()).ok());
+    EXPECT_TRUE((co_await next.Start()).ok());
+    EXPECT_TRUE((co_await follower.Start()).ok());
+    ending.Stop();
+    EXPECT_EQ((co_await follower.Pass(Some())).status, 200);
+    EXPECT_EQ(served, "b");
+    next.Stop();
+    follower.Stop();
+  });
+}
+
 TEST(LeaderCalls, AStoreThatRefusesIsToldToTheCaller) {
   RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
