@@ -392,7 +392,8 @@ void Process::StartWatching() {
 
 absl::Status Process::OpenAdmin() {
   const Config& config = runtime_->config();
-  stored_events_ = std::make_unique<StoredEvents>(control_, *store_, *shared_.ledger);
+  stored_events_ = std::make_unique<StoredEvents>(control_, *store_, *shared_.ledger,
+                                                  [this](const ledger::Event& event) { events_.Note(event); });
   if (absl::Status carried = net::Await(control_, stored_events_->Start()); !carried.ok()) return carried;
   checkpoint_copy_ = std::make_unique<CheckpointCopy>(control_, *store_, LedgerDir(config));
   if (absl::Status compared = net::Await(control_, checkpoint_copy_->Start()); !compared.ok())

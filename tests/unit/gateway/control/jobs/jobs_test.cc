@@ -656,6 +656,39 @@ TEST_F(JobsTest, NothingIsDoneThatIsNotInTheStore) {
   EXPECT_EQ(std::ranges::count(world->records, "job.start gang-1"), 1) << "the ledger had it already";
 }
 
+TEST_F(JobsTest, ADeposedLeaderRecordsNeitherASubmissionNorACancellation) {
+  const conf::TimePoint now = world->now;
+  world.reset();
+  world = std::make_unique<JobsWorld>(store, launcher, now, gateway::config::ModelPolicy(), true);
+  const std::string id = world->Submit(std::string(kGang));
+  EXPECT_EQ(store.Count("ledger_event"), 1u) << "written with the job";
+  EXPECT_EQ(world->State(id), "pending");
+  store.refuses = absl::PermissionDeniedError("another gateway leads");
+  EXPECT_FALSE(world->TrySubmit(std::string(kGang)).ok());
+  EXPECT_FALSE(world->Ask(world->jobs->Cancel(id, "ada")).ok());
+  EXPECT_EQ(store.Count("ledger_event"), 1u);
+  EXPECT_THAT(world->records, testing::IsEmpty());
+}
+
+TEST_F(JobsTest, ASharedStoreHasEachEventWithItsChangeAndOnce) {
+  const conf::TimePoint now = world->now;
+  world.reset();
+  world = std::make_unique<JobsWorld>(store, launcher, now, gateway::config::ModelPolicy(), true);
+  store.refuses = absl::UnavailableError("it is away");
+  EXPECT_FALSE(world->TrySubmit(std::string(kGang)).ok());
+  store.refuses = absl::OkStatus();
+  const std::string id = world->Submit(std::string(kGang));
+  EXPECT_EQ(store.Count("ledger_event"), 1u) << "the one that was refused left none";
+  EXPECT_TRUE(world->Ask(world->jobs->Suspend(id, "ada")).ok());
+  EXPECT_TRUE(world->Ask(world->jobs->Resume(id, "ada")).ok());
+  store.loses_answer = true;
+  EXPECT_FALSE(world->Ask(world->jobs->Cancel(id, "ada")).ok());
+  store.loses_answer = false;
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(id), "cancelled");
+  EXPECT_EQ(store.Count("ledger_event"), 4u);
+}
+
 TEST_F(JobsTest, AWriteWithALostAnswerIsRecovered) {
   const std::string id = world->Submit(std::string(kGang));
   store.loses_answer = true;
