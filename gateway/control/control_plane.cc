@@ -73,6 +73,7 @@ ControlPlane::ControlPlane(net::Loop& loop, Options options, Environment env)
         env_.loop.meter(), [this] { return this->loop() != nullptr; });
   }
   Gateways::Environment of_gateways;
+  of_gateways.name = options_.name;
   of_gateways.self = [this] { return Self(); };
   of_gateways.on_waiting = [this] {
     if (ScalingLoop* const drives = this->loop()) drives->OnWaiting();

@@ -54,7 +54,7 @@ net::Task<void> Gateways::Leave() {
   if (version_ == 0) co_return;
   std::vector<store::Write> writes;
   writes.push_back(store::Write{
-      .kind = store::kGateway, .id = env_.self().name, .replaces = version_, .body = std::nullopt});
+      .kind = store::kGateway, .id = env_.name, .replaces = version_, .body = std::nullopt});
   (co_await store_.Commit(std::move(writes))).status().IgnoreError();
 }
 
@@ -79,7 +79,7 @@ net::Task<void> Gateways::Tell() {
   if (again_ <= told_) again_ = conf::TimePoint::max();
   const GatewayRecord self = env_.self();
   std::vector<store::Write> writes;
-  writes.push_back({.kind = store::kGateway, .id = self.name, .replaces = version_, .body = BodyOf(self)});
+  writes.push_back({.kind = store::kGateway, .id = env_.name, .replaces = version_, .body = BodyOf(self)});
   const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes));
   if (committed.ok()) {
     version_ = committed->first;
@@ -88,7 +88,7 @@ net::Task<void> Gateways::Tell() {
   } else if (absl::IsAborted(committed.status()) || absl::IsUnknown(committed.status())) {
     // A record of an earlier process, or a write whose answer was lost.
     const absl::StatusOr<std::optional<store::Object>> there =
-        co_await store_.Get(store::kGateway, self.name);
+        co_await store_.Get(store::kGateway, env_.name);
     if (there.ok()) {
       version_ = *there ? (*there)->version : 0;
       again_ = std::min(again_, told_ + kShortest);
@@ -138,7 +138,7 @@ void Gateways::Apply(const std::vector<store::Change>& changes) {
 }
 
 void Gateways::Take(const std::string& name, uint64_t version, const std::string& body) {
-  if (name == env_.self().name) return;
+  if (name == env_.name) return;
   if (!others_.contains(name) && others_.size() >= kMostGateways) return;
   absl::StatusOr<GatewayRecord> record = ReadGateway(name, body);
   if (!record.ok()) {

@@ -47,6 +47,7 @@ class Gateways final : private net::Alarm {
   static constexpr size_t kMostGateways = 256;
 
   struct Environment {
+    std::string name{};  // of this gateway
     // This gateway, as it is now.
     std::function<GatewayRecord()> self;
     // Somebody waits at another gateway for a model.

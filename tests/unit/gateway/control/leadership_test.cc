@@ -199,7 +199,7 @@ TEST(Leadership, OneThatIsAloneLeadsWhateverTheStoreSays) {
 }
 
 Gateways::Environment Telling(GatewayRecord& self) {
-  return {.self = [&self] { return self; }};
+  return {.name = self.name, .self = [&self] { return self; }};
 }
 
 TEST(Gateways, HearOfEachOther) {
