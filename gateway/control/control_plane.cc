@@ -89,6 +89,9 @@ absl::Status ControlPlane::Open() {
       co_return true;
     }(std::move(task)));
   };
+  if (gateways_) {
+    if (absl::Status free = net::Await(loop_, gateways_->CheckName()); !free.ok()) return free;
+  }
   if (options_.scales) await(leadership_->Start());
   if (followed_) {
     if (absl::Status started = net::Await(loop_, followed_->Start()); !started.ok()) return started;
@@ -179,6 +182,7 @@ uint64_t ControlPlane::Routed(conf::TimePoint now) const {
 GatewayRecord ControlPlane::Self() const {
   const conf::TimePoint now = net::Now();
   GatewayRecord self{.name = options_.name,
+                     .id = options_.id,
                      .start = start_,
                      .version = options_.version,
                      .address = options_.address,

@@ -54,11 +54,15 @@ class Gateways final : private net::Alarm {
     std::function<void()> on_waiting = [] {};
     // Another gateway has come, gone, or begun or ended to lead.
     std::function<void()> changed = [] {};
+    // A record of its name that has not changed for so long is of a gateway that has ended.
+    conf::Duration name_lease = kGatewayLease;
   };
 
   // Both must outlive it.
   Gateways(net::Loop& loop, store::Store& store, Environment env);
 
+  // Whether no other gateway has its name. Waits where one had it that may have ended. AlreadyExists: one has it.
+  net::Task<absl::Status> CheckName();
   // The record of this gateway is in the store, and the others are known, when it returns Ok.
   net::Task<absl::Status> Start();
   void Stop();
@@ -92,6 +96,7 @@ class Gateways final : private net::Alarm {
 
   void OnAlarm() override;
   net::Task<void> Tell();
+  void SeeRival(const std::string& body, const std::string& own);
   void SetNext(conf::TimePoint at);
   void Replace(const std::vector<store::Object>& all);
   void Apply(const std::vector<store::Change>& changes);
@@ -112,6 +117,7 @@ class Gateways final : private net::Alarm {
   conf::TimePoint again_ = conf::TimePoint::max();  // tell again then
   StoreStatus store_status_;
   bool failing_ = false;
+  std::string rival_;  // the start of another gateway of this name that was told of
   bool stopped_ = false;
 };
 

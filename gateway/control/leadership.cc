@@ -111,8 +111,7 @@ net::Task<void> Leadership::Ask() {
   Update();
   if (latest) Wake();
   // The epochs of a store that was restored from an older copy begin again where that copy was.
-  if (refused)
-    (co_await store_.Resign(options_.holder, lead->epoch)).IgnoreError();  // the next answer tells
+  if (refused) (co_await store_.Resign(options_.holder, lead->epoch)).IgnoreError();  // the next answer tells
 }
 
 void Leadership::Update() {

@@ -270,11 +270,18 @@ absl::Status Process::OpenControl() {
     if (!claims.ok()) return claims.status();
     claims_ = *std::move(claims);
   }
+  std::string id;
+  if (config.state) {
+    absl::StatusOr<std::string> kept = GatewayId(config.server.state_dir);
+    if (!kept.ok()) return kept.status();
+    id = *std::move(kept);
+  }
   config::Address address = config.server.admin;
   address.port = admin_->port();
   control_plane_ = std::make_unique<control::ControlPlane>(
       control_,
       control::ControlPlane::Options{.name = fmt::format("{}:{}", MachineName(), address.port),
+                                     .id = std::move(id),
                                      .version = TIDEGATE_VERSION,
                                      .address = ToString(address),
                                      .shared = config.state.has_value(),
@@ -392,8 +399,8 @@ void Process::StartWatching() {
 
 absl::Status Process::OpenAdmin() {
   const Config& config = runtime_->config();
-  stored_events_ = std::make_unique<StoredEvents>(control_, *store_, *shared_.ledger,
-                                                  [this](const ledger::Event& event) { events_.Note(event); });
+  stored_events_ = std::make_unique<StoredEvents>(
+      control_, *store_, *shared_.ledger, [this](const ledger::Event& event) { events_.Note(event); });
   if (absl::Status carried = net::Await(control_, stored_events_->Start()); !carried.ok()) return carried;
   checkpoint_copy_ = std::make_unique<CheckpointCopy>(control_, *store_, LedgerDir(config));
   if (absl::Status compared = net::Await(control_, checkpoint_copy_->Start()); !compared.ok())

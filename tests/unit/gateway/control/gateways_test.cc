@@ -43,6 +43,46 @@ TEST(Gateways, NewsOfOthersBuildNoRecordOfTheirOwn) {
   });
 }
 
+Gateways::Environment Known(std::string id) {
+  return {.name = "a", .self = [id = std::move(id)] {
+            return GatewayRecord{.name = "a", .id = id, .start = id, .address = "127.0.0.1:9091"};
+          }};
+}
+
+TEST(Gateways, ANameThatAnotherLivingGatewayHasIsRefused) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore store;
+    Gateways first(loop, store, Known("one"));
+    Gateways second(loop, store, Known("two"));
+    EXPECT_TRUE((co_await first.CheckName()).ok());
+    EXPECT_TRUE((co_await first.Start()).ok());
+    const absl::Status taken = co_await second.CheckName();
+    EXPECT_TRUE(absl::IsAlreadyExists(taken)) << taken;
+    EXPECT_NE(taken.message().find("one"), std::string::npos) << taken;
+    EXPECT_NE(taken.message().find("two"), std::string::npos) << taken;
+    first.Stop();
+  });
+}
+
+TEST(Gateways, ANameOfAGatewayThatHasEndedIsTakenOverOnceItWasSilent) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore store;
+    Gateways first(loop, store, Known("one"));
+    EXPECT_TRUE((co_await first.Start()).ok());
+    first.Stop();  // as if it was killed
+    Gateways::Environment env = Known("two");
+    env.name_lease = std::chrono::milliseconds(600);
+    Gateways second(loop, store, std::move(env));
+    const conf::TimePoint began = net::Now();
+    EXPECT_TRUE((co_await second.CheckName()).ok());
+    EXPECT_GE(net::Now() - began, std::chrono::milliseconds(600));
+    Gateways again(loop, store, Known("one"));
+    const conf::TimePoint at = net::Now();
+    EXPECT_TRUE((co_await again.CheckName()).ok());
+    EXPECT_LT(net::Now() - at, std::chrono::milliseconds(400)) << "its own";
+  });
+}
+
 TEST(Gateways, TellHowTheStoreAnswersTheirOwnRecord) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore store;

@@ -296,16 +296,15 @@ TEST(FollowedReplicas, APolicyWithScaleHasNoReplicasOfTheLeader) {
     policy.scale.emplace();
     const std::vector<config::ModelPolicy> policies = {policy};
     router::ReplicaStates replicas;
-    FollowedReplicas followed(
-        loop, store,
-        {.policy = [&](const std::string&) { return &policies.front(); },
-         .changed = [] {},
-         .load = [&](const std::string& identity) { return replicas.Get(identity); }});
+    FollowedReplicas followed(loop, store,
+                              {.policy = [&](const std::string&) { return &policies.front(); },
+                               .changed = [] {},
+                               .load = [&](const std::string& identity) { return replicas.Get(identity); }});
     EXPECT_TRUE((co_await followed.Start()).ok());
     std::vector<store::Write> writes;
-    writes.push_back(store::Write::Create(
-        store::kWorkload, "r-chat-1",
-        R"({"model":"chat","serves":true,"members":[{"host":"node-1","port":21000}]})"));
+    writes.push_back(
+        store::Write::Create(store::kWorkload, "r-chat-1",
+                             R"({"model":"chat","serves":true,"members":[{"host":"node-1","port":21000}]})"));
     EXPECT_TRUE((co_await store.Commit(std::move(writes))).ok());
     EXPECT_TRUE(co_await Eventually(loop, [&] { return followed.Serves("r-chat-1"); }));
     EXPECT_TRUE(followed.Serving().empty());
