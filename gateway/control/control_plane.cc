@@ -224,11 +224,12 @@ net::Task<void> ControlPlane::Tidy() {
       followed_->EstimateCapacities(runtime->config().scaling->models, *env_.loop.scaling_hints, net::Now());
     }
     if (loop() != nullptr && leadership_->leads()) {
-      co_await gateways_->RemoveGone(leadership_->epoch());
+      co_await gateways_->RemoveGone(leadership_->epoch(), net::Now());
       std::set<std::string> known;
       for (const GatewayStatus& gateway : gateways_->List(net::Now())) known.insert(gateway.record.name);
       co_await served_elsewhere_->RemoveGone(leadership_->epoch(), std::move(known));
     }
+    if (!options_.scales) co_await gateways_->RemoveGone(0, net::Now());
     co_await tidy_.For(kTidy);
   }
   tidying_ = false;

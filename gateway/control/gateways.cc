@@ -16,7 +16,7 @@ namespace {
 constexpr conf::Duration kTellInterval = std::chrono::seconds(2);
 constexpr conf::Duration kBusyInterval = std::chrono::seconds(1);  // with demand, or requests that leave
 constexpr conf::Duration kShortest = std::chrono::milliseconds(250);
-constexpr conf::Duration kNamePoll = std::chrono::milliseconds(500);
+constexpr conf::Duration kRowPoll = std::chrono::milliseconds(500);
 constexpr conf::Duration kForget = std::chrono::minutes(10);  // a gateway that is gone
 
 uint64_t LagOf(uint64_t version, const GatewayRecord& record) {
@@ -68,7 +68,7 @@ net::Task<absl::Status> Gateways::CheckName() {
                 {{"id", other->id}});
     seen = version;
     if (net::Now() >= until) co_return absl::OkStatus();
-    co_await pause.For(kNamePoll);
+    co_await pause.For(kRowPoll);
   }
 }
 
@@ -228,8 +228,7 @@ std::optional<uint32_t> Gateways::LeftAt(std::string_view replica, uint64_t chan
   return left;
 }
 
-net::Task<void> Gateways::RemoveGone(uint64_t epoch) {
-  const conf::TimePoint now = net::Now();
+net::Task<void> Gateways::RemoveGone(uint64_t epoch, conf::TimePoint now) {
   std::vector<store::Write> writes;
   for (auto& [name, other] : others_) {
     if (!IsLive(other, now) && !std::exchange(other.gone, true)) demand_.Gone(name);
@@ -237,6 +236,24 @@ net::Task<void> Gateways::RemoveGone(uint64_t epoch) {
     writes.push_back({.kind = store::kGateway, .id = name, .replaces = other.version, .body = std::nullopt});
   }
   if (!writes.empty()) (co_await store_.Commit(std::move(writes), epoch)).status().IgnoreError();
+}
+
+net::Task<absl::StatusOr<std::string>> LivingGateway(net::Loop& loop, store::Store& store,
+                                                     conf::Duration lease) {
+  const conf::TimePoint until = net::Now() + lease;
+  net::Sleep pause(loop.watchdog);
+  std::map<std::string, uint64_t> before;
+  for (bool first = true;; first = false) {
+    const absl::StatusOr<store::Listing> rows = co_await store.List(store::kGateway);
+    if (!rows.ok()) co_return rows.status();
+    if (rows->objects.empty()) co_return std::string();
+    for (const store::Object& row : rows->objects) {
+      const auto [known, is_new] = before.try_emplace(row.id, row.version);
+      if (!first && (is_new || known->second != row.version)) co_return row.id;
+    }
+    if (net::Now() >= until) co_return std::string();
+    co_await pause.For(kRowPoll);
+  }
 }
 
 }  // namespace gateway::control

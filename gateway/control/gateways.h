@@ -8,6 +8,7 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstdint>
 #include <functional>
@@ -83,8 +84,9 @@ class Gateways final : private net::Alarm {
   // The requests that other gateways have at a replica; absent: one of them has not yet applied the change of that
   // number, by which the replica left the routes.
   std::optional<uint32_t> LeftAt(std::string_view replica, uint64_t change, conf::TimePoint now) const;
-  // Forgets the records of gateways that have been gone for long. The leader calls it now and then.
-  net::Task<void> RemoveGone(uint64_t epoch);
+  // Forgets the records of gateways that have been gone for long. The leader calls it now and then; where nothing is
+  // scaled, so that nobody leads, each gateway does, with the epoch 0.
+  net::Task<void> RemoveGone(uint64_t epoch, conf::TimePoint now);
 
  private:
   struct Other {
@@ -120,5 +122,9 @@ class Gateways final : private net::Alarm {
   std::string rival_;  // the start of another gateway of this name that was told of
   bool stopped_ = false;
 };
+
+// The name of a gateway that tells of itself within that time; empty: none does.
+net::Task<absl::StatusOr<std::string>> LivingGateway(net::Loop& loop, store::Store& store,
+                                                     conf::Duration lease = kGatewayLease);
 
 }  // namespace gateway::control

@@ -83,6 +83,39 @@ TEST(Gateways, ANameOfAGatewayThatHasEndedIsTakenOverOnceItWasSilent) {
   });
 }
 
+TEST(Gateways, RowsOfGatewaysThatAreGoneAreRemovedWithoutALeader) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore store;
+    std::vector<store::Write> writes;
+    writes.push_back(store::Write::Create(store::kGateway, "b", BodyOf({.name = "b", .start = "2"})));
+    EXPECT_TRUE((co_await store.Commit(std::move(writes))).ok());
+    Gateways gateways(loop, store, Known("one"));
+    EXPECT_TRUE((co_await gateways.Start()).ok());
+    EXPECT_EQ(store.Count(store::kGateway), 2u);
+    co_await gateways.RemoveGone(0, net::Now() + std::chrono::minutes(1));
+    EXPECT_EQ(store.Count(store::kGateway), 2u);
+    co_await gateways.RemoveGone(0, net::Now() + std::chrono::minutes(11));
+    EXPECT_EQ(store.Count(store::kGateway), 1u);
+    gateways.Stop();
+  });
+}
+
+TEST(Gateways, OneThatLivesIsFoundByItsNews) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore store;
+    Gateways gateways(loop, store, Known("one"));
+    EXPECT_TRUE((co_await gateways.Start()).ok());
+    const absl::StatusOr<std::string> living = co_await LivingGateway(loop, store);
+    EXPECT_TRUE(living.ok()) << living.status();
+    EXPECT_EQ(*living, "a");
+    gateways.Stop();  // as if it was killed
+    const absl::StatusOr<std::string> none =
+        co_await LivingGateway(loop, store, std::chrono::milliseconds(600));
+    EXPECT_TRUE(none.ok()) << none.status();
+    EXPECT_EQ(*none, "");
+  });
+}
+
 TEST(Gateways, TellHowTheStoreAnswersTheirOwnRecord) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore store;
