@@ -34,7 +34,8 @@ TEST(Gateways, NewsOfOthersBuildNoRecordOfTheirOwn) {
     for (int i = 0; i < 10; ++i) {
       std::vector<store::Write> writes;
       const std::string name = fmt::format("b{}", i);
-      writes.push_back(store::Write::Create(store::kGateway, name, BodyOf({.name = name, .start = "2"})));
+      writes.push_back(
+          store::Write::Create(store::kGateway, name, BodyOf(GatewayRecord{.name = name, .start = "2"})));
       EXPECT_TRUE((co_await store.Commit(std::move(writes))).ok());
     }
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return gateways.OthersLive(net::Now()); }));
@@ -43,7 +44,7 @@ TEST(Gateways, NewsOfOthersBuildNoRecordOfTheirOwn) {
   });
 }
 
-Gateways::Environment Known(std::string id) {
+Gateways::Environment NamedAWithId(std::string id) {
   return {.name = "a", .self = [id = std::move(id)] {
             return GatewayRecord{.name = "a", .id = id, .start = id, .address = "127.0.0.1:9091"};
           }};
@@ -52,8 +53,8 @@ Gateways::Environment Known(std::string id) {
 TEST(Gateways, ANameThatAnotherLivingGatewayHasIsRefused) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore store;
-    Gateways first(loop, store, Known("one"));
-    Gateways second(loop, store, Known("two"));
+    Gateways first(loop, store, NamedAWithId("one"));
+    Gateways second(loop, store, NamedAWithId("two"));
     EXPECT_TRUE((co_await first.CheckName()).ok());
     EXPECT_TRUE((co_await first.Start()).ok());
     const absl::Status taken = co_await second.CheckName();
@@ -67,16 +68,16 @@ TEST(Gateways, ANameThatAnotherLivingGatewayHasIsRefused) {
 TEST(Gateways, ANameOfAGatewayThatHasEndedIsTakenOverOnceItWasSilent) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore store;
-    Gateways first(loop, store, Known("one"));
+    Gateways first(loop, store, NamedAWithId("one"));
     EXPECT_TRUE((co_await first.Start()).ok());
     first.Stop();  // as if it was killed
-    Gateways::Environment env = Known("two");
+    Gateways::Environment env = NamedAWithId("two");
     env.name_lease = std::chrono::milliseconds(600);
     Gateways second(loop, store, std::move(env));
     const conf::TimePoint began = net::Now();
     EXPECT_TRUE((co_await second.CheckName()).ok());
     EXPECT_GE(net::Now() - began, std::chrono::milliseconds(600));
-    Gateways again(loop, store, Known("one"));
+    Gateways again(loop, store, NamedAWithId("one"));
     const conf::TimePoint at = net::Now();
     EXPECT_TRUE((co_await again.CheckName()).ok());
     EXPECT_LT(net::Now() - at, std::chrono::milliseconds(400)) << "its own";
@@ -87,9 +88,10 @@ TEST(Gateways, RowsOfGatewaysThatAreGoneAreRemovedWithoutALeader) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore store;
     std::vector<store::Write> writes;
-    writes.push_back(store::Write::Create(store::kGateway, "b", BodyOf({.name = "b", .start = "2"})));
+    writes.push_back(
+        store::Write::Create(store::kGateway, "b", BodyOf(GatewayRecord{.name = "b", .start = "2"})));
     EXPECT_TRUE((co_await store.Commit(std::move(writes))).ok());
-    Gateways gateways(loop, store, Known("one"));
+    Gateways gateways(loop, store, NamedAWithId("one"));
     EXPECT_TRUE((co_await gateways.Start()).ok());
     EXPECT_EQ(store.Count(store::kGateway), 2u);
     co_await gateways.RemoveGone(0, net::Now() + std::chrono::minutes(1));
@@ -103,7 +105,7 @@ TEST(Gateways, RowsOfGatewaysThatAreGoneAreRemovedWithoutALeader) {
 TEST(Gateways, OneThatLivesIsFoundByItsNews) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore store;
-    Gateways gateways(loop, store, Known("one"));
+    Gateways gateways(loop, store, NamedAWithId("one"));
     EXPECT_TRUE((co_await gateways.Start()).ok());
     const absl::StatusOr<std::string> living = co_await LivingGateway(loop, store);
     EXPECT_TRUE(living.ok()) << living.status();
