@@ -69,7 +69,11 @@ ControlPlane::ControlPlane(net::Loop& loop, Options options, Environment env)
                 },
             .load = [this](const std::string& identity) { return env_.loop.replicas->Get(identity); }});
     served_elsewhere_ = std::make_unique<ServedElsewhere>(
-        loop, *env_.loop.store, ServedElsewhere::Options{.name = options_.name, .start = start_},
+        loop, *env_.loop.store,
+        ServedElsewhere::Options{
+            .name = options_.name,
+            .start = start_,
+            .knows = [this](const std::string& replica) { return followed_->Knows(replica); }},
         env_.loop.meter(), [this] { return this->loop() != nullptr; });
   }
   Gateways::Environment of_gateways;
