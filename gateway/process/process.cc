@@ -722,6 +722,7 @@ void Process::Run() {
   control_plane_->Start();
   if (usage_sharing_) usage_sharing_->Start();
   recent_traffic_.Begin(net::Now());
+  outbound_.Begin();
   PublishFollowed();
   certificates_.Start();
   control_.tasks.Spawn(WatchDisk());
