@@ -4,10 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <stdexcept>
-
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "tests/support/http_peer.h"
 
