@@ -1,6 +1,7 @@
 // StoredEvents: carries events from the store into the ledger, of which the gateway alone writes: what a
-// command did beside it, such as an export, or what a leader did by a write of the shared store. An event waits in the store until a gateway runs; it is removed
-// once it is in the ledger, and after a crash between the two it may be there twice.
+// command did beside it, such as an export, or what a leader did by a write of the shared store. An event waits
+// in the store until a gateway runs; it is removed once it is in the ledger, and after a crash between the two
+// it may be there twice.
 //
 // Owner: the process; destroyed after the loop's tasks have ended. Thread: the loop's; the ledger is waited
 // for on a thread of its own.

@@ -33,9 +33,10 @@ bool IsAnother(const GatewayRecord& record, const std::string& own) {
 
 std::string WhyTaken(const GatewayRecord& other, const std::string& own) {
   return fmt::format(
-      "the gateway {} (its admin listener: {}) has the name {}, and so would this one, {}: a name is that of "
-      "the "
-      "machine and the port of server.admin; give one of them another port, or its machine another host name",
+      "the gateway {} (its admin listener: {}) has the name {}, and so would this one, {}: a name is "
+      "that of the machine and the port of server.admin; give one of them another port, or its machine "
+      "another "
+      "host name",
       other.id, other.address, other.name, own);
 }
 

@@ -70,7 +70,7 @@ class Leadership final : private net::Alarm {
   std::string leader_;
   bool sole_ = false;  // alone, and started
   bool stopped_ = false;
-  uint64_t under_way_ = 0;  // the latest ask, until it has ended; 0: none
+  uint64_t under_way_ = 0;   // the latest ask, until it has ended; 0: none
   conf::TimePoint asked_{};  // when it was sent
   std::vector<net::Event*> waiting_;
 };

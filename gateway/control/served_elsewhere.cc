@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 // Of a record, whose names may need escapes.
-constexpr size_t kMostBytes = store::kMaxBodyBytes / 2;
+constexpr size_t kMostRecordBytes = store::kMaxBodyBytes / 2;
 constexpr size_t kMostNews = 4 * ServedElsewhere::kMostSums;
 constexpr size_t kBytesOfSum = 32;  // but for its names
 
@@ -128,7 +128,7 @@ void ServedElsewhere::AddWaiting() {
       if (known != own_.sums.end()) {
         known->second += one.weight;
       } else {
-        if (own_.sums.size() >= kMostSums || bytes_ + size > kMostBytes) {
+        if (own_.sums.size() >= kMostSums || bytes_ + size > kMostRecordBytes) {
           if (untold_) return;
           own_ = {.start = fmt::format("{}/{}", options_.start, ++begun_)};
           bytes_ = 0;
