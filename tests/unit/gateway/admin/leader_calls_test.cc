@@ -128,6 +128,25 @@ TEST(LeaderCalls, OneThatHasStoppedLeavesTheCallsToTheNextLeader) {
   });
 }
 
+net::Task<void> PassSome(LeaderCalls& calls, int& refused) {
+  if ((co_await calls.Pass(Some())).status == 503) ++refused;
+}
+
+TEST(LeaderCalls, AllThatWaitAreRefusedWhenTheGatewayEnds) {
+  RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
+    LeaderCalls& follower = loop.Keep(std::make_unique<LeaderCalls>(
+        loop, store, LeaderCalls::Options{.name = "b", .leads = [] { return false; }, .serve = nullptr}));
+    EXPECT_TRUE((co_await follower.Start()).ok());
+    int refused = 0;
+    for (int i = 0; i < 5; ++i) loop.tasks.Spawn(PassSome(follower, refused));
+    EXPECT_EQ(store.Count(store::kLeaderCall), 5u);
+    follower.Stop();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return refused == 5; }));
+    EXPECT_EQ(store.Count(store::kLeaderCall), 0u);
+  });
+}
+
 TEST(LeaderCalls, AStoreThatRefusesIsToldToTheCaller) {
   RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
