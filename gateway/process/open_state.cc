@@ -23,6 +23,7 @@
 #include "gateway/net/clock.h"
 #include "gateway/net/files.h"
 #include "gateway/people/key_import.h"
+#include "gateway/process/state_owner.h"
 #include "gateway/store/gateway_view.h"
 #include "gateway/store/import.h"
 #include "gateway/store/sqlite_store.h"
@@ -102,6 +103,7 @@ absl::StatusOr<std::unique_ptr<store::Store>> OpenState(net::Loop& loop, const s
   auto store = store::OpenSqliteStore(loop, std::move(options));
   if (absl::IsDataLoss(store.status())) return Damaged(store.status(), trace);
   if (!store.ok()) return store.status();
+  GiveToOwner(state_dir);
   if (absl::Status imported = net::Await(loop, RunImports(**store, state_dir)); !imported.ok())
     return imported;
   return store;
@@ -125,6 +127,7 @@ absl::StatusOr<std::string> GatewayId(const std::string& state_dir) {
     return absl::UnavailableError("the system has no random bytes for the id of the gateway");
   std::string id = conf::Hex(random);
   if (absl::Status written = net::ReplaceFile(path, id, 0600); !written.ok()) return written;
+  GiveToOwner(state_dir);
   return id;
 }
 
@@ -169,7 +172,9 @@ absl::StatusOr<std::unique_ptr<store::Store>> OpenBareState(net::Loop& loop, con
     options.file.path = StorePath(config.server.state_dir);
     options.file.may_be_new = TraceOfStore(config.server.state_dir).empty();
     if (patience) options.patience = *patience;
-    return store::OpenSqliteStore(loop, std::move(options));
+    auto store = store::OpenSqliteStore(loop, std::move(options));
+    GiveToOwner(config.server.state_dir);
+    return store;
   }
   absl::StatusOr<store::PostgresStoreOptions> options = PostgresOptions(*config.state);
   if (!options.ok()) return options.status();
