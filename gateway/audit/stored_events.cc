@@ -25,14 +25,14 @@ constexpr const char* kActionWord = "action";
 std::optional<ledger::Event> Decode(const std::string& body) {
   const ordered_json json = ordered_json::parse(body, nullptr, false);
   try {
-    return ledger::Event{.kind = json.value("kind", "") == kActionWord ? ledger::Kind::kAction
-                                                                       : ledger::Kind::kAdmin,
-                         .time_us = json.at("time_us"),
-                         .action = json.at("action"),
-                         .actor = json.at("actor"),
-                         .subject = json.at("subject"),
-                         .tenant = json.at("tenant"),
-                         .detail = json.at("detail")};
+    return ledger::Event{
+        .kind = json.value("kind", "") == kActionWord ? ledger::Kind::kAction : ledger::Kind::kAdmin,
+        .time_us = json.at("time_us"),
+        .action = json.at("action"),
+        .actor = json.at("actor"),
+        .subject = json.at("subject"),
+        .tenant = json.at("tenant"),
+        .detail = json.at("detail")};
   } catch (const ordered_json::exception&) {
     return std::nullopt;
   }
@@ -45,7 +45,7 @@ store::Write StoredEvent(ledger::Event event) {
   std::array<uint8_t, 16> id{};
   RAND_bytes(id.data(), static_cast<int>(id.size()));
   ordered_json body = {{"time_us", event.time_us}, {"action", event.action}, {"actor", event.actor},
-                             {"subject", event.subject}, {"tenant", event.tenant}, {"detail", event.detail}};
+                       {"subject", event.subject}, {"tenant", event.tenant}, {"detail", event.detail}};
   if (event.kind == ledger::Kind::kAction) body["kind"] = kActionWord;
   return store::Write::Create(store::kLedgerEvent, conf::Hex(id),
                               body.dump(-1, ' ', false, ordered_json::error_handler_t::replace));

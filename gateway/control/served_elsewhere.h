@@ -6,7 +6,8 @@
 // predecessor's. A start that tells less begins anew, with another `start`; sums of replicas that are gone are dropped.
 //
 // Owner: the ControlPlane of a gateway that shares its store; destroyed after the loop's tasks have ended. Thread: the
-// control loop's; the ledger works on another thread. Bounded: kMostSums and half of an object of a gateway, gateways as in Gateways.
+// control loop's; the ledger works on another thread. Bounded: kMostSums and half of an object of a gateway, gateways
+// as in Gateways.
 #pragma once
 
 #include <absl/status/status.h>

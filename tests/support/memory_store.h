@@ -130,8 +130,8 @@ class MemoryStore final : public gateway::store::Store {
   absl::Status refuses;
   absl::Status lists;
   absl::Status campaigns;
-  int asks = 0;                                                   // for the lead
-  std::function<gateway::net::Task<void>()> before_campaign = {};  // how long an answer takes; none: no time
+  int asks = 0;                                                     // for the lead
+  std::function<gateway::net::Task<void>()> before_campaign = {};   // how long an answer takes; none: no time
   conf::TimePoint now = conf::TimePoint() + std::chrono::hours(1);  // by which a lead ends
   bool loses_answer = false;  // writes succeed, but their answers are lost
 

@@ -94,8 +94,8 @@ TEST(AdminEvents, AFollowerHearsOfActionsWhileTheLeadingGatewayDoesNotAnswer) {
   World world;
   const std::string viewer = world.AdminKey(Role::kViewer);
   tests::MemoryStore store;
-  gateway::admin::LeaderCalls leader(
-      world.loop, store, {.name = "b", .leads = [] { return false; }, .serve = nullptr});
+  gateway::admin::LeaderCalls leader(world.loop, store,
+                                     {.name = "b", .leads = [] { return false; }, .serve = nullptr});
   world.operations.leader_calls = [&] { return &leader; };
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     const conf::TimePoint began = gateway::net::Now();
@@ -105,8 +105,8 @@ TEST(AdminEvents, AFollowerHearsOfActionsWhileTheLeadingGatewayDoesNotAnswer) {
     EXPECT_LT(gateway::net::Now() - began, gateway::admin::LeaderCalls::kPatience / 2);
     EXPECT_EQ(store.Count(gateway::store::kLeaderCall), 1u) << "it was asked";
     leader.Stop();
-    EXPECT_TRUE(co_await tests::Eventually(
-        world.loop, [&] { return store.Count(gateway::store::kLeaderCall) == 0; }));
+    EXPECT_TRUE(co_await tests::Eventually(world.loop,
+                                           [&] { return store.Count(gateway::store::kLeaderCall) == 0; }));
   });
 }
 

@@ -239,7 +239,7 @@ class JobsWorld {
   std::vector<std::string> records;
   std::vector<std::string> actions;
   absl::Status record_result;
-  absl::Status confirmed;  // the answer of the store to a leader
+  absl::Status confirmed;                      // the answer of the store to a leader
   std::string silent;                          // the node that is not trusted
   std::map<std::string, std::string> used_up;  // by tenant: the budget that is
 
