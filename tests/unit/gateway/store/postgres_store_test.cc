@@ -83,7 +83,9 @@ TEST_F(PostgresStoreTest, ADatabaseOrAServerThatIsNotThereIsTold) {
 TEST_F(PostgresStoreTest, AServerThatIsSilentDoesNotHideTheNext) {
   PostgresServer& server = PostgresServer::Shared();
   const int silent = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in at{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof at;
   ASSERT_EQ(bind(silent, reinterpret_cast<const sockaddr*>(&at), size), 0);
   ASSERT_EQ(listen(silent, 8), 0);
