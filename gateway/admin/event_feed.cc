@@ -64,30 +64,43 @@ std::string ReasonIn(const ordered_json& detail) {
 
 }  // namespace
 
-// A follower's place among those of its caller and of its roles.
+// Keeps what those with the same roles see.
 class EventFeed::Place {
  public:
-  Place(EventFeed& feed, std::string caller, std::string roles)
-      : feed_(feed), caller_(std::move(caller)), roles_(std::move(roles)) {
-    ++feed_.followers_;
-    ++feed_.of_callers_[caller_];
-    ++feed_.scopes_[roles_].followers;
+  Place(EventFeed& feed, std::string roles) : feed_(feed), roles_(std::move(roles)) {
+    ++feed_.scopes_[roles_].users;
   }
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
   ~Place() {
-    --feed_.followers_;
-    if (--feed_.of_callers_[caller_] == 0) feed_.of_callers_.erase(caller_);
-    if (--feed_.scopes_[roles_].followers == 0) feed_.scopes_.erase(roles_);
+    if (--feed_.scopes_[roles_].users == 0) feed_.scopes_.erase(roles_);
   }
 
-  Scope& scope() { return feed_.scopes_[roles_]; }
+  Scope& scope() const { return feed_.scopes_[roles_]; }
   const std::string& roles() const { return roles_; }
 
  private:
   EventFeed& feed_;
-  const std::string caller_;
   const std::string roles_;
+};
+
+// A follower among those of its caller.
+class EventFeed::Follower {
+ public:
+  Follower(EventFeed& feed, std::string caller) : feed_(feed), caller_(std::move(caller)) {
+    ++feed_.followers_;
+    ++feed_.of_callers_[caller_];
+  }
+  Follower(const Follower&) = delete;
+  Follower& operator=(const Follower&) = delete;
+  ~Follower() {
+    --feed_.followers_;
+    if (--feed_.of_callers_[caller_] == 0) feed_.of_callers_.erase(caller_);
+  }
+
+ private:
+  EventFeed& feed_;
+  const std::string caller_;
 };
 
 EventFeed::EventFeed(net::Loop& loop, const Operations& operations, conf::TimePoint now)
@@ -161,15 +174,25 @@ void EventFeed::Update(Scope& scope, const Call& call) const {
   ++scope.version;
 }
 
-net::Task<void> EventFeed::UpdateFrom(LeaderCalls& leader, Scope& scope, Call call) const {
-  if (call.now - scope.computed < kAskLeaderEvery && !scope.overview.empty()) co_return;
+void EventFeed::UpdateFrom(LeaderCalls& leader, const Place& place, const Call& call) {
+  Scope& scope = scopes_[place.roles()];
+  if (scope.asking || (call.now - scope.computed < kAskLeaderEvery && !scope.overview.empty())) return;
+  scope.asking = true;
   scope.computed = call.now;
-  Answer answer = co_await leader.Pass({.request_id = call.request_id,
+  loop_.tasks.Spawn(Ask(leader, place.roles(), call.request_id, call.caller));
+}
+
+// Apart from its followers, who hear of other events meanwhile: an answer may take seconds.
+net::Task<void> EventFeed::Ask(LeaderCalls& leader, std::string roles, std::string request, Caller caller) {
+  const Place place(*this, std::move(roles));
+  Answer answer = co_await leader.Pass({.request_id = std::move(request),
                                         .method = net::http::Verb::get,
                                         .path = "/admin/v1/overview",
                                         .query = {},
                                         .body = {},
-                                        .caller = std::move(call.caller)});
+                                        .caller = std::move(caller)});
+  Scope& scope = place.scope();
+  scope.asking = false;
   if (answer.status != 200) co_return;  // what was shown last stays
   while (answer.body.ends_with('\n')) answer.body.pop_back();
   ordered_json content = ordered_json::parse(answer.body, nullptr, false);
@@ -204,7 +227,8 @@ std::optional<api::ApiError> EventFeed::WhyFull(const std::string& caller) const
 
 net::Task<void> EventFeed::Follow(net::http::Exchange& exchange, net::http::Headers headers, Call call,
                                   std::string after, Identified identify) {
-  Place place(*this, call.caller.actor, ScopeOf(call.caller.authority));
+  const Follower follower(*this, call.caller.actor);
+  const Place place(*this, ScopeOf(call.caller.authority));
   exchange.OnGone([] {});
   if (exchange.head().method == net::http::Verb::head) {
     co_await exchange.Send(200, headers, {});
@@ -236,7 +260,7 @@ net::Task<void> EventFeed::Follow(net::http::Exchange& exchange, net::http::Head
       if (Sees(call, event)) out += Render(event.type, seen, Shown(call, event.data));
     }
     if (LeaderCalls* const leader = operations_.leader_calls()) {
-      co_await UpdateFrom(*leader, place.scope(), call);
+      UpdateFrom(*leader, place, call);
     } else {
       Update(place.scope(), call);
     }

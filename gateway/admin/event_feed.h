@@ -63,16 +63,19 @@ class EventFeed {
     std::string content;   // of it, without the time
     uint64_t version = 0;  // rises with each change
     conf::TimePoint computed{};
-    size_t followers = 0;
+    bool asking = false;  // the leader
+    size_t users = 0;     // followers, and an ask
   };
   class Place;
+  class Follower;
 
   bool Sees(const Call& call, const FeedEvent& event) const;
   // As the caller may see it.
   std::string Shown(const Call& call, std::string data) const;
   void Update(Scope& scope, const Call& call) const;
   // The same where another gateway leads: it is asked, less often.
-  net::Task<void> UpdateFrom(LeaderCalls& leader, Scope& scope, Call call) const;
+  void UpdateFrom(LeaderCalls& leader, const Place& place, const Call& call);
+  net::Task<void> Ask(LeaderCalls& leader, std::string roles, std::string request, Caller caller);
   std::string Render(std::string_view type, uint64_t number, std::string_view data) const;
 
   net::Loop& loop_;

@@ -121,7 +121,12 @@ net::Task<absl::Status> LeaderCalls::Start() {
 void LeaderCalls::Stop() {
   stopped_ = true;
   follower_.Stop();
-  for (const auto& [id, pending] : pending_) pending->sleep.Cancel();
+  // Each one that wakes goes on at once, and forgets itself.
+  while (!pending_.empty()) {
+    Pending& pending = *pending_.begin()->second;
+    pending_.erase(pending_.begin());
+    pending.sleep.Cancel();
+  }
 }
 
 net::Task<Answer> LeaderCalls::Pass(PassedCall call) {

@@ -548,11 +548,12 @@ const std::array kRoutes = {
 
 // What only the gateway that leads knows or may change.
 constexpr std::string_view kAtLeader[] = {
-    "showOverview",   "listReplicas",    "listScaling",   "showScalingHistory", "submitJob",
-    "listJobs",       "showJob",         "explainJob",    "readJobLog",         "cancelJob",
-    "suspendJob",     "resumeJob",       "listNodes",     "cordonNode",         "uncordonNode",
-    "drainNode",      "undrainNode",     "listJobQueues", "startSimulation",    "listSimulations",
-    "showSimulation", "cancelSimulation"};
+    "showOverview", "listReplicas", "listScaling", "showScalingHistory", "submitJob", "listJobs", "showJob",
+    "explainJob", "readJobLog", "cancelJob", "suspendJob", "resumeJob", "listNodes", "cordonNode",
+    "uncordonNode", "drainNode", "undrainNode", "listJobQueues", "startSimulation", "listSimulations",
+    "showSimulation", "cancelSimulation",
+    // Devices, open jobs and wanted replicas decide whether these may be.
+    "holdModel", "removeTenant", "giveGrant", "changeGrant", "askForGrant", "approveRequest"};
 
 // The part of `path` that {…} stands for, percent-decoded; nothing when the pattern does not match.
 std::optional<std::string> ItemOf(std::string_view pattern, std::string_view path) {

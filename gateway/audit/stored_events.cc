@@ -20,17 +20,19 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr conf::Duration kCarryRetry = std::chrono::seconds(1);
+constexpr const char* kActionWord = "action";
 
 std::optional<ledger::Event> Decode(const std::string& body) {
   const ordered_json json = ordered_json::parse(body, nullptr, false);
   try {
-    return ledger::Event{.kind = ledger::Kind::kAdmin,
-                         .time_us = json.at("time_us"),
-                         .action = json.at("action"),
-                         .actor = json.at("actor"),
-                         .subject = json.at("subject"),
-                         .tenant = json.at("tenant"),
-                         .detail = json.at("detail")};
+    return ledger::Event{
+        .kind = json.value("kind", "") == kActionWord ? ledger::Kind::kAction : ledger::Kind::kAdmin,
+        .time_us = json.at("time_us"),
+        .action = json.at("action"),
+        .actor = json.at("actor"),
+        .subject = json.at("subject"),
+        .tenant = json.at("tenant"),
+        .detail = json.at("detail")};
   } catch (const ordered_json::exception&) {
     return std::nullopt;
   }
@@ -42,16 +44,19 @@ store::Write StoredEvent(ledger::Event event) {
   if (event.time_us == 0) event.time_us = conf::ToUnixMicros(net::Now());
   std::array<uint8_t, 16> id{};
   RAND_bytes(id.data(), static_cast<int>(id.size()));
-  const ordered_json body = {{"time_us", event.time_us}, {"action", event.action}, {"actor", event.actor},
-                             {"subject", event.subject}, {"tenant", event.tenant}, {"detail", event.detail}};
+  ordered_json body = {{"time_us", event.time_us}, {"action", event.action}, {"actor", event.actor},
+                       {"subject", event.subject}, {"tenant", event.tenant}, {"detail", event.detail}};
+  if (event.kind == ledger::Kind::kAction) body["kind"] = kActionWord;
   return store::Write::Create(store::kLedgerEvent, conf::Hex(id),
                               body.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
 }
 
-StoredEvents::StoredEvents(net::Loop& loop, store::Store& store, ledger::Ledger& ledger)
+StoredEvents::StoredEvents(net::Loop& loop, store::Store& store, ledger::Ledger& ledger,
+                           std::function<void(const ledger::Event&)> carried)
     : loop_(loop),
       store_(store),
       ledger_(ledger),
+      carried_(std::move(carried)),
       follower_(loop, store, store::kLedgerEvent,
                 {.replace = [this](const std::vector<store::Object>& all) { Replace(all); },
                  .apply = [this](const std::vector<store::Change>& changes) { Apply(changes); }}),
@@ -109,7 +114,11 @@ net::Task<absl::Status> StoredEvents::Carry(store::Object object) {
     const absl::Status written =
         co_await net::OffLoop(loop_, [this, &event] { return ledger_.Append(*event); });
     if (!written.ok() && !absl::IsInvalidArgument(written)) co_return written;
-    if (!written.ok()) log::Error("not recorded", {{"why", conf::Std(written.message())}});
+    if (written.ok()) {
+      carried_(*event);
+    } else {
+      log::Error("not recorded", {{"why", conf::Std(written.message())}});
+    }
   } else {
     log::Error("an event of a command cannot be read, so the ledger does not have it",
                {{"event", object.id}});

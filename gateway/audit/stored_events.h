@@ -1,6 +1,7 @@
 // StoredEvents: carries events from the store into the ledger, of which the gateway alone writes: what a
-// command did beside it, such as an export. An event waits in the store until a gateway runs; it is removed
-// once it is in the ledger, and after a crash between the two it may be there twice.
+// command did beside it, such as an export, or what a leader did by a write of the shared store. An event waits
+// in the store until a gateway runs; it is removed once it is in the ledger, and after a crash between the two
+// it may be there twice.
 //
 // Owner: the process; destroyed after the loop's tasks have ended. Thread: the loop's; the ledger is waited
 // for on a thread of its own.
@@ -8,6 +9,7 @@
 
 #include <absl/status/status.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,8 +26,10 @@ store::Write StoredEvent(ledger::Event event);
 
 class StoredEvents {
  public:
-  // All must outlive it.
-  StoredEvents(net::Loop& loop, store::Store& store, ledger::Ledger& ledger);
+  // All must outlive it. `carried`: the ledger has this event.
+  StoredEvents(
+      net::Loop& loop, store::Store& store, ledger::Ledger& ledger,
+      std::function<void(const ledger::Event&)> carried = [](const ledger::Event&) {});
 
   // Records what waits, and from then on every event as it comes. An error of the store; one of the ledger is
   // tried again.
@@ -42,6 +46,7 @@ class StoredEvents {
   net::Loop& loop_;
   store::Store& store_;
   ledger::Ledger& ledger_;
+  const std::function<void(const ledger::Event&)> carried_;
   store::Follower follower_;
   net::Sleep pause_;
   std::map<uint64_t, store::Object> pending_;  // by version, the order in which they came

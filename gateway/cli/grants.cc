@@ -228,7 +228,7 @@ void AddGrants(CLI::App& app, Run& run) {
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* renew =
-      AddAction(*grants, run, "renew", "Let a grant last longer", options, Change, "grant-1 --until 30d");
+      AddAction(*grants, run, "renew", "Let a grant last longer", options, Change, "gr_4f2a --until 30d");
   renew->add_option("id", options->id, "The id of the grant")->required();
   renew->add_option("--until", options->until, "The new end: 30d from now, or 2027-01-31T00:00:00Z")
       ->required();
@@ -236,14 +236,14 @@ void AddGrants(CLI::App& app, Run& run) {
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* change = AddAction(*grants, run, "change", "Change what a grant gives, or its end", options,
-                               Change, "grant-1 --weight 4");
+                               Change, "gr_4f2a --weight 4");
   change->add_option("id", options->id, "The id of the grant")->required();
   AddAllowance(*change, *options);
   change->add_option("--until", options->until, "The new end: 30d from now, or 2027-01-31T00:00:00Z");
   change->add_option("--reason", options->text, "For people and the ledger");
 
   options = std::make_shared<GrantsOptions>();
-  CLI::App* end = AddAction(*grants, run, "end", "End a grant before its date", options, End, "grant-1");
+  CLI::App* end = AddAction(*grants, run, "end", "End a grant before its date", options, End, "gr_4f2a");
   end->add_option("id", options->id, "The id of the grant")->required();
 }
 
@@ -257,13 +257,13 @@ void AddRequests(CLI::App& app, Run& run) {
   AddFilters(*list, *options, "pending, approved, declined, withdrawn or expired");
 
   options = std::make_shared<GrantsOptions>();
-  CLI::App* show = AddAction(*requests, run, "show", "Show a request with its comments", options, ShowRequest,
-                             "request-1");
+  CLI::App* show =
+      AddAction(*requests, run, "show", "Show a request with its comments", options, ShowRequest, "rq_71c9");
   show->add_option("id", options->id, "The id of the request")->required();
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* comment = AddAction(*requests, run, "comment", "Say something about a request", options, Comment,
-                                "request-1 --text 'would two be enough?'");
+                                "rq_71c9 --text 'would two be enough?'");
   comment->add_option("id", options->id, "The id of the request")->required();
   comment->add_option("--text", options->text, "What to say")->required();
 
@@ -277,11 +277,11 @@ void AddRequests(CLI::App& app, Run& run) {
       "Examples:\n  tidegate requests ask --tenant search --models chat-large --until 7d --reason 'a demo'\n"
       "  tidegate requests ask --tenant search --devices h100:8 --from 2h --until 3d --reason 'a training "
       "run'\n"
-      "  tidegate requests ask --tenant search --renews grant-1 --until 30d --reason 'it takes longer'");
+      "  tidegate requests ask --tenant search --renews gr_4f2a --until 30d --reason 'it takes longer'");
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* approve = AddAction(*requests, run, "approve", "Give what was asked for, or less", options,
-                                Approve, "request-1 --until 7d --answer 'until the demo'");
+                                Approve, "rq_71c9 --until 7d --answer 'until the demo'");
   approve->add_option("id", options->id, "The id of the request")->required();
   AddAllowance(*approve, *options);
   approve->add_option("--until", options->until, "An earlier end than was asked for");
@@ -289,13 +289,13 @@ void AddRequests(CLI::App& app, Run& run) {
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* decline = AddAction(*requests, run, "decline", "Decline a request", options, Decline,
-                                "request-1 --answer 'the quarter is full'");
+                                "rq_71c9 --answer 'the quarter is full'");
   decline->add_option("id", options->id, "The id of the request")->required();
   decline->add_option("--answer", options->text, "The reason, for the one who asked")->required();
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* withdraw =
-      AddAction(*requests, run, "withdraw", "Withdraw a request of your own", options, Withdraw, "request-1");
+      AddAction(*requests, run, "withdraw", "Withdraw a request of your own", options, Withdraw, "rq_71c9");
   withdraw->add_option("id", options->id, "The id of the request")->required();
 }
 

@@ -30,8 +30,13 @@ void RaiseDescriptorLimit() {
   }
 }
 
-// A signal that arrives during the start stops the gateway once it has started; a second one ends it at once.
+// A signal that arrives during the start counts once the gateway has started; a second one that stops it ends it
+// at once.
 volatile std::sig_atomic_t stopped_early = 0;
+volatile std::sig_atomic_t reloaded_early = 0;
+void ReloadEarly(int) {
+  reloaded_early = 1;
+}
 void StopEarly(int signal) {
   stopped_early = 1;
   std::signal(signal, SIG_DFL);
@@ -41,10 +46,11 @@ class Signals {
  public:
   explicit Signals(Process& process)
       : process_(process), set_(process.control().io, SIGTERM, SIGINT, SIGHUP) {
-    // While it drains, a signal ends the process at once, as the system does by default.
+    // While it drains, a signal that stops it ends the process at once, as the system does by default.
     process_.OnDrain([this] { Close(); });
     if (stopped_early == 0) {
       Wait();
+      if (reloaded_early != 0) process_.control().Post([this] { process_.StartReload("SIGHUP"); });
     } else {
       Close();
       // Readiness was not announced yet.
@@ -69,6 +75,7 @@ class Signals {
     net::ErrorCode ignored;
     set_.clear(ignored);
     set_.cancel(ignored);
+    std::signal(SIGHUP, SIG_IGN);
   }
 
   // A supervisor's signal: load balancers may need a moment to see it. At a terminal none does.
@@ -85,6 +92,7 @@ int Serve(const std::string& path) {
   net::ExplainBusErrors();
   std::signal(SIGPIPE, SIG_IGN);
   for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, StopEarly);
+  std::signal(SIGHUP, ReloadEarly);
   // First of all: nothing that it may not have is there yet.
   std::unique_ptr<plugins::launchers::Broker> broker = plugins::launchers::Broker::Split();
   LoadResult loaded = LoadConfig(path);

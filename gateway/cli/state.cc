@@ -2,21 +2,12 @@
 
 #include "gateway/cli/problems.h"
 #include "gateway/config/load.h"
+#include "gateway/config/sources.h"
 
 namespace gateway::cli {
 
-conf::Sources SourcesForState() {
-  conf::Sources sources = SystemSources();
-  sources.environment = [system =
-                             sources.environment](const std::string& name) -> std::optional<std::string> {
-    if (std::optional<std::string> value = system(name)) return value;
-    return "not-set-for-this-command-and-not-needed-by-it:" + name;
-  };
-  return sources;
-}
-
 std::optional<Config> LoadForState(const std::string& path, bool json) {
-  LoadResult loaded = LoadConfig(path, SourcesForState());
+  LoadResult loaded = LoadConfig(path, SourcesForCommands());
   if (!loaded.config) PrintProblems(loaded.problems, json);
   return std::move(loaded.config);
 }

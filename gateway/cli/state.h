@@ -8,17 +8,12 @@
 #include <optional>
 #include <string>
 
-#include "conf/sources.h"
 #include "gateway/config/config.h"
 
 namespace gateway::cli {
 
-// The configuration, without the secrets that only a serving gateway needs: an environment variable that is
-// not set stands for itself. Nothing, after printing every problem, if it is not valid.
+// The configuration, whose secrets may be missing (SourcesForCommands). Nothing, after printing every problem, if it is not valid.
 std::optional<Config> LoadForState(const std::string& path, bool json);
-
-// The sources that it uses.
-conf::Sources SourcesForState();
 
 // Declares -c, --config.
 std::shared_ptr<std::string> AddConfigOption(CLI::App& command);

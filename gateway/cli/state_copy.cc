@@ -12,6 +12,7 @@
 #include "gateway/cli/output.h"
 #include "gateway/cli/state.h"
 #include "gateway/config/state_files.h"
+#include "gateway/control/gateways.h"
 #include "gateway/log.h"
 #include "gateway/net/files.h"
 #include "gateway/net/loop.h"
@@ -54,6 +55,8 @@ class OpenStore {
   T Await(net::Task<T> task) {
     return net::Await(loop_, std::move(task));
   }
+  // A gateway that uses the store, as far as it tells of itself there; empty: none.
+  absl::StatusOr<std::string> Living() { return Await(control::LivingGateway(loop_, **store_)); }
 
  private:
   net::Loop loop_{[](const std::exception_ptr& error) { log::Exception("state", error); }};
@@ -86,6 +89,12 @@ absl::Status TakeStore(OpenStore& open, const Config& config, uint64_t& epoch) {
   if (const int process = store::GatewayWith(FollowedPath(config)); process != 0) {
     return absl::FailedPreconditionError(
         fmt::format("a gateway (process {}) runs on {}; stop it first", process, config.server.state_dir));
+  }
+  const auto living = open.Living();
+  if (!living.ok()) return living.status();
+  if (!living->empty()) {
+    return absl::FailedPreconditionError(
+        fmt::format("the gateway {} uses this store; stop all gateways first", *living));
   }
   const auto lead = open.Await((*open).Campaign(kImporter, "", kCopyPatience));
   if (!lead.ok()) return lead.status();

@@ -57,7 +57,7 @@ void PrintUpgrade(const UpgradeReport& report) {
 }
 
 int CheckTheUpgrade(const UpgradeOptions& options) {
-  const conf::Sources sources = SourcesForState();
+  const conf::Sources sources = SourcesForCommands();
   const LoadResult loaded = LoadConfig(options.config, sources);
   if (!loaded.config) return PrintProblems(NameRetiredOptions(loaded.problems), options.json);
   const UpgradeReport report = CheckUpgrade(*loaded.config, sources);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <system_error>
 
 #include "gateway/net/files.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr size_t kMaxFileBytes = 4 << 20;
 constexpr size_t kMaxFolderEntries = 10'000;
+constexpr std::string_view kMissing = "not-set-for-this-command:";
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return net::ReadFile(path, kMaxFileBytes);
@@ -42,6 +44,19 @@ std::optional<std::string> Environment(const std::string& name) {
 
 conf::Sources SystemSources() {
   return {.environment = Environment, .file = ReadFile, .folder = ReadFolder};
+}
+
+conf::Sources SourcesForCommands() {
+  conf::Sources sources = SystemSources();
+  sources.environment = [](const std::string& name) {
+    return Environment(name).value_or(std::string(kMissing) + name);
+  };
+  return sources;
+}
+
+std::optional<std::string_view> MissingVariable(std::string_view secret) {
+  if (!secret.starts_with(kMissing)) return std::nullopt;
+  return secret.substr(kMissing.size());
 }
 
 }  // namespace gateway

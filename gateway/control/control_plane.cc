@@ -69,10 +69,15 @@ ControlPlane::ControlPlane(net::Loop& loop, Options options, Environment env)
                 },
             .load = [this](const std::string& identity) { return env_.loop.replicas->Get(identity); }});
     served_elsewhere_ = std::make_unique<ServedElsewhere>(
-        loop, *env_.loop.store, ServedElsewhere::Options{.name = options_.name, .start = start_},
+        loop, *env_.loop.store,
+        ServedElsewhere::Options{
+            .name = options_.name,
+            .start = start_,
+            .knows = [this](const std::string& replica) { return followed_->Knows(replica); }},
         env_.loop.meter(), [this] { return this->loop() != nullptr; });
   }
   Gateways::Environment of_gateways;
+  of_gateways.name = options_.name;
   of_gateways.self = [this] { return Self(); };
   of_gateways.on_waiting = [this] {
     if (ScalingLoop* const drives = this->loop()) drives->OnWaiting();
@@ -88,6 +93,9 @@ absl::Status ControlPlane::Open() {
       co_return true;
     }(std::move(task)));
   };
+  if (gateways_) {
+    if (absl::Status free = net::Await(loop_, gateways_->CheckName()); !free.ok()) return free;
+  }
   if (options_.scales) await(leadership_->Start());
   if (followed_) {
     if (absl::Status started = net::Await(loop_, followed_->Start()); !started.ok()) return started;
@@ -178,6 +186,7 @@ uint64_t ControlPlane::Routed(conf::TimePoint now) const {
 GatewayRecord ControlPlane::Self() const {
   const conf::TimePoint now = net::Now();
   GatewayRecord self{.name = options_.name,
+                     .id = options_.id,
                      .start = start_,
                      .version = options_.version,
                      .address = options_.address,
@@ -216,17 +225,15 @@ net::Task<void> ControlPlane::Tidy() {
   while (!closed_) {
     const std::shared_ptr<const Runtime> runtime = env_.loop.runtime();
     if (followed_ && loop() == nullptr && runtime->config().scaling) {
-      std::vector<std::pair<std::string, std::string>> presets;
-      for (const config::ModelPolicy& policy : runtime->config().scaling->models)
-        presets.emplace_back(policy.model(), policy.replica->preset);
-      followed_->EstimateCapacities(presets, *env_.loop.scaling_hints, net::Now());
+      followed_->EstimateCapacities(runtime->config().scaling->models, *env_.loop.scaling_hints, net::Now());
     }
     if (loop() != nullptr && leadership_->leads()) {
-      co_await gateways_->RemoveGone(leadership_->epoch());
+      co_await gateways_->RemoveGone(leadership_->epoch(), net::Now());
       std::set<std::string> known;
       for (const GatewayStatus& gateway : gateways_->List(net::Now())) known.insert(gateway.record.name);
       co_await served_elsewhere_->RemoveGone(leadership_->epoch(), std::move(known));
     }
+    if (!options_.scales) co_await gateways_->RemoveGone(0, net::Now());
     co_await tidy_.For(kTidy);
   }
   tidying_ = false;

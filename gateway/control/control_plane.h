@@ -33,6 +33,7 @@ class ControlPlane {
  public:
   struct Options {
     std::string name;     // of this gateway; no other of the store has it
+    std::string id;       // of its state folder; empty where it has its store to itself
     std::string version;  // of the program
     std::string address;  // of its admin listener
     bool shared = false;  // other gateways use the store

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "conf/text.h"
+#include "gateway/audit/stored_events.h"
 #include "gateway/log.h"
 #include "gateway/store/kinds.h"
 
@@ -92,14 +93,15 @@ absl::Status Cordons::Check(const Cordon& cordon) const {
 
 net::Task<absl::Status> Cordons::Set(Cordon cordon) {
   if (absl::Status known = Check(cordon); !known.ok()) co_return known;
-  const std::string_view action = cordon.drains ? kDrainAction : kCordonAction;
-  if (absl::Status recorded = co_await Record(action, cordon); !recorded.ok()) co_return recorded;
+  ledger::Event event = EventOf(cordon.drains ? kDrainAction : kCordonAction, cordon);
+  if (absl::Status recorded = co_await Record(event); !recorded.ok()) co_return recorded;
   const std::string id = IdOf(cordon);
   const auto there = cordons_.find(id);
   co_return co_await Commit({.kind = store::kCordon,
                              .id = id,
                              .replaces = there == cordons_.end() ? 0 : there->second.version,
-                             .body = BodyOf(cordon)});
+                             .body = BodyOf(cordon)},
+                            std::move(event));
 }
 
 // Also for a node that is no longer in the cluster.
@@ -110,12 +112,13 @@ net::Task<absl::Status> Cordons::Lift(Cordon cordon) {
     co_return absl::FailedPreconditionError(
         conf::Abseil(fmt::format("{} is not {}", PlaceOf(cordon), cordon.drains ? "drained" : "cordoned")));
   }
-  const std::string_view action = cordon.drains ? kUndrainAction : kUncordonAction;
-  if (absl::Status recorded = co_await Record(action, cordon); !recorded.ok()) co_return recorded;
+  ledger::Event event = EventOf(cordon.drains ? kUndrainAction : kUncordonAction, cordon);
+  if (absl::Status recorded = co_await Record(event); !recorded.ok()) co_return recorded;
   const auto there = cordons_.find(id);
   if (there == cordons_.end()) co_return absl::OkStatus();  // lifted meanwhile
   co_return co_await Commit(
-      {.kind = store::kCordon, .id = id, .replaces = there->second.version, .body = std::nullopt});
+      {.kind = store::kCordon, .id = id, .replaces = there->second.version, .body = std::nullopt},
+      std::move(event));
 }
 
 net::Task<absl::Status> Cordons::Drain(Cordon cordon) {
@@ -136,7 +139,7 @@ const Cordon* Cordons::Drains(const std::string& node) const {
   return there == cordons_.end() || !there->second.cordon.drains ? nullptr : &there->second.cordon;
 }
 
-net::Task<absl::Status> Cordons::Record(std::string_view action, const Cordon& cordon) {
+ledger::Event Cordons::EventOf(std::string_view action, const Cordon& cordon) const {
   ledger::Event event;
   event.kind = ledger::Kind::kAction;
   event.action = action;
@@ -144,13 +147,23 @@ net::Task<absl::Status> Cordons::Record(std::string_view action, const Cordon& c
   event.subject = IdOf(cordon);
   event.detail = nlohmann::json{{"reason", cordon.reason}}.dump(-1, ' ', false,
                                                                 nlohmann::json::error_handler_t::replace);
+  return event;
+}
+
+// Where the store is shared, the event goes with the change, since the store alone knows who leads.
+net::Task<absl::Status> Cordons::Record(ledger::Event event) {
+  if (context_.shared) co_return absl::OkStatus();
   co_return co_await context_.record(std::move(event));
 }
 
-net::Task<absl::Status> Cordons::Commit(store::Write write) {
+net::Task<absl::Status> Cordons::Commit(store::Write write, ledger::Event event) {
   std::vector<store::Write> writes;
+  if (context_.shared) writes.push_back(StoredEvent(std::move(event)));
   writes.push_back(std::move(write));
-  const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes));
+  const absl::StatusOr<store::Committed> committed =
+      co_await store_.Commit(std::move(writes), context_.shared ? context_.epoch : 0);
+  if (absl::IsPermissionDenied(committed.status()))
+    co_return absl::UnavailableError("another gateway leads by now; try again");
   if (absl::IsAborted(committed.status()))
     co_return absl::UnavailableError("another change of this cordon came first; try again");
   if (!committed.ok()) co_return committed.status();

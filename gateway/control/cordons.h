@@ -57,8 +57,9 @@ class Cordons {
   void Apply(const std::vector<store::Change>& changes);
   void Take(const std::string& id, uint64_t version, const std::string& body);
   absl::Status Check(const Cordon& cordon) const;
-  net::Task<absl::Status> Record(std::string_view action, const Cordon& cordon);
-  net::Task<absl::Status> Commit(store::Write write);
+  ledger::Event EventOf(std::string_view action, const Cordon& cordon) const;
+  net::Task<absl::Status> Record(ledger::Event event);
+  net::Task<absl::Status> Commit(store::Write write, ledger::Event event);
 
   store::Store& store_;
   const Context& context_;

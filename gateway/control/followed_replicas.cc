@@ -83,7 +83,8 @@ Launched FollowedReplicas::Serving() const {
   Launched serving;
   for (const auto& [id, replica] : replicas_) {
     const config::ModelPolicy* const policy = replica.serves ? env_.policy(replica.model) : nullptr;
-    if (policy == nullptr) continue;
+    // None: the cluster starts its replicas, since a reload.
+    if (policy == nullptr || !policy->replica) continue;
     serving[replica.model].push_back(EndpointOf(replica.address, *policy->replica, keys_));
   }
   return serving;
@@ -104,9 +105,11 @@ std::map<std::string, uint32_t, std::less<>> FollowedReplicas::Leaving() const {
   return leaving;
 }
 
-void FollowedReplicas::EstimateCapacities(const std::vector<std::pair<std::string, std::string>>& presets,
+void FollowedReplicas::EstimateCapacities(const std::vector<config::ModelPolicy>& policies,
                                           ScalingHintsByModel& hints, conf::TimePoint now) const {
-  for (const auto& [model, preset] : presets) {
+  for (const config::ModelPolicy& policy : policies) {
+    if (!policy.replica) continue;  // the cluster starts its replicas
+    const std::string& model = policy.model();
     std::vector<std::shared_ptr<router::ReplicaState>> states;
     std::vector<const router::EngineSignals*> engines;
     for (const auto& [id, replica] : replicas_) {
@@ -114,7 +117,7 @@ void FollowedReplicas::EstimateCapacities(const std::vector<std::pair<std::strin
       states.push_back(env_.load(IdentityOf(replica)));
       engines.push_back(&states.back()->engine);
     }
-    hints.Get(model)->SetCapacity(EstimateCapacity(preset, engines, now).capacity);
+    hints.Get(model)->SetCapacity(EstimateCapacity(policy.replica->preset, engines, now).capacity);
   }
 }
 

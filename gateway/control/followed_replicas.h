@@ -60,13 +60,15 @@ class FollowedReplicas {
   // Those that take requests now.
   Launched Serving() const;
   bool Serves(const std::string& replica) const;
+  bool Knows(const std::string& replica) const { return replicas_.contains(replica); }
   // The requests here at replicas that take no new ones, and the last change of the store of which Serving() tells.
   std::map<std::string, uint32_t, std::less<>> Leaving() const;
   uint64_t number() const { return follower_.number(); }
 
-  // Estimates what one replica of each model can do, from the ones that are followed.
-  void EstimateCapacities(const std::vector<std::pair<std::string, std::string>>& presets,
-                          ScalingHintsByModel& hints, conf::TimePoint now) const;
+  // Estimates what one replica of each model can do, from the ones that are followed. Models whose replicas the
+  // cluster starts are left out.
+  void EstimateCapacities(const std::vector<config::ModelPolicy>& policies, ScalingHintsByModel& hints,
+                          conf::TimePoint now) const;
 
  private:
   void Replace(const std::vector<store::Object>& all);

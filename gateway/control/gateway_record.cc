@@ -55,6 +55,7 @@ std::string BodyOf(const GatewayRecord& record) {
   json out = {{"start", record.start},     {"version", record.version},
               {"address", record.address}, {"since_us", conf::ToUnixMicros(record.since)},
               {"epoch", record.epoch},     {"followed", record.followed}};
+  if (!record.id.empty()) out["id"] = record.id;
   json leaving = json::object();
   for (const auto& [replica, requests] : record.leaving) {
     if (leaving.size() >= kMostLeavingInRecord) break;
@@ -73,6 +74,7 @@ absl::StatusOr<GatewayRecord> ReadGateway(std::string_view name, std::string_vie
   record.name = name;
   try {
     const json in = json::parse(body);
+    record.id = in.value("id", "");
     record.start = in.at("start").get<std::string>();
     record.version = in.at("version").get<std::string>();
     record.address = in.at("address").get<std::string>();

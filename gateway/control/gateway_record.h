@@ -43,6 +43,7 @@ using DemandByModel = std::map<std::string, DemandAt, std::less<>>;
 
 struct GatewayRecord {
   std::string name{};
+  std::string id{};       // of its state folder; empty: one of an earlier release, which told none
   std::string start{};    // another for each process
   std::string version{};  // of the program
   std::string address{};  // of its admin listener, as it listens

@@ -1,5 +1,7 @@
 #include "gateway/control/gateways.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -14,6 +16,7 @@ namespace {
 constexpr conf::Duration kTellInterval = std::chrono::seconds(2);
 constexpr conf::Duration kBusyInterval = std::chrono::seconds(1);  // with demand, or requests that leave
 constexpr conf::Duration kShortest = std::chrono::milliseconds(250);
+constexpr conf::Duration kRowPoll = std::chrono::milliseconds(500);
 constexpr conf::Duration kForget = std::chrono::minutes(10);  // a gateway that is gone
 
 uint64_t LagOf(uint64_t version, const GatewayRecord& record) {
@@ -22,6 +25,19 @@ uint64_t LagOf(uint64_t version, const GatewayRecord& record) {
 
 bool Waits(const GatewayRecord& record) {
   return std::ranges::any_of(record.demand, [](const auto& of) { return of.second.waiting > 0; });
+}
+
+bool IsAnother(const GatewayRecord& record, const std::string& own) {
+  return !own.empty() && !record.id.empty() && record.id != own;
+}
+
+std::string WhyTaken(const GatewayRecord& other, const std::string& own) {
+  return fmt::format(
+      "the gateway {} (its admin listener: {}) has the name {}, and so would this one, {}: a name is "
+      "that of the machine and the port of server.admin; give one of them another port, or its machine "
+      "another "
+      "host name",
+      other.id, other.address, other.name, own);
 }
 
 }  // namespace
@@ -34,6 +50,28 @@ Gateways::Gateways(net::Loop& loop, store::Store& store, Environment env)
       follower_(loop, store, store::kGateway,
                 {.replace = [this](const std::vector<store::Object>& all) { Replace(all); },
                  .apply = [this](const std::vector<store::Change>& changes) { Apply(changes); }}) {}
+
+net::Task<absl::Status> Gateways::CheckName() {
+  const std::string own = env_.self().id;
+  const conf::TimePoint until = net::Now() + env_.name_lease;
+  net::Sleep pause(loop_.watchdog);
+  for (uint64_t seen = 0;;) {
+    const absl::StatusOr<std::optional<store::Object>> there =
+        co_await store_.Get(store::kGateway, env_.name);
+    if (!there.ok()) co_return there.status();
+    if (!*there) co_return absl::OkStatus();
+    const absl::StatusOr<GatewayRecord> other = ReadGateway(env_.name, (*there)->body);
+    if (!other.ok() || !IsAnother(*other, own)) co_return absl::OkStatus();
+    const uint64_t version = (*there)->version;
+    if (seen != 0 && version != seen) co_return absl::AlreadyExistsError(conf::Abseil(WhyTaken(*other, own)));
+    if (seen == 0)
+      log::Info("another gateway had this name; waiting until it is known to have ended",
+                {{"id", other->id}});
+    seen = version;
+    if (net::Now() >= until) co_return absl::OkStatus();
+    co_await pause.For(kRowPoll);
+  }
+}
 
 net::Task<absl::Status> Gateways::Start() {
   if (absl::Status started = co_await follower_.Start(); !started.ok()) co_return started;
@@ -53,8 +91,8 @@ net::Task<void> Gateways::Leave() {
   while (telling_) co_await pause.For(net::Watchdog::kTick);
   if (version_ == 0) co_return;
   std::vector<store::Write> writes;
-  writes.push_back(store::Write{
-      .kind = store::kGateway, .id = env_.self().name, .replaces = version_, .body = std::nullopt});
+  writes.push_back(
+      store::Write{.kind = store::kGateway, .id = env_.name, .replaces = version_, .body = std::nullopt});
   (co_await store_.Commit(std::move(writes))).status().IgnoreError();
 }
 
@@ -79,7 +117,7 @@ net::Task<void> Gateways::Tell() {
   if (again_ <= told_) again_ = conf::TimePoint::max();
   const GatewayRecord self = env_.self();
   std::vector<store::Write> writes;
-  writes.push_back({.kind = store::kGateway, .id = self.name, .replaces = version_, .body = BodyOf(self)});
+  writes.push_back({.kind = store::kGateway, .id = env_.name, .replaces = version_, .body = BodyOf(self)});
   const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes));
   if (committed.ok()) {
     version_ = committed->first;
@@ -88,9 +126,10 @@ net::Task<void> Gateways::Tell() {
   } else if (absl::IsAborted(committed.status()) || absl::IsUnknown(committed.status())) {
     // A record of an earlier process, or a write whose answer was lost.
     const absl::StatusOr<std::optional<store::Object>> there =
-        co_await store_.Get(store::kGateway, self.name);
+        co_await store_.Get(store::kGateway, env_.name);
     if (there.ok()) {
       version_ = *there ? (*there)->version : 0;
+      if (*there) SeeRival((*there)->body, self.id);
       again_ = std::min(again_, told_ + kShortest);
     }
   }
@@ -108,6 +147,12 @@ net::Task<void> Gateways::Tell() {
   const bool busy = Waits(self) || !self.leaving.empty() ||
                     std::ranges::any_of(self.demand, [](const auto& of) { return of.second.active > 0; });
   SetNext(std::min(again_, told_ + (busy ? kBusyInterval : kTellInterval)));
+}
+
+void Gateways::SeeRival(const std::string& body, const std::string& own) {
+  const absl::StatusOr<GatewayRecord> other = ReadGateway(env_.name, body);
+  if (!other.ok() || !IsAnother(*other, own) || std::exchange(rival_, other->start) == other->start) return;
+  log::Error("two gateways have one name, and each hides the other", {{"why", WhyTaken(*other, own)}});
 }
 
 void Gateways::Replace(const std::vector<store::Object>& all) {
@@ -138,7 +183,7 @@ void Gateways::Apply(const std::vector<store::Change>& changes) {
 }
 
 void Gateways::Take(const std::string& name, uint64_t version, const std::string& body) {
-  if (name == env_.self().name) return;
+  if (name == env_.name) return;
   if (!others_.contains(name) && others_.size() >= kMostGateways) return;
   absl::StatusOr<GatewayRecord> record = ReadGateway(name, body);
   if (!record.ok()) {
@@ -184,8 +229,7 @@ std::optional<uint32_t> Gateways::LeftAt(std::string_view replica, uint64_t chan
   return left;
 }
 
-net::Task<void> Gateways::RemoveGone(uint64_t epoch) {
-  const conf::TimePoint now = net::Now();
+net::Task<void> Gateways::RemoveGone(uint64_t epoch, conf::TimePoint now) {
   std::vector<store::Write> writes;
   for (auto& [name, other] : others_) {
     if (!IsLive(other, now) && !std::exchange(other.gone, true)) demand_.Gone(name);
@@ -193,6 +237,24 @@ net::Task<void> Gateways::RemoveGone(uint64_t epoch) {
     writes.push_back({.kind = store::kGateway, .id = name, .replaces = other.version, .body = std::nullopt});
   }
   if (!writes.empty()) (co_await store_.Commit(std::move(writes), epoch)).status().IgnoreError();
+}
+
+net::Task<absl::StatusOr<std::string>> LivingGateway(net::Loop& loop, store::Store& store,
+                                                     conf::Duration lease) {
+  const conf::TimePoint until = net::Now() + lease;
+  net::Sleep pause(loop.watchdog);
+  std::map<std::string, uint64_t> before;
+  for (bool first = true;; first = false) {
+    const absl::StatusOr<store::Listing> rows = co_await store.List(store::kGateway);
+    if (!rows.ok()) co_return rows.status();
+    if (rows->objects.empty()) co_return std::string();
+    for (const store::Object& row : rows->objects) {
+      const auto [known, is_new] = before.try_emplace(row.id, row.version);
+      if (!first && (is_new || known->second != row.version)) co_return row.id;
+    }
+    if (net::Now() >= until) co_return std::string();
+    co_await pause.For(kRowPoll);
+  }
 }
 
 }  // namespace gateway::control

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstdint>
 #include <functional>
@@ -47,17 +48,22 @@ class Gateways final : private net::Alarm {
   static constexpr size_t kMostGateways = 256;
 
   struct Environment {
+    std::string name{};  // of this gateway
     // This gateway, as it is now.
     std::function<GatewayRecord()> self;
     // Somebody waits at another gateway for a model.
     std::function<void()> on_waiting = [] {};
     // Another gateway has come, gone, or begun or ended to lead.
     std::function<void()> changed = [] {};
+    // A record of its name that has not changed for so long is of a gateway that has ended.
+    conf::Duration name_lease = kGatewayLease;
   };
 
   // Both must outlive it.
   Gateways(net::Loop& loop, store::Store& store, Environment env);
 
+  // Whether no other gateway has its name. Waits where one had it that may have ended. AlreadyExists: one has it.
+  net::Task<absl::Status> CheckName();
   // The record of this gateway is in the store, and the others are known, when it returns Ok.
   net::Task<absl::Status> Start();
   void Stop();
@@ -78,8 +84,9 @@ class Gateways final : private net::Alarm {
   // The requests that other gateways have at a replica; absent: one of them has not yet applied the change of that
   // number, by which the replica left the routes.
   std::optional<uint32_t> LeftAt(std::string_view replica, uint64_t change, conf::TimePoint now) const;
-  // Forgets the records of gateways that have been gone for long. The leader calls it now and then.
-  net::Task<void> RemoveGone(uint64_t epoch);
+  // Forgets the records of gateways that have been gone for long. The leader calls it now and then; where nothing is
+  // scaled, so that nobody leads, each gateway does, with the epoch 0.
+  net::Task<void> RemoveGone(uint64_t epoch, conf::TimePoint now);
 
  private:
   struct Other {
@@ -91,6 +98,7 @@ class Gateways final : private net::Alarm {
 
   void OnAlarm() override;
   net::Task<void> Tell();
+  void SeeRival(const std::string& body, const std::string& own);
   void SetNext(conf::TimePoint at);
   void Replace(const std::vector<store::Object>& all);
   void Apply(const std::vector<store::Change>& changes);
@@ -111,7 +119,12 @@ class Gateways final : private net::Alarm {
   conf::TimePoint again_ = conf::TimePoint::max();  // tell again then
   StoreStatus store_status_;
   bool failing_ = false;
+  std::string rival_;  // the start of another gateway of this name that was told of
   bool stopped_ = false;
 };
+
+// The name of a gateway that tells of itself within that time; empty: none does.
+net::Task<absl::StatusOr<std::string>> LivingGateway(net::Loop& loop, store::Store& store,
+                                                     conf::Duration lease = kGatewayLease);
 
 }  // namespace gateway::control

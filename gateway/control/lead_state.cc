@@ -11,24 +11,25 @@ uint64_t LeadState::Asked(conf::TimePoint now) {
   return ++asks_;
 }
 
-void LeadState::Answered(uint64_t ask, std::optional<Answer> answer, conf::TimePoint now) {
-  if (ask != asks_ || ask == answered_ || resigned_) return;
+bool LeadState::Answered(uint64_t ask, std::optional<Answer> answer, conf::TimePoint now) {
+  if (ask != asks_ || ask == answered_ || resigned_) return false;
   answered_ = ask;
   next_ = now + times_.ask;
-  if (!answer) return;
+  if (!answer) return false;
   if (!answer->mine) {
     holder_ = std::move(answer->holder);
     lost_ = std::max(lost_, epoch_);
     epoch_ = 0;
     until_ = {};
-    return;
+    return false;
   }
   holder_.clear();
-  if (answer->epoch <= lost_) return;
+  if (answer->epoch <= lost_) return true;
   epoch_ = answer->epoch;
   confirmed_ = asked_;
   until_ = asked_ + times_.trusted();
   next_ = std::max(asked_ + times_.renewal(), now);
+  return false;
 }
 
 void LeadState::Deposed(uint64_t epoch, conf::TimePoint now) {

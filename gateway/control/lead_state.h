@@ -46,8 +46,9 @@ class LeadState {
   // The number of the ask, for its answer.
   uint64_t Asked(conf::TimePoint now);
   // An answer to that ask; nothing: the store gave none. The answer to an ask that was given up, or that came
-  // before a later one was answered, changes nothing.
-  void Answered(uint64_t ask, std::optional<Answer> answer, conf::TimePoint now);
+  // before a later one was answered, changes nothing. True: the store gives the lead in an epoch that this gateway
+  // was deposed in, which counts for no term.
+  bool Answered(uint64_t ask, std::optional<Answer> answer, conf::TimePoint now);
   // A write was refused since another leads.
   void Deposed(uint64_t epoch, conf::TimePoint now);
   // It gave the lead back, or is going to: it drives no more, and does not ask again.

@@ -38,6 +38,7 @@ net::Task<void> Leadership::Start() {
 void Leadership::Stop() {
   stopped_ = true;
   Clear();
+  Wake();
 }
 
 net::Task<void> Leadership::Resign() {
@@ -61,10 +62,23 @@ bool Leadership::leads() const {
 
 net::Task<absl::Status> Leadership::Confirm() {
   if (options_.alone) co_return absl::OkStatus();
-  const conf::TimePoint now = net::Now();
-  if (leads() && !state_.ConfirmedSince(now - kFresh)) co_await Ask();
-  if (leads() && state_.ConfirmedSince(now - kFresh)) co_return absl::OkStatus();
+  const conf::TimePoint from = net::Now() - kFresh;
+  const auto confirmed = [&] { return leads() && state_.ConfirmedSince(from); };
+  // All that want to know share one ask. One that was sent too early for this call is waited for, and the next counts.
+  for (bool counts = false; !counts && leads() && !confirmed() && !stopped_;) {
+    counts = under_way_ == 0 || asked_ >= from;
+    if (under_way_ == 0) loop_.tasks.Spawn(Ask());
+    if (under_way_ == 0) continue;  // it was answered at once
+    net::Event ended;
+    waiting_.push_back(&ended);
+    co_await ended.Wait();
+  }
+  if (confirmed()) co_return absl::OkStatus();
   co_return absl::UnavailableError("this gateway is not known to lead");
+}
+
+void Leadership::Wake() {
+  for (net::Event* const waits : std::exchange(waiting_, {})) waits->Set();
 }
 
 void Leadership::Deposed(uint64_t epoch) {
@@ -79,22 +93,25 @@ void Leadership::OnAlarm() {
 }
 
 net::Task<void> Leadership::Ask() {
-  const uint64_t ask = state_.Asked(net::Now());
+  asked_ = net::Now();
+  const uint64_t ask = state_.Asked(asked_);
+  under_way_ = ask;
   Update();
   const absl::StatusOr<store::Lead> lead =
       co_await store_.Campaign(options_.holder, options_.about, options_.times.ttl);
+  const bool latest = under_way_ == ask;
+  if (latest) under_way_ = 0;
   if (stopped_) co_return;
   std::optional<LeadState::Answer> answer;
   if (lead.ok()) {
     answer = LeadState::Answer{.mine = lead->mine, .epoch = lead->epoch, .holder = lead->holder};
     leader_ = lead->about;
   }
-  state_.Answered(ask, std::move(answer), net::Now());
+  const bool refused = state_.Answered(ask, std::move(answer), net::Now());
   Update();
-  // The epochs of a store that was restored from an older copy begin again where that copy was; one that this
-  // gateway was deposed in counts for no new term.
-  if (lead.ok() && lead->mine && epoch() == 0)
-    (co_await store_.Resign(options_.holder, lead->epoch)).IgnoreError();  // the next answer tells
+  if (latest) Wake();
+  // The epochs of a store that was restored from an older copy begin again where that copy was.
+  if (refused) (co_await store_.Resign(options_.holder, lead->epoch)).IgnoreError();  // the next answer tells
 }
 
 void Leadership::Update() {
@@ -106,6 +123,7 @@ void Leadership::Update() {
   if (std::exchange(term_, epoch) != 0) {
     log::Warn("this gateway leads no more");
     on_end();
+    Wake();
   }
   if (epoch == 0) return;
   log::Info("this gateway leads", {{"epoch", epoch}});

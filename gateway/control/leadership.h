@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "gateway/control/lead_state.h"
 #include "gateway/net/loop.h"
@@ -58,6 +59,8 @@ class Leadership final : private net::Alarm {
   net::Task<void> Ask();
   // Tells of a term that has begun or ended, and sets the alarm.
   void Update();
+  // Those that wait for an ask look again.
+  void Wake();
 
   net::Loop& loop_;
   store::Store& store_;
@@ -67,6 +70,9 @@ class Leadership final : private net::Alarm {
   std::string leader_;
   bool sole_ = false;  // alone, and started
   bool stopped_ = false;
+  uint64_t under_way_ = 0;   // the latest ask, until it has ended; 0: none
+  conf::TimePoint asked_{};  // when it was sent
+  std::vector<net::Event*> waiting_;
 };
 
 }  // namespace gateway::control

@@ -4,6 +4,7 @@
 
 #include "gateway/config/sources.h"
 #include "gateway/config/state_files.h"
+#include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "plugins/kubernetes/access.h"
 #include "plugins/launchers/kubernetes.h"
@@ -30,6 +31,7 @@ absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenKubernetes(net
   options.start_within = pods.start_within;
   options.lost_after = pods.lost_after;
   options.pull_policy = pods.image_pull_policy;
+  options.safe_tenants = pods.tenant_pods == config::TenantPods::kSafe;
   options.pull_secrets = pods.image_pull_secrets;
   if (!pods.pod.empty()) options.pod = nlohmann::json::parse(pods.pod.json);
   if (config::FindsNodes(scaling)) {
@@ -40,6 +42,9 @@ absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenKubernetes(net
     options.nodes = plugins::launchers::kubernetes::ExpectedOf(scaling.nodes);
   }
   options.logs = LauncherDir(config.server.state_dir) + "/logs";
+  options.on_log_lost = [](const std::string& run, std::string_view why) {
+    log::Warn("the output of a run is not kept", {{"run", run}, {"why", why}});
+  };
   options.seed = static_cast<uint64_t>(net::Now().time_since_epoch().count());
   auto launcher = std::make_unique<KubernetesLauncher>(loop, std::move(options));
   launcher->Open();

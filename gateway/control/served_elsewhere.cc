@@ -14,6 +14,11 @@ namespace {
 
 using nlohmann::json;
 
+// Of a record, whose names may need escapes.
+constexpr size_t kMostRecordBytes = store::kMaxBodyBytes / 2;
+constexpr size_t kMostNews = 4 * ServedElsewhere::kMostSums;
+constexpr size_t kBytesOfSum = 32;  // but for its names
+
 }  // namespace
 
 std::string BodyOf(const ServedRecord& record) {
@@ -96,17 +101,70 @@ net::Task<void> ServedElsewhere::Run() {
 }
 
 net::Task<absl::Status> ServedElsewhere::Tell() {
-  const absl::StatusOr<std::vector<ledger::Served>> served =
-      co_await net::OffLoop(loop_, [this] { return ledger_->TakeServed(); });
-  if (!served.ok()) co_return served.status();
-  if (!served->empty() && own_.sums.size() + served->size() > kMostSums)
-    own_ = {.start = fmt::format("{}/{}", options_.start, ++begun_)};
-  for (const ledger::Served& one : *served) {
-    if (one.weight == 0) continue;
-    own_.sums[{one.tenant, one.replica}] += one.weight;
-    untold_ = true;
+  // What is there is told first: sums that begin anew would lose it.
+  if (untold_) {
+    if (absl::Status told = co_await Write(); !told.ok() || untold_) co_return told;
   }
-  if (!untold_) co_return absl::OkStatus();
+  Prune(net::Now());
+  if (waiting_.empty()) {
+    absl::StatusOr<std::vector<ledger::Served>> served =
+        co_await net::OffLoop(loop_, [this] { return ledger_->TakeServed(); });
+    if (!served.ok()) co_return served.status();
+    waiting_ = *std::move(served);
+  }
+  AddWaiting();
+  if (untold_) co_return co_await Write();
+  co_return absl::OkStatus();
+}
+
+// As many as one record takes, once in an interval, so that the leader hears of each record. Where there is no room
+// for the next one, the sums begin anew.
+void ServedElsewhere::AddWaiting() {
+  while (!waiting_.empty()) {
+    ledger::Served& one = waiting_.back();
+    if (one.weight > 0) {
+      const size_t size = one.tenant.size() + one.replica.size() + kBytesOfSum;
+      const auto known = own_.sums.find({one.tenant, one.replica});
+      if (known != own_.sums.end()) {
+        known->second += one.weight;
+      } else {
+        if (own_.sums.size() >= kMostSums || bytes_ + size > kMostRecordBytes) {
+          if (untold_) return;
+          own_ = {.start = fmt::format("{}/{}", options_.start, ++begun_)};
+          bytes_ = 0;
+        }
+        bytes_ += size;
+        own_.sums.emplace(std::pair(std::move(one.tenant), std::move(one.replica)), one.weight);
+      }
+      untold_ = true;
+    }
+    waiting_.pop_back();
+  }
+}
+
+// The sums of replicas that were gone a while ago already: the last tokens of their requests are told by then.
+void ServedElsewhere::Prune(conf::TimePoint now) {
+  if (now < next_prune_) return;
+  next_prune_ = now + options_.prune;
+  std::set<std::string> gone;
+  for (auto at = own_.sums.begin(); at != own_.sums.end();) {
+    const auto& [tenant, replica] = at->first;
+    if (options_.knows(replica)) {
+      ++at;
+      continue;
+    }
+    gone.insert(replica);
+    if (!gone_.contains(replica)) {
+      ++at;
+      continue;
+    }
+    bytes_ -= tenant.size() + replica.size() + kBytesOfSum;
+    at = own_.sums.erase(at);
+  }
+  gone_ = std::move(gone);
+}
+
+net::Task<absl::Status> ServedElsewhere::Write() {
   std::vector<store::Write> writes;
   writes.push_back({.kind = store::kServed, .id = options_.name, .replaces = version_, .body = BodyOf(own_)});
   const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes));
@@ -134,6 +192,15 @@ void ServedElsewhere::Take(const std::string& gateway, uint64_t version, const s
     return;
   }
   Told& told = told_[gateway];
+  // At once, since the next record may have begun anew.
+  const bool same = told.record.start == record->start;
+  for (const auto& [of, weight] : record->sums) {
+    if (!leads_()) break;
+    const auto known = same ? told.record.sums.find(of) : told.record.sums.end();
+    const uint64_t before = known == told.record.sums.end() ? 0 : known->second;
+    if (weight <= before) continue;
+    if (told.news.size() < kMostNews || told.news.contains(of)) told.news[of] += weight - before;
+  }
   told.version = version;
   told.record = *std::move(record);
 }
@@ -149,22 +216,14 @@ net::Task<void> ServedElsewhere::RemoveGone(uint64_t epoch, std::set<std::string
 }
 
 void ServedElsewhere::BeginTerm() {
-  for (auto& [gateway, told] : told_) told.taken = told.record;
+  for (auto& [gateway, told] : told_) told.news.clear();
 }
 
 std::vector<ledger::Served> ServedElsewhere::TakeNew() {
   std::vector<ledger::Served> served;
   for (auto& [gateway, told] : told_) {
-    const bool same = told.taken.start == told.record.start;
-    for (const auto& [of, weight] : told.record.sums) {
-      uint64_t before = 0;
-      if (same) {
-        const auto known = told.taken.sums.find(of);
-        if (known != told.taken.sums.end()) before = known->second;
-      }
-      if (weight > before) served.push_back({of.first, of.second, weight - before});
-    }
-    told.taken = told.record;
+    for (const auto& [of, weight] : std::exchange(told.news, {}))
+      served.push_back({of.first, of.second, weight});
   }
   return served;
 }

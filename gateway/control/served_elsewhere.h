@@ -3,10 +3,11 @@
 //
 // A gateway that follows tells sums that only grow, in an object of the kind store::kServed by its name, at most every
 // two seconds and only when they have changed. The leader takes the differences; what was told before its term is its
-// predecessor's. A start that tells less begins anew, with another `start`.
+// predecessor's. A start that tells less begins anew, with another `start`; sums of replicas that are gone are dropped.
 //
 // Owner: the ControlPlane of a gateway that shares its store; destroyed after the loop's tasks have ended. Thread: the
-// control loop's; the ledger works on another thread. Bounded: kMostSums of a gateway, gateways as in Gateways.
+// control loop's; the ledger works on another thread. Bounded: kMostSums and half of an object of a gateway, gateways
+// as in Gateways.
 #pragma once
 
 #include <absl/status/status.h>
@@ -50,6 +51,9 @@ class ServedElsewhere {
     std::string name;   // of this gateway
     std::string start;  // of this process: no other has it
     conf::Duration interval = std::chrono::seconds(2);
+    // Whether the replica is there. Sums of one that is not are dropped after this time.
+    std::function<bool(const std::string& replica)> knows = [](const std::string&) { return true; };
+    conf::Duration prune = std::chrono::minutes(1);
   };
 
   // Both must outlive it. `ledger`: of which only the served tokens are taken, and only while `leads` says no.
@@ -72,11 +76,14 @@ class ServedElsewhere {
   struct Told {
     uint64_t version = 0;
     ServedRecord record;
-    ServedRecord taken;  // of it, what TakeNew() has returned
+    ServedSums news;  // since TakeNew(); of a leader
   };
 
   net::Task<void> Run();
   net::Task<absl::Status> Tell();
+  net::Task<absl::Status> Write();
+  void AddWaiting();
+  void Prune(conf::TimePoint now);
   void Take(const std::string& gateway, uint64_t version, const std::string& body);
 
   net::Loop& loop_;
@@ -85,8 +92,12 @@ class ServedElsewhere {
   const std::unique_ptr<MeterLedger> ledger_;
   const std::function<bool()> leads_;
   store::Follower follower_;
-  std::map<std::string, Told> told_;  // by gateway
+  std::map<std::string, Told> told_;     // by gateway
+  std::vector<ledger::Served> waiting_;  // for room in the sums
   ServedRecord own_;
+  size_t bytes_ = 0;            // of it, about
+  std::set<std::string> gone_;  // replicas that were not there at the last look
+  conf::TimePoint next_prune_{};
   uint64_t begun_ = 0;    // times that the own sums began anew
   uint64_t version_ = 0;  // of the own object; 0: it is not there
   bool untold_ = false;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "conf/text.h"
 #include "gateway/control/gang.h"
@@ -56,7 +57,7 @@ void StepRunner::TakeSteps() {
   }
   for (std::string& id : due) context_.spawn(Step(std::move(id)));
   std::ranges::move(workloads_.TakeRunsToForget(), std::back_inserter(to_forget_));
-  if (!to_forget_.empty() && !forgetting_ && !closing_) context_.spawn(ForgetRuns());
+  if (!to_forget_.empty() && !forgetting_ && !closing_ && now >= next_forget_) context_.spawn(ForgetRuns());
 }
 
 void StepRunner::Close(bool ends_replicas) {
@@ -69,9 +70,18 @@ net::Task<void> StepRunner::Step(std::string id) {
   if (begun == nullptr) co_return;
   begun->busy = true;
   ++under_way_;
-  co_await Act(id);
+  std::string failure;  // without its end here, the workload could never be ended either
+  try {
+    co_await Act(id);
+  } catch (const std::exception& error) {
+    failure = error.what();
+    log::Error("a step failed; retrying", {{"workload", id}, {"why", failure}});
+  }
   --under_way_;
-  if (Workload* const workload = workloads_.Find(id)) workload->busy = false;
+  if (Workload* const workload = workloads_.Find(id)) {
+    workload->busy = false;
+    if (!failure.empty()) workload->next_step = context_.now() + kRetry;
+  }
   context_.wake();
 }
 
@@ -228,13 +238,24 @@ net::Task<void> StepRunner::SignalSave(std::string id) {
   const int signal = workloads_.KindOf(*workloads_.Find(id)).SaveSignal(*workloads_.Find(id));
   if (signal == 0) co_return;
   for (size_t rank = 0;; ++rank) {
-    Workload& workload = *workloads_.Find(id);
-    if (rank >= workload.members.size() || workload.state != State::kSaving) co_return;
-    Member& member = workload.members[rank];
-    if (!member.started || member.ended || member.told) continue;
+    Workload* workload = workloads_.Find(id);
+    if (rank >= workload->members.size() || workload->state != State::kSaving) co_return;
+    const auto waits = [&] {
+      const Member& member = workload->members[rank];
+      return member.started && !member.ended && !member.told;
+    };
+    if (!waits()) continue;
+    const bool leads = (co_await context_.confirm()).ok();
+    workload = workloads_.Find(id);
+    if (!leads) {
+      workload->next_step = context_.now() + kRetry;
+      co_return;
+    }
+    if (workload->state != State::kSaving) co_return;
+    if (!waits()) continue;
+    Member& member = workload->members[rank];
     member.told = member.signalled = true;
     const std::string run = member.run;
-    if (!(co_await context_.confirm()).ok()) co_return;
     const absl::Status told = co_await context_.launcher->Signal(run, signal);
     if (told.ok() || absl::IsNotFound(told)) continue;
     log::Warn("save signal not delivered",
@@ -304,9 +325,12 @@ net::Task<void> StepRunner::ForgetRuns() {
   forgetting_ = true;
   ++under_way_;
   while (!to_forget_.empty() && !closing_) {
+    if (!(co_await context_.confirm()).ok()) {
+      next_forget_ = context_.now() + kRetry;
+      break;
+    }
     const std::string run = std::move(to_forget_.back());
     to_forget_.pop_back();
-    if (!(co_await context_.confirm()).ok()) break;
     if (const absl::Status forgotten = co_await context_.launcher->Forget(run); !forgotten.ok())
       log::Warn("run not forgotten", {{"run", run}, {"why", conf::Std(forgotten.message())}});
   }

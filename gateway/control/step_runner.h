@@ -56,6 +56,7 @@ class StepRunner {
   const Context& context_;
   Workloads& workloads_;
   std::vector<std::string> to_forget_;
+  conf::TimePoint next_forget_{};
   uint64_t launches_ = 0;
   size_t under_way_ = 0;
   bool forgetting_ = false;

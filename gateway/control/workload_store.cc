@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gateway/api/coded_status.h"
+#include "gateway/audit/stored_events.h"
 #include "gateway/store/kinds.h"
 
 namespace gateway::control {
@@ -31,26 +32,37 @@ net::Task<absl::StatusOr<KnownWorkloads>> WorkloadStore::Load() {
   co_return ReadWorkloads(workloads->objects, submissions->objects, cluster_);
 }
 
-void WorkloadStore::Put(Key key, std::optional<std::string> body) {
+void WorkloadStore::Enqueue(Key key, std::optional<std::string> body) {
   waiting_[std::move(key)] = std::move(body);
   ++put_;
 }
 
 void WorkloadStore::Put(const Workload& workload) {
-  Put({store::kWorkload, workload.id}, BodyOf(workload, cluster_));
+  Enqueue({store::kWorkload, workload.id}, BodyOf(workload, cluster_));
 }
 
 void WorkloadStore::Put(const Submission& submission) {
-  Put({store::kSubmission, submission.id}, BodyOf(submission));
-  Put({store::kSubmission, kLastSubmission}, BodyOfLast(submission.number));
+  Enqueue({store::kSubmission, submission.id}, BodyOf(submission));
+  Enqueue({store::kSubmission, kLastSubmission}, BodyOfLast(submission.number));
 }
 
 void WorkloadStore::Remove(const Workload& workload) {
-  Put({store::kWorkload, workload.id}, std::nullopt);
+  Enqueue({store::kWorkload, workload.id}, std::nullopt);
 }
 
 void WorkloadStore::Remove(const Submission& submission) {
-  Put({store::kSubmission, submission.id}, std::nullopt);
+  Enqueue({store::kSubmission, submission.id}, std::nullopt);
+}
+
+std::string WorkloadStore::Put(ledger::Event event) {
+  store::Write write = StoredEvent(std::move(event));
+  Enqueue({write.kind, write.id}, std::move(write.body));
+  return write.id;
+}
+
+// Nothing more is to be done where it was written: the ledger has it, or gets it.
+void WorkloadStore::RemoveEvent(const std::string& id) {
+  waiting_.erase(Key(store::kLedgerEvent, id));
 }
 
 std::optional<uint64_t> WorkloadStore::VersionOf(const Workload& workload) const {
@@ -116,6 +128,7 @@ net::Task<absl::Status> WorkloadStore::Write() {
     co_return committed.status();
   }
   for (size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i].first == store::kLedgerEvent) continue;  // it is the ledger's now
     if (taken[keys[i]]) {
       versions_[keys[i]] = committed->VersionOf(i);
     } else {
@@ -133,6 +146,10 @@ net::Task<absl::Status> WorkloadStore::ReadVersions() {
     if (!listing.ok()) co_return listing.status();
     for (const store::Object& object : listing->objects) versions[{object.kind, object.id}] = object.version;
   }
+  // Events of a write whose answer was lost.
+  const absl::StatusOr<store::Listing> events = co_await store_.List(store::kLedgerEvent);
+  if (!events.ok()) co_return events.status();
+  for (const store::Object& object : events->objects) RemoveEvent(object.id);
   versions_ = std::move(versions);
   versions_known_ = true;
   co_return absl::OkStatus();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "gateway/control/workload_record.h"
+#include "gateway/ledger/record.h"
 #include "gateway/net/async_mutex.h"
 #include "gateway/store/store.h"
 
@@ -41,8 +42,11 @@ class WorkloadStore {
   // These wait for the next write.
   void Put(const Workload& workload);
   void Put(const Submission& submission);
+  // An event for the ledger, which gets it once the store has what was put with it. Returns its id in the store.
+  std::string Put(ledger::Event event);
   void Remove(const Workload& workload);
   void Remove(const Submission& submission);
+  void RemoveEvent(const std::string& id);
 
   // The change by which its record came into the store as it stands there; absent: it is not there, or a newer
   // one waits.
@@ -54,7 +58,7 @@ class WorkloadStore {
  private:
   using Key = std::pair<std::string, std::string>;  // kind, id
 
-  void Put(Key key, std::optional<std::string> body);
+  void Enqueue(Key key, std::optional<std::string> body);
   net::Task<absl::Status> Write();
   net::Task<absl::Status> ReadVersions();
 

@@ -411,7 +411,8 @@ std::vector<HeldDevices> Workloads::Held(conf::TimePoint no_later) const {
       const plugins::launchers::DeviceGrant grant = GrantOf(cluster, member.at.holding);
       if (!grant.kind.empty()) milli[grant.kind] += HeldMilli(cluster, grant);
     }
-    if (!began && !alive) continue;  // nobody has told of a process yet
+    // Nobody has told of a process yet.
+    if (!began && !alive && workload.state != State::kRunning) continue;
     if (!workload.all_ended()) gone.reset();
     const conf::TimePoint since = began.value_or(workload.started);
     for (const auto& [kind, sum] : milli) {

@@ -21,6 +21,7 @@ namespace {
 using PostgresSocket = asio::posix::basic_stream_descriptor<IoContext::executor_type>;
 
 constexpr const char* kTcpPatienceMs = "10000";
+constexpr conf::Duration kShortestPatience = std::chrono::milliseconds(100);
 constexpr const char* kNoFile = "/dev/null/none";
 
 class PostgresAlarm final : public Alarm {
@@ -47,7 +48,7 @@ absl::StatusCode CodeOfSqlState(std::string_view state) {
   return absl::StatusCode::kUnavailable;
 }
 
-std::vector<std::string> SplitHosts(std::string_view list) {
+std::vector<std::string> Split(std::string_view list) {
   std::vector<std::string> out;
   while (true) {
     const size_t comma = list.find(',');
@@ -169,17 +170,34 @@ Task<absl::StatusOr<std::vector<std::string>>> PostgresConnection::Lookup(const 
   co_return addresses;
 }
 
+// Each has its part of the time: one that is dark keeps nobody from the next.
 Task<absl::Status> PostgresConnection::Connect(conf::Duration patience) {
   patience_ = patience;
   wire_->alarm.SetAfter(patience);
-  absl::Status status = co_await Begin();
-  if (status.ok()) status = co_await Shake();
+  const conf::TimePoint until = Now() + patience;
+  const absl::StatusOr<std::vector<Server>> servers = co_await Servers();
+  absl::Status status = servers.status();
+  std::vector<std::string> failures;
+  for (size_t i = 0; servers.ok() && i < servers->size() && !interrupted_; ++i) {
+    late_ = broken_ = false;
+    patience_ = std::max<conf::Duration>((until - Now()) / static_cast<int64_t>(servers->size() - i),
+                                         kShortestPatience);
+    wire_->alarm.SetAfter(patience_);
+    status = Begin((*servers)[i]);
+    if (status.ok()) status = co_await Shake();
+    if (status.ok()) break;
+    wire_->Finish();
+    failures.emplace_back(conf::Std(status.message()));
+  }
   wire_->alarm.Clear();
-  if (!status.ok()) broken_ = true;
+  if (status.ok()) co_return status;
+  broken_ = true;
+  if (failures.size() > 1) status = absl::UnavailableError(fmt::format("{}", fmt::join(failures, "; ")));
   co_return status;
 }
 
-Task<absl::Status> PostgresConnection::Begin() {
+// Every address of every name, in order.
+Task<absl::StatusOr<std::vector<PostgresConnection::Server>>> PostgresConnection::Servers() {
   char* problem = nullptr;
   PQconninfoOption* const parts = PQconninfoParse(options_.url.c_str(), &problem);
   if (parts == nullptr) {
@@ -200,12 +218,9 @@ Task<absl::Status> PostgresConnection::Begin() {
   PQconninfoFree(parts);
   address_ = fmt::format("postgres {}{}{}/{}", hosts, ports.empty() ? "" : ":", ports, database);
 
-  // Each address of a name is tried; the lists have one entry per address.
-  std::vector<std::string> names;
-  std::vector<std::string> addresses;
-  std::vector<std::string> numbers;
-  const std::vector<std::string> ports_given = SplitHosts(ports);
-  const std::vector<std::string> hosts_given = SplitHosts(hosts);
+  const std::vector<std::string> ports_given = Split(ports);
+  const std::vector<std::string> hosts_given = Split(hosts);
+  std::vector<Server> servers;
   absl::Status unknown;
   for (size_t i = 0; i < hosts_given.size(); ++i) {
     const auto found = co_await Lookup(hosts_given[i]);
@@ -214,26 +229,22 @@ Task<absl::Status> PostgresConnection::Begin() {
       unknown = found.status();
       continue;
     }
-    for (const std::string& address : *found) {
-      names.push_back(hosts_given[i]);
-      addresses.push_back(address);
-      numbers.push_back(ports_given.size() == 1  ? ports_given[0]
-                        : i < ports_given.size() ? ports_given[i]
-                                                 : "");
-    }
+    const std::string port = ports_given.size() == 1  ? ports_given[0]
+                             : i < ports_given.size() ? ports_given[i]
+                                                      : "";
+    for (const std::string& address : *found) servers.push_back({hosts_given[i], address, port});
   }
-  if (names.empty()) co_return Lost(conf::Std(unknown.message()));
-  hosts = fmt::format("{}", fmt::join(names, ","));
-  ports = fmt::format("{}", fmt::join(numbers, ","));
-  const std::string numeric = fmt::format("{}", fmt::join(addresses, ","));
-  const bool any_numeric = std::ranges::any_of(addresses, [](const std::string& a) { return !a.empty(); });
+  if (servers.empty()) co_return Lost(conf::Std(unknown.message()));
+  co_return servers;
+}
 
+absl::Status PostgresConnection::Begin(const Server& server) {
   // Later ones replace what the address says. No file of the user's is read without being named.
   const std::pair<const char*, const char*> settings[] = {
       {"dbname", options_.url.c_str()},
-      {"host", hosts.c_str()},
-      {"hostaddr", any_numeric ? numeric.c_str() : ""},
-      {"port", ports.c_str()},
+      {"host", server.host.c_str()},
+      {"hostaddr", server.address.c_str()},
+      {"port", server.port.c_str()},
       {"password", options_.password.c_str()},
       {"passfile", kNoFile},
       {"sslrootcert", options_.ca.empty() ? kNoFile : options_.ca.c_str()},
@@ -256,10 +267,10 @@ Task<absl::Status> PostgresConnection::Begin() {
   keywords.push_back(nullptr);
   values.push_back(nullptr);
   wire_->db = PQconnectStartParams(keywords.data(), values.data(), 1);
-  if (wire_->db == nullptr) co_return Lost("no memory for a connection");
+  if (wire_->db == nullptr) return Lost("no memory for a connection");
   PQsetNoticeProcessor(wire_->db, [](void*, const char*) {}, nullptr);
-  if (PQstatus(wire_->db) == CONNECTION_BAD) co_return Lost(PQerrorMessage(wire_->db));
-  co_return absl::OkStatus();
+  if (PQstatus(wire_->db) == CONNECTION_BAD) return Lost(PQerrorMessage(wire_->db));
+  return absl::OkStatus();
 }
 
 // libpq may take another socket for the next address, under the same number: each wait is registered anew.

@@ -90,7 +90,7 @@ class PostgresConnection {
   PostgresConnection(const PostgresConnection&) = delete;
   PostgresConnection& operator=(const PostgresConnection&) = delete;
 
-  // Connects, once, to a server that can be written.
+  // Connects, once, to the first server that can be written.
   Task<absl::Status> Connect(conf::Duration patience);
 
   // Runs all statements in order, until one fails; the rows of each. After an error within a transaction,
@@ -109,10 +109,16 @@ class PostgresConnection {
  private:
   struct Wire;
   enum class Until { kReadable, kWritable, kEither };
+  struct Server {
+    std::string host;
+    std::string address;  // numeric; empty: a socket of this machine
+    std::string port;
+  };
 
   Task<bool> Wait(Until until);
   Task<absl::StatusOr<std::vector<std::string>>> Lookup(const std::string& host);
-  Task<absl::Status> Begin();
+  Task<absl::StatusOr<std::vector<Server>>> Servers();
+  absl::Status Begin(const Server& server);
   Task<absl::Status> Shake();
   Task<absl::Status> Flush();
   // Reads until libpq has a result, or the connection is broken.

@@ -280,6 +280,9 @@ absl::StatusOr<TenantGrant> Grants::AddGiven(const GrantRequest& request, Tenant
   const auto* const entry = grants_.Find(request.renews);
   if (entry == nullptr) return NoSuch("grant", request.renews);
   if (entry->value.ended) return HasEnded(request.renews);
+  // Who may renew it was judged by what it gave when it was asked for.
+  if (entry->value.gives != request.wants)
+    return absl::FailedPreconditionError("the grant was changed since; ask again");
   TenantGrant renewed = entry->value;
   renewed.until = std::max(renewed.until, grant.until);
   renewed.reminded = false;

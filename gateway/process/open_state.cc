@@ -16,12 +16,14 @@
 #include "conf/hex.h"
 #include "conf/text.h"
 #include "gateway/audit/stored_position.h"
+#include "gateway/config/sources.h"
 #include "gateway/config/state_files.h"
 #include "gateway/control/legacy_files.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/files.h"
 #include "gateway/people/key_import.h"
+#include "gateway/process/state_owner.h"
 #include "gateway/store/gateway_view.h"
 #include "gateway/store/import.h"
 #include "gateway/store/sqlite_store.h"
@@ -101,6 +103,7 @@ absl::StatusOr<std::unique_ptr<store::Store>> OpenState(net::Loop& loop, const s
   auto store = store::OpenSqliteStore(loop, std::move(options));
   if (absl::IsDataLoss(store.status())) return Damaged(store.status(), trace);
   if (!store.ok()) return store.status();
+  GiveToOwner(state_dir);
   if (absl::Status imported = net::Await(loop, RunImports(**store, state_dir)); !imported.ok())
     return imported;
   return store;
@@ -124,6 +127,7 @@ absl::StatusOr<std::string> GatewayId(const std::string& state_dir) {
     return absl::UnavailableError("the system has no random bytes for the id of the gateway");
   std::string id = conf::Hex(random);
   if (absl::Status written = net::ReplaceFile(path, id, 0600); !written.ok()) return written;
+  GiveToOwner(state_dir);
   return id;
 }
 
@@ -139,7 +143,13 @@ absl::StatusOr<std::optional<UsageOfOthers>> FindUsageOfOthers(const Config& con
   return UsageOfOthers{.copy_path = UsageCopyPath(config.server.state_dir), .source = *std::move(source)};
 }
 
-store::PostgresStoreOptions PostgresOptions(const config::State& state) {
+absl::StatusOr<store::PostgresStoreOptions> PostgresOptions(const config::State& state) {
+  if (const auto name = MissingVariable(state.password.Reveal())) {
+    return absl::FailedPreconditionError(
+        fmt::format("state.password: the environment variable {} is not set; set it for this command as for "
+                    "the gateway",
+                    *name));
+  }
   store::PostgresStoreOptions options;
   options.server.url = state.full_url();
   options.server.password = state.password.Reveal();
@@ -162,11 +172,14 @@ absl::StatusOr<std::unique_ptr<store::Store>> OpenBareState(net::Loop& loop, con
     options.file.path = StorePath(config.server.state_dir);
     options.file.may_be_new = TraceOfStore(config.server.state_dir).empty();
     if (patience) options.patience = *patience;
-    return store::OpenSqliteStore(loop, std::move(options));
+    auto store = store::OpenSqliteStore(loop, std::move(options));
+    GiveToOwner(config.server.state_dir);
+    return store;
   }
-  store::PostgresStoreOptions options = PostgresOptions(*config.state);
-  if (patience) options.patience = *patience;
-  auto store = std::make_unique<store::PostgresStore>(loop, std::move(options));
+  absl::StatusOr<store::PostgresStoreOptions> options = PostgresOptions(*config.state);
+  if (!options.ok()) return options.status();
+  if (patience) options->patience = *patience;
+  auto store = std::make_unique<store::PostgresStore>(loop, *std::move(options));
   const auto checked = net::Await(loop, store->Check());
   if (!checked.ok()) return checked.status();
   return store;

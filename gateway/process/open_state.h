@@ -47,7 +47,7 @@ absl::StatusOr<std::string> GatewayId(const std::string& state_dir);
 // empty. The ledger must be there.
 absl::StatusOr<std::optional<UsageOfOthers>> FindUsageOfOthers(const Config& config);
 
-// How the database is reached.
-store::PostgresStoreOptions PostgresOptions(const config::State& state);
+// How the database is reached. FailedPrecondition: the password is not set.
+absl::StatusOr<store::PostgresStoreOptions> PostgresOptions(const config::State& state);
 
 }  // namespace gateway

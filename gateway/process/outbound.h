@@ -31,6 +31,10 @@ class Outbound {
   // Errors: TLS files or sinks' positions that cannot be read. `store` must outlive this. Before the loop
   // runs.
   absl::Status Start(const Config& config, store::Store& store);
+  // Reports metrics from now on: what they tell of must be there.
+  void Begin() {
+    if (metrics_) metrics_->Begin();
+  }
   // The limits have changed.
   void OnLimits();
   // Returns shares of limits and delivers the remaining records: for some seconds at most, and traces for

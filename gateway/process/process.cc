@@ -273,11 +273,18 @@ absl::Status Process::OpenControl() {
     if (!claims.ok()) return claims.status();
     claims_ = *std::move(claims);
   }
+  std::string id;
+  if (config.state) {
+    absl::StatusOr<std::string> kept = GatewayId(config.server.state_dir);
+    if (!kept.ok()) return kept.status();
+    id = *std::move(kept);
+  }
   config::Address address = config.server.admin;
   address.port = admin_->port();
   control_plane_ = std::make_unique<control::ControlPlane>(
       control_,
       control::ControlPlane::Options{.name = fmt::format("{}:{}", MachineName(), address.port),
+                                     .id = std::move(id),
                                      .version = TIDEGATE_VERSION,
                                      .address = ToString(address),
                                      .shared = config.state.has_value(),
@@ -344,7 +351,7 @@ absl::Status Process::OpenControl() {
       control_, *store_,
       admin::LeaderCalls::Options{
           .name = control_plane_->process_name(),
-          .leads = [this] { return scaling() != nullptr; },
+          .leads = [this] { return control_plane_->leads() && scaling() != nullptr; },
           .serve = [this](admin::PassedCall call) { return admin_->Serve(std::move(call)); }});
   return net::Await(control_, leader_calls_->Start());
 }
@@ -395,7 +402,8 @@ void Process::StartWatching() {
 
 absl::Status Process::OpenAdmin() {
   const Config& config = runtime_->config();
-  stored_events_ = std::make_unique<StoredEvents>(control_, *store_, *shared_.ledger);
+  stored_events_ = std::make_unique<StoredEvents>(
+      control_, *store_, *shared_.ledger, [this](const ledger::Event& event) { events_.Note(event); });
   if (absl::Status carried = net::Await(control_, stored_events_->Start()); !carried.ok()) return carried;
   checkpoint_copy_ = std::make_unique<CheckpointCopy>(control_, *store_, LedgerDir(config));
   if (absl::Status compared = net::Await(control_, checkpoint_copy_->Start()); !compared.ok())
@@ -746,6 +754,7 @@ void Process::Run() {
   if (usage_sharing_) usage_sharing_->Start();
   batches_->Begin();
   recent_traffic_.Begin(net::Now());
+  outbound_.Begin();
   PublishFollowed();
   certificates_.Start();
   control_.tasks.Spawn(WatchDisk());
@@ -796,6 +805,8 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   batches_->Stop();
   end_deadline_.WaitsFor("a reload");
   while (reloads_.under_way() > 0) co_await tick.For(std::chrono::milliseconds(20));
+  // The next leader carries out the calls of other gateways, and this one no more.
+  if (leader_calls_) leader_calls_->Stop();
   end_deadline_.WaitsFor("replicas and steps of jobs");
   const std::optional<config::Scaling>& scaling = runtime_->config().scaling;
   co_await control_plane_->Close(!scaling || scaling->on_exit == config::OnExit::kKeep);
@@ -829,7 +840,6 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   notices_.Stop();
   sign_in_.Stop();
   model_orders_->Stop();
-  if (leader_calls_) leader_calls_->Stop();
   events_.Close();
   admin_->Close();
   if (console_) console_->Close();

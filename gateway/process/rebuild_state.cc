@@ -28,6 +28,7 @@
 #include "gateway/people/project.h"
 #include "gateway/process/ledger_options.h"
 #include "gateway/process/open_state.h"
+#include "gateway/process/state_owner.h"
 #include "gateway/store/followed.h"
 #include "gateway/store/kinds.h"
 #include "gateway/store/salvage.h"
@@ -386,6 +387,7 @@ absl::StatusOr<RebuiltState> RebuildState(net::Loop& loop, const Config& config)
   out.number = skipped + writes.size();
   if (absl::Status recorded = WriteDown(config, out); !recorded.ok()) return recorded;
   if (absl::Status exchanged = PutInPlace(path, path + kRebuilt, aside); !exchanged.ok()) return exchanged;
+  GiveToOwner(config.server.state_dir);
   return out;
 }
 

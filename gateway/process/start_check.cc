@@ -80,12 +80,16 @@ void CheckPorts(const Config& config, std::vector<StartFinding>& out) {
 // serve makes the tables that are missing.
 void CheckState(const Config& config, std::vector<StartFinding>& out) {
   if (!config.state) return;
+  absl::StatusOr<store::PostgresStoreOptions> options = PostgresOptions(*config.state);
+  if (!options.ok()) {
+    out.push_back({"/state/password", "", std::string(conf::Std(options.status().message())), true});
+    return;
+  }
   net::Loop loop([](const std::exception_ptr& thrown) { log::Exception("check", thrown); });
-  store::PostgresStoreOptions options = PostgresOptions(*config.state);
-  options.makes_schema = false;
+  options->makes_schema = false;
   absl::Status reached;
   {
-    store::PostgresStore store(loop, std::move(options));
+    store::PostgresStore store(loop, *std::move(options));
     reached = net::Await(loop, store.Check()).status();
   }
   loop.Stop();

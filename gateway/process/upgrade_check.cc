@@ -132,8 +132,11 @@ class UpgradeReader {
   }
 
   void ReadDatabase() {
+    absl::StatusOr<store::PostgresStoreOptions> options = PostgresOptions(*config_.state);
+    if (!options.ok())
+      return Add("store", Effect::kUnread, std::string(conf::Std(options.status().message())));
     net::Loop loop([](const std::exception_ptr& error) { log::Exception("upgrade-check", error); });
-    const auto schema = net::Await(loop, SchemaInDatabase(loop, PostgresOptions(*config_.state)));
+    const auto schema = net::Await(loop, SchemaInDatabase(loop, *std::move(options)));
     loop.Stop();
     loop.Run();
     if (!schema.ok()) {

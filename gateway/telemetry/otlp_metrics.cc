@@ -1,5 +1,6 @@
 #include "gateway/telemetry/otlp_metrics.h"
 
+#include <absl/cleanup/cleanup.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -143,27 +144,31 @@ OtlpMetrics::OtlpMetrics(net::Loop& loop, Options options, std::function<std::ve
       options_(std::move(options)),
       collect_(std::move(collect)),
       began_(net::Now()),
-      pause_(loop.watchdog) {
+      pause_(loop.watchdog) {}
+
+void OtlpMetrics::Begin() {
+  if (closed_ || std::exchange(begun_, true)) return;
   loop_.tasks.Spawn(Run());
 }
 
 net::Task<void> OtlpMetrics::Stop() {
   closed_ = true;
+  if (!begun_) co_return;
   pause_.Cancel();
   co_await ended_.Wait();
 }
 
-// The last step must not touch this object: the task that waits for the end may destroy it.
+// The last step, also after an exception, must not touch this object: the task that waits for the end may destroy it.
 net::Task<void> OtlpMetrics::Run() {
+  const absl::Cleanup ended = [this] { ended_.Set(); };
   co_await Keep();
-  ended_.Set();
 }
 
 net::Task<void> OtlpMetrics::Keep() {
   bool reported = false;
   while (true) {
     if (!closed_) co_await pause_.For(options_.interval);
-    if (closed_ && !reported) co_return;  // the process may not have begun
+    if (closed_ && !reported) co_return;
     reported = true;
     co_await Send();
     if (closed_) co_return;

@@ -39,12 +39,14 @@ class OtlpMetrics {
     std::string last_error;
   };
 
-  // `collect` runs on the loop, for the first time when an interval has passed.
+  // `collect` runs on the loop, for the first time when an interval has passed since Begin().
   OtlpMetrics(net::Loop& loop, Options options,
               std::function<std::vector<prometheus::MetricFamily>()> collect);
   OtlpMetrics(const OtlpMetrics&) = delete;
   OtlpMetrics& operator=(const OtlpMetrics&) = delete;
 
+  // Sends reports from now on.
+  void Begin();
   Status status() const { return status_; }
   // Sends a last report if there was one before. Once.
   net::Task<void> Stop();
@@ -59,6 +61,7 @@ class OtlpMetrics {
   const std::function<std::vector<prometheus::MetricFamily>()> collect_;
   const conf::TimePoint began_;
   Status status_;
+  bool begun_ = false;
   bool closed_ = false;
   net::Sleep pause_;
   net::Event ended_;

@@ -268,7 +268,10 @@ Task<absl::StatusOr<Client::Answer>> Client::Once(const Request& request, conf::
   while (true) {
     answer.body.append(connection->payload());
     connection->Take(connection->payload().size());
-    if (answer.body.size() > limit) {
+    if (request.keep_end > 0 && IsCalm(answer.status)) {
+      if (answer.body.size() > 2 * request.keep_end)
+        answer.body.erase(0, answer.body.size() - request.keep_end);
+    } else if (answer.body.size() > limit) {
       if (!IsCalm(answer.status)) break;
       co_return absl::ResourceExhaustedError(
           fmt::format("{}: the answer of Kubernetes is larger than {} bytes", Asked(request), limit));
@@ -339,6 +342,7 @@ Task<absl::StatusOr<json>> Client::Delete(std::string path, json options) {
 }
 
 Task<absl::Status> Client::Follow(std::string path, std::string query, conf::Duration silence,
+                                  std::function<void()> on_accepted,
                                   std::function<bool(std::string_view)> on_line) {
   using Status = Connection::Status;
   const Request request{.path = std::move(path), .query = std::move(query)};
@@ -352,6 +356,7 @@ Task<absl::Status> Client::Follow(std::string path, std::string query, conf::Dur
   if (!member.Begin(*connection)) co_return Cancelled();
   const int code = connection->head().status;
   if (code == 401) stale_ = true;
+  if (IsCalm(code)) on_accepted();
   std::string held;  // the start of a line, or the body of an error
   while (true) {
     std::string_view left = connection->payload();
@@ -374,8 +379,10 @@ Task<absl::Status> Client::Follow(std::string path, std::string query, conf::Dur
     if (member.aborted()) co_return Cancelled();
     if (status == Status::kTimedOut)
       co_return absl::DeadlineExceededError(fmt::format("{}: silent for too long", Asked(request)));
-    if (status != Status::kOk)
-      co_return absl::UnavailableError(fmt::format("{}: the connection was closed", Asked(request)));
+    if (status != Status::kOk) {
+      const std::string closed = fmt::format("{}: the connection was closed", Asked(request));
+      co_return IsCalm(code) ? absl::AbortedError(closed) : absl::UnavailableError(closed);
+    }
   }
   if (!IsCalm(code)) co_return ErrorOf(code, held, Asked(request));
   if (!held.empty()) on_line(held);

@@ -41,6 +41,8 @@ struct Request {
   std::string type = "application/json";  // of the body
   conf::Duration timeout = std::chrono::seconds(15);
   size_t max_answer = 64U << 20;
+  // Of an answer of any size its last bytes are wanted, at least so many of them; 0: all.
+  size_t keep_end = 0;
 };
 
 class Client {
@@ -64,8 +66,10 @@ class Client {
   gateway::net::Task<absl::StatusOr<nlohmann::json>> Delete(std::string path, nlohmann::json options);
 
   // Calls `on_line` for each line of an answer without end, until it ends (OK), is silent for longer than
-  // `silence` (DeadlineExceeded), fails, or `on_line` returns false (OK). Not tried again.
+  // `silence` (DeadlineExceeded), fails, or `on_line` returns false (OK). Not tried again. `on_accepted` is
+  // called when the answer has begun with 2xx; after that, Aborted: the connection was closed.
   gateway::net::Task<absl::Status> Follow(std::string path, std::string query, conf::Duration silence,
+                                          std::function<void()> on_accepted,
                                           std::function<bool(std::string_view)> on_line);
 
   // Of the access, as last read; empty before the first request.

@@ -132,6 +132,9 @@ Task<void> Watch::Run() {
       NoteAnswer();
       // A server may end each watch at once; it is not asked in a circle.
       pause = backoff_.Jitter(options_.least_pause / 10, options_.least_pause / 5);
+    } else if (absl::IsAborted(status)) {
+      // Whoever is between, such as a load balancer, may close a quiet connection: a turn has ended.
+      health_ = absl::OkStatus();
     } else if (!absl::IsOutOfRange(status)) {
       health_ = status;
     }
@@ -166,6 +169,14 @@ Task<absl::Status> Watch::List() {
   co_return absl::OkStatus();
 }
 
+// The server is there. What it knows it has not told yet, and it may have stalled.
+void Watch::OnAccepted() {
+  backoff_.Reset();
+  if (closed_ || health_.ok() || absl::IsDeadlineExceeded(health_)) return;
+  health_ = absl::OkStatus();
+  handlers_.on_news();
+}
+
 absl::Status Watch::OnLine(std::string_view line) {
   absl::StatusOr<WatchLine> read = ReadWatchLine(line);
   if (!read.ok()) return read.status();
@@ -191,13 +202,13 @@ Task<absl::Status> Watch::Turn() {
       fmt::format("watch=1&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}", seconds, version_);
   if (!options_.query.empty()) query += "&" + options_.query;
   absl::Status wrong = absl::OkStatus();
-  const absl::Status ended =
-      co_await client_.Follow(options_.path, std::move(query), options_.turn + options_.patience,
-                              [this, &wrong](std::string_view line) {
-                                if (closed_) return false;
-                                wrong = OnLine(line);
-                                return wrong.ok() && !list_again_;
-                              });
+  const absl::Status ended = co_await client_.Follow(
+      options_.path, std::move(query), options_.turn + options_.patience, [this] { OnAccepted(); },
+      [this, &wrong](std::string_view line) {
+        if (closed_) return false;
+        wrong = OnLine(line);
+        return wrong.ok() && !list_again_;
+      });
   co_return wrong.ok() ? ended : wrong;
 }
 

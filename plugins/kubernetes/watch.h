@@ -5,7 +5,7 @@
 // `on_begin` and `on_listed`, and what it did not name is gone, untold. The watch goes on from the last
 // version that it heard of (bookmarks included) when the server ends it, it breaks or it is silent for longer
 // than it should be; 410 lists again. While the server is away it tries less and less often, and health()
-// says why.
+// says why. One whose connection is closed after it was accepted has ended its turn, and is begun again soon.
 //
 // Thread: the loop's. Construct, Open() once, and Close() before destruction. The calls come from the loop,
 // never inside Open() or Close().
@@ -72,6 +72,7 @@ class Watch {
   gateway::net::Task<void> Run();
   gateway::net::Task<absl::Status> List();
   gateway::net::Task<absl::Status> Turn();
+  void OnAccepted();
   absl::Status OnLine(std::string_view line);
   void NoteAnswer();
 

@@ -34,7 +34,8 @@ constexpr conf::Duration kAfterSignal = std::chrono::hours(1);
 constexpr size_t kMostLog = 32U << 20;
 // Of the output that is kept; Kubernetes cuts by bytes from the beginning only.
 constexpr int kKeptLines = 5000;
-constexpr size_t kMostKeeping = 1000;  // runs, at a time
+constexpr size_t kMostToKeep = 1000;  // logs that wait to be asked for
+constexpr size_t kKeepingAtOnce = 4;  // of them
 constexpr conf::Duration kCloseTick = std::chrono::milliseconds(10);
 
 std::string Selector(const std::string& gateway) {
@@ -58,6 +59,31 @@ bool MayPass(const absl::Status& refused) {
   return text.find("exceeded quota") != std::string_view::npos ||
          text.find("cannot create resource") != std::string_view::npos ||
          text.find("being terminated") != std::string_view::npos;
+}
+
+// It answered, and made no pod. An answer 5xx says nothing of that.
+bool HasAnswered(const absl::Status& refused) {
+  return !absl::IsUnavailable(refused) && !absl::IsCancelled(refused);
+}
+
+absl::Status WhyNotStarted(const std::string& id, const absl::Status& refused) {
+  const std::string text = fmt::format("run {}: {}", id, conf::Std(refused.message()));
+  const bool for_ever = absl::IsInvalidArgument(refused) || absl::IsPermissionDenied(refused);
+  return for_ever && !MayPass(refused) ? absl::InvalidArgumentError(text) : absl::UnavailableError(text);
+}
+
+// By its Service the members of a gang find each other.
+bool NamesGang(const RunSpec& run) {
+  return run.gang.size > 1 && run.gang.rank == 0 && !kubernetes::ServiceOf(run.gang.leader).empty();
+}
+
+bool NeedsObjects(const RunSpec& run) {
+  return !run.env.empty() || NamesGang(run);
+}
+
+// The pod that was to be deleted is not there, or another has its name.
+bool PodIsGone(const absl::Status& deleted) {
+  return absl::IsNotFound(deleted) || absl::IsAborted(deleted);
 }
 
 std::string UidOf(const json& object) {
@@ -88,7 +114,7 @@ KubernetesLauncher::KubernetesLauncher(gateway::net::Loop& loop, Options options
                     OfOthers()),
       expected_(options_.nodes),
       logs_(options_.logs),
-      keep_turns_(kMostKeeping),
+      file_turns_(kMostToKeep),
       sleep_(loop.watchdog) {}
 
 KubernetesLauncher::~KubernetesLauncher() = default;
@@ -206,17 +232,18 @@ void KubernetesLauncher::OnOther(const json& object, bool deleted) {
   const std::optional<Pod> pod = kubernetes::ReadPod(object);
   if (!pod || runs_.IsOurs(*pod)) return;
   if (listing_others_) others_named_.insert(pod->uid);
-  const uint32_t devices = deleted || pod->over() || pod->node.empty() ? 0 : table_.CountOf(pod->devices);
+  Other other{.node = pod->node};
+  if (!deleted && !pod->over() && !pod->node.empty()) other.taken = table_.TakenBy(pod->devices);
   const auto known = others_.find(pod->uid);
-  if (devices == 0) {
+  if (other.taken.none()) {
     if (known == others_.end()) return;
     others_.erase(known);
   } else if (known == others_.end()) {
-    others_[pod->uid] = {pod->node, devices};
-  } else if (known->second.node == pod->node && known->second.devices == devices) {
+    others_[pod->uid] = std::move(other);
+  } else if (known->second == other) {
     return;
   } else {
-    known->second = {pod->node, devices};
+    known->second = std::move(other);
   }
   shared_is_old_ = true;
 }
@@ -262,9 +289,9 @@ void KubernetesLauncher::Share() {
   // Before, what our runs hold is not known.
   if (options_.discovery && !watch_runs_.listed()) return;
   FindCluster();
-  std::map<std::string, uint32_t> taken;
-  for (const auto& [uid, pod] : others_) taken[pod.node] += pod.devices;
-  for (const auto& [name, pod] : runs_.leftovers()) taken[pod.node] += table_.CountOf(pod.devices);
+  std::map<std::string, kubernetes::Taken> taken;
+  for (const auto& [uid, pod] : others_) taken[pod.node].Add(pod.taken);
+  for (const auto& [name, pod] : runs_.leftovers()) taken[pod.node].Add(table_.TakenBy(pod.devices));
   SharedCluster seen = kubernetes::Share(nodes_, taken, expected_, table_, tolerated_);
   seen.left_out.insert(seen.left_out.end(), found_left_out_.begin(), found_left_out_.end());
   if (shared_known_ && seen.nodes == shared_.nodes && seen.left_out == shared_.left_out) return;
@@ -276,8 +303,9 @@ void KubernetesLauncher::Share() {
 Task<void> KubernetesLauncher::Mind() {
   while (!closed_) {
     CheckLate();
-    const bool silent = watch_runs_.listed() && Now() - watch_runs_.heard_at() >= kAskEvery;
-    if (silent && runs_.Moving() && Now() - refreshed_at_ >= kAskEvery) {
+    const bool silent = Now() - watch_runs_.heard_at() >= kAskEvery;
+    const bool asks = (silent && runs_.Moving()) || runs_.AnyUnanswered();
+    if (asks && watch_runs_.listed() && Now() - refreshed_at_ >= kAskEvery) {
       refreshed_at_ = Now();
       (co_await Refresh()).IgnoreError();  // the watch's health tells of it
     }
@@ -331,27 +359,44 @@ void KubernetesLauncher::CheckLate() {
 
 void KubernetesLauncher::KeepLogSoon(const std::string& id) {
   if (options_.logs.empty() || closed_) return;
+  if (to_keep_.size() >= kMostToKeep) return options_.on_log_lost(id, "too many logs wait to be kept");
+  to_keep_.push_back(id);
+  if (keeping_ >= kKeepingAtOnce) return;
   ++keeping_;
-  loop_.tasks.Spawn(KeepLog(id));
+  loop_.tasks.Spawn(KeepLogs());
+}
+
+Task<void> KubernetesLauncher::KeepLogs() {
+  while (!to_keep_.empty() && !closed_) {
+    const std::string id = std::move(to_keep_.front());
+    to_keep_.pop_front();
+    const absl::Status kept = co_await KeepLog(id);
+    if (!kept.ok() && !closed_) options_.on_log_lost(id, conf::Std(kept.message()));
+  }
+  --keeping_;
 }
 
 // Best effort: a pod that is deleted takes its output along when its container has ended.
-Task<void> KubernetesLauncher::KeepLog(std::string id) {
+Task<absl::Status> KubernetesLauncher::KeepLog(std::string id) {
   Request request{.path = PodPath(id) + "/log",
                   .query = fmt::format("container={}&tailLines={}", kubernetes::kContainer, kKeptLines),
-                  .max_answer = kMostLog};
+                  .keep_end = KeptLogs::kBytes + 1};
   const uint64_t number = ++log_requests_;
   const absl::StatusOr<std::string> text = co_await client_.Ask(std::move(request));
-  if (text.ok() && !text->empty() && co_await keep_turns_.Lock()) {
-    // It may have been forgotten meanwhile, or a later answer came first.
-    const auto kept = kept_.find(id);
-    if (runs_.Find(id) != nullptr && (kept == kept_.end() || kept->second < number)) {
-      kept_[id] = number;
-      (co_await gateway::net::OffLoop(loop_, [&] { return logs_.Keep(id, *text); })).IgnoreError();
-    }
-    keep_turns_.Unlock();
+  // Its container never ran, or the pod is gone.
+  if (absl::IsInvalidArgument(text.status()) || absl::IsNotFound(text.status())) co_return absl::OkStatus();
+  if (!text.ok()) co_return text.status();
+  if (text->empty()) co_return absl::OkStatus();
+  if (!co_await file_turns_.Lock()) co_return absl::UnavailableError("too many logs wait to be written");
+  absl::Status written = absl::OkStatus();
+  // It may have been forgotten meanwhile, or a later answer came first.
+  const auto kept = kept_.find(id);
+  if (runs_.Find(id) != nullptr && (kept == kept_.end() || kept->second < number)) {
+    kept_[id] = number;
+    written = co_await gateway::net::OffLoop(loop_, [&] { return logs_.Keep(id, *text); });
   }
-  --keeping_;
+  file_turns_.Unlock();
+  co_return written;
 }
 
 Task<void> KubernetesLauncher::EndPod(std::string id, std::string uid) {
@@ -366,10 +411,7 @@ Task<absl::Status> KubernetesLauncher::DeletePod(std::string id, std::string uid
       std::chrono::ceil<std::chrono::seconds>(std::max<conf::Duration>(grace, kLeastGrace)).count();
   json options = {{"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"gracePeriodSeconds", seconds}};
   if (!uid.empty()) options["preconditions"] = {{"uid", std::move(uid)}};
-  const absl::Status deleted = (co_await client_.Delete(PodPath(id), std::move(options))).status();
-  // Another pod has its name: ours is gone.
-  if (absl::IsNotFound(deleted) || absl::IsAborted(deleted)) co_return absl::OkStatus();
-  co_return deleted;
+  co_return (co_await client_.Delete(PodPath(id), std::move(options))).status();
 }
 
 std::string KubernetesLauncher::AddressOf(const std::string& id, const std::string& node) const {
@@ -389,6 +431,7 @@ absl::StatusOr<Submission> KubernetesLauncher::Compose(const RunSpec& spec, cons
   submission.pull_policy = options_.pull_policy;
   submission.pull_secrets = options_.pull_secrets;
   submission.defaults = options_.pod;
+  submission.safe_tenants = options_.safe_tenants;
   submission.count = static_cast<uint32_t>(spec.grant.devices.size());
   if (submission.count > 0) {
     submission.resource = spec.grant.partition.empty()
@@ -420,28 +463,31 @@ Task<absl::Status> KubernetesLauncher::CreatePod(const Submission& submission) {
   absl::StatusOr<json> created = co_await client_.Create(PodsPath(), kubernetes::RenderPod(submission));
   if (absl::IsAlreadyExists(created.status())) {
     created = co_await client_.Get(PodPath(id));
-    const std::optional<Pod> pod = created.ok() ? kubernetes::ReadPod(*created) : std::nullopt;
-    if (pod) {
+    // It is there, or was a moment ago.
+    if (!created.ok()) {
+      runs_.Unanswered(id);
+      co_return absl::UnavailableError(fmt::format("run {}: {}", id, conf::Std(created.status().message())));
+    }
+    if (const std::optional<Pod> pod = kubernetes::ReadPod(*created)) {
       const std::optional<kubernetes::Mark> mark = kubernetes::ReadMark(pod->mark);
       if (!runs_.IsOurs(*pod) || !mark || mark->id != id) {
-        runs_.Refused(id);
+        runs_.NotOurs(id);
         co_return absl::FailedPreconditionError(fmt::format(
             "run {}: namespace {} has a pod of that name, which is not ours", id, options_.name_space));
       }
     }
   }
   if (created.ok()) {
-    runs_.Created(id, UidOf(*created), submission.run.env.empty());
+    runs_.Created(id, UidOf(*created), !NeedsObjects(submission.run));
     OnRun(*created, nullptr);
     co_return absl::OkStatus();
   }
-  const absl::Status why = created.status();
-  const std::string text = fmt::format("run {}: {}", id, conf::Std(why.message()));
-  if ((absl::IsInvalidArgument(why) || absl::IsPermissionDenied(why)) && !MayPass(why)) {
+  if (HasAnswered(created.status())) {
     runs_.Refused(id);
-    co_return absl::InvalidArgumentError(text);
+  } else {
+    runs_.Unanswered(id);
   }
-  co_return absl::UnavailableError(text);
+  co_return WhyNotStarted(id, created.status());
 }
 
 // The environment, and the names of a gang.
@@ -452,8 +498,7 @@ Task<absl::Status> KubernetesLauncher::Equip(const Submission& submission, std::
   if (!run.env.empty())
     status = (co_await client_.Create(home + "/secrets", kubernetes::RenderSecret(submission, uid))).status();
   if (absl::IsAlreadyExists(status)) status = absl::OkStatus();
-  if (status.ok() && run.gang.size > 1 && run.gang.rank == 0 &&
-      !kubernetes::ServiceOf(run.gang.leader).empty()) {
+  if (status.ok() && NamesGang(run)) {
     status =
         (co_await client_.Create(home + "/services", kubernetes::RenderService(submission, uid))).status();
     if (absl::IsAlreadyExists(status)) status = absl::OkStatus();
@@ -462,7 +507,7 @@ Task<absl::Status> KubernetesLauncher::Equip(const Submission& submission, std::
     runs_.Equipped(run.id);
     co_return status;
   }
-  co_return absl::UnavailableError(fmt::format("run {}: {}", run.id, conf::Std(status.message())));
+  co_return WhyNotStarted(run.id, status);
 }
 
 Task<absl::Status> KubernetesLauncher::Start(RunSpec spec) {
@@ -479,15 +524,20 @@ Task<absl::Status> KubernetesLauncher::Start(RunSpec spec) {
     co_return absl::InvalidArgumentError(
         fmt::format("run {}: Kubernetes has no node {}", spec.id, spec.grant.node));
   }
-  const absl::StatusOr<Submission> submission = Compose(spec, node->second);
+  absl::StatusOr<Submission> submission = Compose(spec, node->second);
   if (!submission.ok()) co_return submission.status();
+  // Its pod may be there, with the port of the first try.
+  if (run != nullptr && spec.serves && run->status.port != 0) submission->port = run->status.port;
   if (const std::string defect = kubernetes::FirstDefect(*submission); !defect.empty())
     co_return absl::InvalidArgumentError(defect);
   if (run == nullptr || run->asked) {
     const bool host = kubernetes::UsesHostNetwork(
         options_.pod, spec.pod.empty() ? json::object() : json::parse(spec.pod, nullptr, false));
     if (run == nullptr) {
-      runs_.Ask(spec, host ? submission->node_address : "", submission->port, host, Now());
+      runs_.Ask(spec, host ? submission->node_address : "", submission->port, host, !NeedsObjects(spec),
+                Now());
+    } else {
+      runs_.AskAgain(spec.id);
     }
     if (absl::Status created = co_await CreatePod(*submission); !created.ok()) co_return created;
     run = runs_.Find(spec.id);
@@ -498,12 +548,19 @@ Task<absl::Status> KubernetesLauncher::Start(RunSpec spec) {
 
 Task<absl::Status> KubernetesLauncher::Stop(std::string id, conf::Duration grace) {
   if (!watch_runs_.listed()) co_return absl::UnavailableError(health().message());
-  const Runs::Run* const run = runs_.Find(id);
+  const Runs::Run* run = runs_.Find(id);
   if (run == nullptr || run->status.state == RunState::kEnded) co_return absl::OkStatus();
   const std::string uid = run->uid;
   const absl::Status deleted = co_await DeletePod(id, uid, grace);
-  if (!deleted.ok()) co_return absl::UnavailableError(deleted.message());
+  if (!PodIsGone(deleted) && !deleted.ok()) co_return absl::UnavailableError(deleted.message());
   runs_.ToldToStop(id, Now());
+  // Without a pod there will be no news of it. One that is created late is deleted when it is seen.
+  run = runs_.Find(id);
+  if (absl::IsNotFound(deleted) && run != nullptr && run->uid.empty()) {
+    runs_.End(id, "", Now());
+    changed_.insert(id);
+    co_return absl::OkStatus();
+  }
   KeepLogSoon(id);
   co_return absl::OkStatus();
 }
@@ -518,8 +575,11 @@ Task<absl::Status> KubernetesLauncher::Signal(std::string id, int signal) {
         "run {}: Kubernetes sends no signal but SIGTERM: give the job checkpoint.signal: TERM", id));
   }
   const absl::Status sent = co_await DeletePod(id, run->uid, kAfterSignal);
-  if (sent.ok()) KeepLogSoon(id);
-  co_return sent.ok() ? sent : absl::UnavailableError(sent.message());
+  if (PodIsGone(sent)) co_return absl::OkStatus();
+  if (!sent.ok()) co_return absl::UnavailableError(sent.message());
+  runs_.Signalled(id);
+  KeepLogSoon(id);
+  co_return absl::OkStatus();
 }
 
 Task<absl::StatusOr<std::vector<RunStatus>>> KubernetesLauncher::List() {
@@ -531,6 +591,7 @@ Task<absl::StatusOr<std::vector<RunStatus>>> KubernetesLauncher::List() {
   }
   const conf::TimePoint heard = std::max(watch_runs_.heard_at(), refreshed_at_);
   std::vector<RunStatus> all = runs_.List();
+  std::erase_if(all, [this](const RunStatus& status) { return runs_.Find(status.id)->half_started(); });
   for (RunStatus& status : all) {
     if (!status.started || status.state == RunState::kEnded) continue;
     const auto node = nodes_.find(runs_.Find(status.id)->node);
@@ -542,19 +603,21 @@ Task<absl::StatusOr<std::vector<RunStatus>>> KubernetesLauncher::List() {
 
 Task<absl::Status> KubernetesLauncher::Forget(std::string id) {
   const Runs::Run* const run = runs_.Find(id);
-  if (run == nullptr) co_return absl::OkStatus();
-  if (run->status.state != RunState::kEnded)
+  if (run != nullptr && run->status.state != RunState::kEnded)
     co_return absl::FailedPreconditionError(fmt::format("run {} has not ended", id));
-  if (!run->gone) {
+  if (run != nullptr && !run->gone) {
     const absl::Status deleted = co_await DeletePod(id, run->uid, kLeastGrace);
-    if (!deleted.ok()) co_return absl::UnavailableError(deleted.message());
+    if (!PodIsGone(deleted) && !deleted.ok()) co_return absl::UnavailableError(deleted.message());
   }
   runs_.Forget(id);
   read_to_end_.erase(id);
   kept_.erase(id);
-  if (!options_.logs.empty())
-    (co_await gateway::net::OffLoop(loop_, [&] { return logs_.Remove(id); })).IgnoreError();
-  co_return absl::OkStatus();
+  if (options_.logs.empty()) co_return absl::OkStatus();
+  // Of a run that an earlier gateway had there may be a file, too.
+  if (!co_await file_turns_.Lock()) co_return absl::UnavailableError("too many logs are being written");
+  const absl::Status removed = co_await gateway::net::OffLoop(loop_, [&] { return logs_.Remove(id); });
+  file_turns_.Unlock();
+  co_return removed.ok() ? removed : absl::UnavailableError(removed.message());
 }
 
 Task<absl::StatusOr<std::string>> KubernetesLauncher::ReadLog(std::string id) {

@@ -3,7 +3,7 @@
 // Each run is one pod, whose name is the run's id, on the node that it was given; Kubernetes' device plugin
 // chooses which of the node's devices those are. Pods are found again by label and mark, so a restart loses
 // nothing, and a creation whose answer was lost is not made twice. A pod that has ended is kept until the run
-// is forgotten.
+// is forgotten. A run whose start is not complete is not in List(), so that Start() is called again.
 //
 // Three watches tell of the nodes, of our pods, and of all others that hold devices. While something starts
 // or stops and the watch of our pods is silent, they are also asked for. While the API server is away, what
@@ -13,6 +13,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -52,7 +54,11 @@ class KubernetesLauncher final : public Launcher {
     std::string pull_policy{};
     std::vector<std::string> pull_secrets{};
     nlohmann::json pod = nlohmann::json::object();  // a piece of every pod
+    bool safe_tenants = true;                       // a tenant's piece is checked
     std::string logs{};  // the folder in which the last output of runs is kept; empty: it is not
+    // The output of a run could not be kept.
+    std::function<void(const std::string& run, std::string_view why)> on_log_lost = [](const std::string&,
+                                                                                       std::string_view) {};
     uint64_t seed = 0;
   };
 
@@ -84,14 +90,17 @@ class KubernetesLauncher final : public Launcher {
  private:
   struct Other {
     std::string node{};
-    uint32_t devices = 0;
+    kubernetes::Taken taken{};
+    friend bool operator==(const Other&, const Other&) = default;
   };
 
   gateway::net::Task<void> Mind();
   gateway::net::Task<absl::Status> Refresh();
+  // NotFound or Aborted: it is gone.
   gateway::net::Task<absl::Status> DeletePod(std::string id, std::string uid, conf::Duration grace);
   void KeepLogSoon(const std::string& id);
-  gateway::net::Task<void> KeepLog(std::string id);
+  gateway::net::Task<void> KeepLogs();
+  gateway::net::Task<absl::Status> KeepLog(std::string id);
   gateway::net::Task<void> EndPod(std::string id, std::string uid);
   gateway::net::Task<absl::Status> Equip(const kubernetes::Submission& submission, std::string uid);
   absl::StatusOr<kubernetes::Submission> Compose(const RunSpec& spec, const kubernetes::Node& node) const;
@@ -137,8 +146,9 @@ class KubernetesLauncher final : public Launcher {
   std::set<std::string> read_to_end_;     // runs that have ended, whose output is being kept or is
   std::map<std::string, uint64_t> kept_;  // by run, the number of the request whose answer is kept
   uint64_t log_requests_ = 0;
-  size_t keeping_ = 0;
-  gateway::net::AsyncMutex keep_turns_;
+  std::deque<std::string> to_keep_;  // runs whose output is to be asked for
+  size_t keeping_ = 0;               // tasks that do so
+  gateway::net::AsyncMutex file_turns_;
   std::set<std::string> ending_;  // whose pods are being deleted by us
   conf::TimePoint refreshed_at_{};
 

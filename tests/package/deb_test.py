@@ -152,7 +152,8 @@ class Load:
             while True:
                 try:
                     status, _, body = ask(self.port, "POST", "/v1/chat/completions", CHAT, self.key)
-                except ConnectionRefusedError:
+                # A closing listener resets what the kernel had accepted: nothing of it was read.
+                except (ConnectionRefusedError, ConnectionResetError):
                     self.refused += 1
                     if time.monotonic() - begun > 20:
                         self.failed.append("refused for 20 s")

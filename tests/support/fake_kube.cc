@@ -490,6 +490,10 @@ gateway::net::Task<void> FakeKube::Serve(Exchange& exchange) {
   } else if (fail > 0) {
     --fail;
     reply = {500, StatusOf(500, "InternalError", "etcdserver: request timed out")};
+  } else if (lose_requests > 0 && method == "POST") {
+    --lose_requests;
+    exchange.Reset();
+    co_return;
   } else if (path && path->sub.empty()) {
     if (lists) {
       text = List(*path, query);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -82,6 +83,8 @@ class MemoryStore final : public gateway::store::Store {
 
   gateway::net::Task<absl::StatusOr<gateway::store::Lead>> Campaign(std::string holder, std::string about,
                                                                     conf::Duration ttl) override {
+    ++asks;
+    if (before_campaign) co_await before_campaign();
     if (!campaigns.ok()) co_return campaigns;
     if (absl::Status checked = gateway::store::CheckHolder(holder, about); !checked.ok()) co_return checked;
     const bool over = now >= lead_ends_;
@@ -127,6 +130,8 @@ class MemoryStore final : public gateway::store::Store {
   absl::Status refuses;
   absl::Status lists;
   absl::Status campaigns;
+  int asks = 0;                                                     // for the lead
+  std::function<gateway::net::Task<void>()> before_campaign = {};   // how long an answer takes; none: no time
   conf::TimePoint now = conf::TimePoint() + std::chrono::hours(1);  // by which a lead ends
   bool loses_answer = false;  // writes succeed, but their answers are lost
 

@@ -319,8 +319,16 @@ net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string 
   event.subject = submission->id;
   event.tenant = submission->file.job.tenant;
   event.detail = DetailOfSubmission(*submission, count);
-  if (absl::Status recorded = co_await context_.record(std::move(event)); !recorded.ok()) co_return recorded;
-  if (absl::Status kept = co_await SaveNew(*submission, made); !kept.ok()) co_return kept;
+  std::string stored;
+  if (context_.shared) {
+    stored = context_.store->Put(std::move(event));
+  } else if (absl::Status recorded = co_await context_.record(std::move(event)); !recorded.ok()) {
+    co_return recorded;
+  }
+  if (absl::Status kept = co_await SaveNew(*submission, made); !kept.ok()) {
+    context_.store->RemoveEvent(stored);
+    co_return kept;
+  }
   for (Workload& one : made) {
     out.jobs.push_back(one.id);
     workloads_.AskPlanner(workloads_.Add(std::move(one)));
@@ -343,12 +351,20 @@ net::Task<absl::Status> Jobs::SaveNew(const Submission& submission, const std::v
 
 // --- Requests of operators ---
 
+// Before the change is in the store. Where the store is shared, the event is written with the change, which is refused
+// where another gateway leads: the ledger gets it from there.
+net::Task<absl::Status> Jobs::Record(ledger::Event event) {
+  if (!context_.shared) co_return co_await context_.record(std::move(event));
+  context_.store->Put(std::move(event));
+  co_return absl::OkStatus();
+}
+
 net::Task<absl::Status> Jobs::Cancel(std::string id, std::string actor) {
   Workload* job = Get(id);
   if (job == nullptr) co_return co_await CancelArray(std::move(id), std::move(actor));
   if (job->over()) co_return NotNow(*job, "cannot be cancelled any more");
   if (!job->holds()) {
-    if (absl::Status recorded = co_await context_.record(Asked("job.cancel", *job, actor)); !recorded.ok())
+    if (absl::Status recorded = co_await Record(Asked("job.cancel", *job, actor)); !recorded.ok())
       co_return recorded;
     job = Get(id);
     if (job == nullptr || job->over()) co_return NoSuchJob(id);
@@ -381,7 +397,7 @@ net::Task<absl::Status> Jobs::CancelArray(std::string id, std::string actor) {
   ledger::Event event = Asked("job.cancel", *Find(open.front()), actor);
   event.subject = id;
   event.detail = nlohmann::json{{"reason", "an operator asked for it"}, {"jobs", open.size()}}.dump();
-  if (absl::Status recorded = co_await context_.record(std::move(event)); !recorded.ok()) co_return recorded;
+  if (absl::Status recorded = co_await Record(std::move(event)); !recorded.ok()) co_return recorded;
   for (const std::string& element : open) {
     Workload* const job = Get(element);
     if (job == nullptr || job->over()) continue;
@@ -396,7 +412,7 @@ net::Task<absl::Status> Jobs::Suspend(std::string id, std::string actor) {
   if (job == nullptr) co_return NoSuchJob(id);
   if (job->over() || job->suspended()) co_return NotNow(*job, "cannot be suspended");
   if (!job->holds()) {
-    if (absl::Status recorded = co_await context_.record(Asked("job.suspend", *job, actor)); !recorded.ok())
+    if (absl::Status recorded = co_await Record(Asked("job.suspend", *job, actor)); !recorded.ok())
       co_return recorded;
     job = Get(id);
     if (job == nullptr || job->over()) co_return NoSuchJob(id);
@@ -414,7 +430,7 @@ net::Task<absl::Status> Jobs::Resume(std::string id, std::string actor) {
   Workload* job = Get(id);
   if (job == nullptr) co_return NoSuchJob(id);
   if (!job->suspended()) co_return NotNow(*job, "only a suspended job can be resumed");
-  if (absl::Status recorded = co_await context_.record(Asked("job.resume", *job, actor)); !recorded.ok())
+  if (absl::Status recorded = co_await Record(Asked("job.resume", *job, actor)); !recorded.ok())
     co_return recorded;
   job = Get(id);
   if (job == nullptr) co_return NoSuchJob(id);

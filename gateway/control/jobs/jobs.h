@@ -106,6 +106,7 @@ class Jobs final : public WorkloadKind {
   enum class Precursor : uint8_t { kOpen, kDone, kFailed };
 
   Workload* Get(const std::string& id);
+  net::Task<absl::Status> Record(ledger::Event event);
   void CancelNow(Workload& job, const std::string& actor);
   net::Task<absl::Status> CancelArray(std::string id, std::string actor);
   bool ArrayIsFull(const Workload& job) const;

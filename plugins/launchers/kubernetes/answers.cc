@@ -203,7 +203,8 @@ std::optional<Node> ReadNode(const json& object) {
   }
   node.unschedulable = FlagAt(spec, "unschedulable");
   if (const json* const taints = ListAt(spec, "taints")) {
-    for (const json& taint : *taints) node.taints.push_back({TextAt(taint, "key"), TextAt(taint, "effect")});
+    for (const json& taint : *taints)
+      node.taints.push_back({TextAt(taint, "key"), TextAt(taint, "value"), TextAt(taint, "effect")});
   }
   const json& allocatable = ObjectAt(status, "allocatable");
   EachDevice(allocatable, [&](const std::string& name, uint32_t count) { node.devices[name] = count; });

@@ -63,6 +63,7 @@ struct Pod {
 
 struct Taint {
   std::string key{};
+  std::string value{};
   std::string effect{};
   friend bool operator==(const Taint&, const Taint&) = default;
 };

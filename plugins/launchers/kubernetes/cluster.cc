@@ -17,7 +17,8 @@ bool Applies(const DeviceResource& row, const Node& node) {
 bool KeepsAway(const Taint& taint, const std::vector<Toleration>& tolerated) {
   if (taint.effect != "NoSchedule" && taint.effect != "NoExecute") return false;
   return std::ranges::none_of(tolerated, [&](const Toleration& rule) {
-    return (rule.key.empty() || rule.key == taint.key) &&
+    const bool key = rule.key.empty() ? rule.exists : rule.key == taint.key;
+    return key && (rule.exists || rule.value == taint.value) &&
            (rule.effect.empty() || rule.effect == taint.effect);
   });
 }
@@ -37,6 +38,17 @@ bool HasPartitions(const Node& node) {
   return std::ranges::any_of(node.devices, [](const auto& device) {
     return device.first.starts_with(kMigPrefix) && device.second > 0;
   });
+}
+
+// How many of a node's devices, all of them cut alike, so many instances fill. Which ones they are, Kubernetes
+// does not say; of each profile enough instances remain on the others.
+uint32_t FilledBy(const Taken& taken, const Node& node, uint32_t devices) {
+  uint32_t filled = 0;
+  for (const auto& [resource, count] : taken.instances) {
+    const uint32_t each = std::max(AllocatableOf(node, resource) / devices, 1U);
+    filled = std::max(filled, (count + each - 1) / each);
+  }
+  return filled;
 }
 
 }  // namespace
@@ -70,15 +82,18 @@ const DeviceResource* DeviceTable::RowOf(const Node& node) const {
   return row == rows_.end() ? nullptr : &*row;
 }
 
-uint32_t DeviceTable::CountOf(const std::vector<std::pair<std::string, uint32_t>>& devices) const {
-  uint32_t sum = 0;
+Taken DeviceTable::TakenBy(const std::vector<std::pair<std::string, uint32_t>>& devices) const {
+  Taken taken;
   for (const auto& [resource, count] : devices) {
     const bool whole =
         std::ranges::any_of(rows_, [&](const DeviceResource& row) { return row.resource == resource; });
-    // A partition takes its device from those that are planned whole.
-    if (whole || resource.starts_with(kMigPrefix)) sum += count;
+    if (whole) {
+      taken.devices += count;
+    } else if (resource.starts_with(kMigPrefix)) {
+      taken.instances[resource] += count;
+    }
   }
-  return sum;
+  return taken;
 }
 
 std::vector<Toleration> TolerationsOf(const nlohmann::json& piece) {
@@ -90,7 +105,9 @@ std::vector<Toleration> TolerationsOf(const nlohmann::json& piece) {
       const auto found = rule.find(key);
       return found != rule.end() && found->is_string() ? found->get<std::string>() : std::string();
     };
-    rules.push_back({text("key"), text("effect")});
+    const std::string how = text("operator");
+    if (!how.empty() && how != "Equal" && how != "Exists") continue;
+    rules.push_back({text("key"), text("value"), how == "Exists", text("effect")});
   }
   return rules;
 }
@@ -112,12 +129,18 @@ std::string WhyNot(const Node& node, const std::vector<Toleration>& tolerated) {
   if (node.unschedulable) return "it is cordoned in Kubernetes";
   for (const Taint& taint : node.taints) {
     if (KeepsAway(taint, tolerated) && !IsOfNodeItself(taint))
-      return fmt::format("it has the taint {}:{}", taint.key, taint.effect);
+      return fmt::format("it has the taint {}{}{}:{}", taint.key, taint.value.empty() ? "" : "=", taint.value,
+                         taint.effect);
   }
   return HealthOf(node, tolerated) == scheduler::Health::kHealthy ? "" : "it has a taint of its own";
 }
 
-SharedCluster Share(const std::map<std::string, Node>& nodes, const std::map<std::string, uint32_t>& taken,
+void Taken::Add(const Taken& other) {
+  devices += other.devices;
+  for (const auto& [resource, count] : other.instances) instances[resource] += count;
+}
+
+SharedCluster Share(const std::map<std::string, Node>& nodes, const std::map<std::string, Taken>& taken,
                     const ExpectedNodes& expected, const DeviceTable& table,
                     const std::vector<Toleration>& tolerated) {
   SharedCluster shared;
@@ -132,18 +155,21 @@ SharedCluster Share(const std::map<std::string, Node>& nodes, const std::map<std
     row.leave = row.health == scheduler::Health::kDraining;
     if (want.devices > 0) {
       const std::string resource = table.ResourceOf(node, want.kind);
+      const auto by_others = taken.find(name);
+      const Taken held = by_others == taken.end() ? Taken() : by_others->second;
+      uint32_t holds = held.devices;
       if (!resource.empty()) {
         row.kind = want.kind;
         row.devices = AllocatableOf(node, resource);
       } else if (HasPartitions(node)) {
         row.kind = want.kind;  // all of its devices are cut
         row.devices = want.devices;
+        holds += FilledBy(held, node, want.devices);
       } else {
         shared.left_out.push_back(fmt::format(
             "devices of node {}: Kubernetes shows no resource there that stands for {}", name, want.kind));
       }
-      const auto held = taken.find(name);
-      if (held != taken.end()) row.taken = std::min(held->second, want.devices);
+      row.taken = std::min(holds, want.devices);
     }
     shared.nodes.push_back(std::move(row));
   }

@@ -38,6 +38,16 @@ ExpectedNodes ExpectedOf(const scheduler::Cluster& cluster);
 
 inline constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
 
+// What pods hold of a node.
+struct Taken {
+  uint32_t devices = 0;                         // whole ones, whatever their kind
+  std::map<std::string, uint32_t> instances{};  // of MIG, by resource
+
+  bool none() const { return devices == 0 && instances.empty(); }
+  void Add(const Taken& other);
+  friend bool operator==(const Taken&, const Taken&) = default;
+};
+
 class DeviceTable {
  public:
   // `rows` before the built-in ones.
@@ -47,8 +57,8 @@ class DeviceTable {
   std::string ResourceOf(const Node& node, const std::string& kind) const;
   // The first row whose devices the node has; null: it has no whole devices.
   const DeviceResource* RowOf(const Node& node) const;
-  // Of what a pod asks for: how many whole devices that is, whatever their kind.
-  uint32_t CountOf(const std::vector<std::pair<std::string, uint32_t>>& devices) const;
+  // Of what a pod asks for: what that takes of its node.
+  Taken TakenBy(const std::vector<std::pair<std::string, uint32_t>>& devices) const;
 
  private:
   std::vector<DeviceResource> rows_;
@@ -56,9 +66,12 @@ class DeviceTable {
 
 // What pods tolerate: a rule of PodSpec's `tolerations`.
 struct Toleration {
-  std::string key{};     // empty: any
+  std::string key{};  // empty: any, where `exists`
+  std::string value{};
+  bool exists = false;   // whatever the taint's value is
   std::string effect{};  // empty: any
 };
+// Rules of an operator that is not known tolerate nothing, and are left out.
 std::vector<Toleration> TolerationsOf(const nlohmann::json& piece);
 
 // Not ready is quarantined; cordoned, and with a taint that is not tolerated, is draining.
@@ -66,8 +79,9 @@ scheduler::Health HealthOf(const Node& node, const std::vector<Toleration>& tole
 // A sentence; empty: it is healthy.
 std::string WhyNot(const Node& node, const std::vector<Toleration>& tolerated);
 
-// The nodes that the planner knows. `taken`: whole devices that others hold, by node.
-SharedCluster Share(const std::map<std::string, Node>& nodes, const std::map<std::string, uint32_t>& taken,
+// The nodes that the planner knows. `taken`: what others hold, by node. Where all devices are cut, MIG
+// instances count as the devices that they fill; elsewhere a device that is cut is none of those planned.
+SharedCluster Share(const std::map<std::string, Node>& nodes, const std::map<std::string, Taken>& taken,
                     const ExpectedNodes& expected, const DeviceTable& table,
                     const std::vector<Toleration>& tolerated);
 

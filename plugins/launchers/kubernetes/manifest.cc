@@ -56,17 +56,66 @@ std::string Literal(std::string_view word) {
   return absl::StrReplaceAll(conf::Abseil(word), {{"$(", "$$("}});
 }
 
+// Empty: it has none that is a text.
+std::string NameOf(const json& item) {
+  const bool named = item.is_object() && item.contains("name") && item["name"].is_string();
+  return named ? item["name"].get<std::string>() : std::string();
+}
+
 bool HasNames(const json& list) {
   return list.is_array() && !list.empty() && std::ranges::all_of(list, [](const json& item) {
-           return item.is_object() && item.contains("name");
+           return item.is_object() && item.contains("name") && item["name"].is_string();
          });
 }
 
-json* ByName(json& list, const json& name) {
-  for (json& item : list) {
-    if (item.is_object() && item.contains("name") && item["name"] == name) return &item;
+// By what Kubernetes tells the members of that list apart; null: by nothing.
+json IdentityOf(std::string_view list, const json& item) {
+  const auto at = [&item](const char* key) { return item.contains(key) ? item[key] : json(); };
+  if (!item.is_object()) return {};
+  if (list == "volumeMounts") return at("mountPath");
+  if (list != "ports") return at("name");
+  if (!item.contains("containerPort")) return {};
+  return json::array({at("containerPort"), item.contains("protocol") ? item["protocol"] : json("TCP")});
+}
+
+bool HasIdentities(std::string_view list, const json& items) {
+  return items.is_array() && !items.empty() &&
+         std::ranges::none_of(items, [&](const json& item) { return IdentityOf(list, item).is_null(); });
+}
+
+json* Same(std::string_view list, json& items, const json& item) {
+  const json identity = IdentityOf(list, item);
+  const auto same =
+      std::ranges::find_if(items, [&](const json& one) { return IdentityOf(list, one) == identity; });
+  return same == items.end() ? nullptr : &*same;
+}
+
+// `base`, which has the name `list` where it is a list.
+void MergeAt(std::string_view list, json& base, const json& piece) {
+  if (base.is_object() && piece.is_object()) {
+    for (const auto& [key, value] : piece.items()) {
+      if (base.contains(key)) {
+        MergeAt(key, base[key], value);
+      } else {
+        base[key] = value;
+      }
+    }
+  } else if (HasIdentities(list, base) && HasIdentities(list, piece)) {
+    for (const json& item : piece) {
+      if (json* const same = Same(list, base, item)) {
+        // A variable's value is one or the other.
+        if (item.contains("value") || item.contains("valueFrom")) {
+          *same = item;
+        } else {
+          MergeAt({}, *same, item);
+        }
+      } else {
+        base.push_back(item);
+      }
+    }
+  } else {
+    base = piece;
   }
-  return nullptr;
 }
 
 const json* ContainerOf(const json& piece) {
@@ -183,7 +232,7 @@ void SetOwn(const Submission& submission, json& spec) {
     spec["hostname"] = HostName(run.id);
     if (const std::string service = ServiceOf(run.gang.leader); !service.empty()) spec["subdomain"] = service;
   }
-  json* const container = ByName(spec["containers"], kContainer);
+  json* const container = Same("containers", spec["containers"], {{"name", kContainer}});
   json resources = ResourcesOf(submission);
   if (!resources.empty()) Merge((*container)["resources"], resources);
 }
@@ -207,48 +256,153 @@ constexpr std::array<Forbidden, 5> kOwnOfContainer = {
      {"envFrom", "is set by Tidegate to the run's environment; give env"},
      {"workingDir", "is the field directory of the replica or job"}}};
 
-constexpr std::array<std::string_view, 5> kUnsafeOfPod = {"hostNetwork", "hostPID", "hostIPC",
-                                                          "serviceAccountName", "serviceAccount"};
+// What a tenant's piece may have; all else is refused, also what later versions of Kubernetes add.
+constexpr std::array<std::string_view, 8> kSafeOfPod = {"containers",
+                                                        "volumes",
+                                                        "securityContext",
+                                                        "terminationGracePeriodSeconds",
+                                                        "activeDeadlineSeconds",
+                                                        "automountServiceAccountToken",
+                                                        "dnsPolicy",
+                                                        "dnsConfig"};
+constexpr std::array<std::string_view, 5> kSafeOfContainer = {"name", "env", "ports", "securityContext",
+                                                              "volumeMounts"};
+constexpr std::array<std::string_view, 2> kSafeOfVolume = {"name", "emptyDir"};
+constexpr std::array<std::string_view, 4> kSafeOfMount = {"name", "mountPath", "subPath", "readOnly"};
+constexpr std::array<std::string_view, 3> kSafeOfPort = {"name", "containerPort", "protocol"};
+// Another Secret or service account's token may stand behind valueFrom.
+constexpr std::array<std::string_view, 2> kSafeOfVariable = {"name", "value"};
 
-std::optional<PieceProblem> UnsafeContainers(const json& piece, const char* list) {
-  if (!piece.contains(list) || !piece[list].is_array()) return std::nullopt;
-  size_t index = 0;
-  for (const json& container : piece[list]) {
-    const std::string at = fmt::format("/{}/{}", list, index++);
-    if (!container.is_object()) continue;
-    if (container.contains("securityContext")) {
-      const json& context = container["securityContext"];
-      for (const char* key : {"privileged", "allowPrivilegeEscalation"}) {
-        if (IsTrueAt(context, key)) return PieceProblem{fmt::format("{}/securityContext/{}", at, key), ""};
-      }
-      for (const char* key : {"capabilities", "procMount", "seccompProfile", "seLinuxOptions",
-                              "windowsOptions", "appArmorProfile"}) {
-        if (context.is_object() && context.contains(key))
-          return PieceProblem{fmt::format("{}/securityContext/{}", at, key), ""};
-      }
-      if (context.is_object() && ((context.contains("runAsNonRoot") && context["runAsNonRoot"] != true) ||
-                                  (context.contains("runAsUser") && context["runAsUser"] == 0)))
-        return PieceProblem{at + "/securityContext", ""};
+// The first null: Merge() would take away with it what stands there.
+std::optional<PieceProblem> FirstNull(const json& piece, const std::string& at) {
+  if (piece.is_null()) return PieceProblem{at, "is null, which "};
+  if (piece.is_object()) {
+    for (const auto& [key, value] : piece.items()) {
+      if (auto found = FirstNull(value, fmt::format("{}/{}", at, key))) return found;
     }
-    for (const char* key : {"volumeDevices", "envFrom", "lifecycle"}) {
-      if (container.contains(key)) return PieceProblem{fmt::format("{}/{}", at, key), ""};
+  } else if (piece.is_array()) {
+    for (size_t i = 0; i < piece.size(); ++i) {
+      if (auto found = FirstNull(piece[i], fmt::format("{}/{}", at, i))) return found;
     }
-    if (container.contains("ports") && container["ports"].is_array()) {
-      for (const json& port : container["ports"]) {
-        if (port.is_object() && port.contains("hostPort")) return PieceProblem{at + "/ports", ""};
-      }
-    }
-    // Another Secret or service account's token may stand behind it.
-    if (container.contains("env") && container["env"].is_array()) {
-      for (const json& one : container["env"]) {
-        if (one.is_object() && one.contains("valueFrom")) return PieceProblem{at + "/env", ""};
-      }
-    }
-    if (container.contains("resources")) return PieceProblem{at + "/resources", ""};
-    if (container.value("name", "") != kContainer)
-      return PieceProblem{at, "adds a container, which could take devices or read the run's environment; "};
   }
   return std::nullopt;
+}
+
+std::optional<PieceProblem> BesidesKnown(const json& object, std::span<const std::string_view> known,
+                                         const std::string& at) {
+  if (!object.is_object()) return PieceProblem{at, "is no object, which "};
+  for (const auto& [key, value] : object.items()) {
+    if (std::ranges::find(known, key) == known.end()) return PieceProblem{fmt::format("{}/{}", at, key), ""};
+  }
+  return std::nullopt;
+}
+
+// Objects in a list, of which each has only what is known.
+std::optional<PieceProblem> BesidesKnownIn(const json& object, const char* list,
+                                           std::span<const std::string_view> known, const std::string& at) {
+  if (!object.contains(list)) return std::nullopt;
+  const json& items = object[list];
+  if (!items.is_array()) return PieceProblem{fmt::format("{}/{}", at, list), "is no list, which "};
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (auto found = BesidesKnown(items[i], known, fmt::format("{}/{}/{}", at, list, i))) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<PieceProblem> UnsafeContext(const json& object, const std::string& of) {
+  if (!object.contains("securityContext")) return std::nullopt;
+  const std::string at = of + "/securityContext";
+  const json& context = object["securityContext"];
+  if (!context.is_object()) return PieceProblem{at, "is no object, which "};
+  for (const auto& [key, value] : context.items()) {
+    const bool is_id = key == "runAsUser" || key == "runAsGroup" || key == "fsGroup";
+    const bool harmless = (key == "runAsNonRoot" && value == true) ||
+                          ((key == "privileged" || key == "allowPrivilegeEscalation") && value == false) ||
+                          (key == "readOnlyRootFilesystem" && value.is_boolean()) ||
+                          (is_id && value.is_number_integer() && value.get<int64_t>() > 0);
+    if (!harmless) return PieceProblem{fmt::format("{}/{}", at, key), ""};
+  }
+  return std::nullopt;
+}
+
+// The tenant's own volumes, which are all empty at first, and nothing else can be mounted.
+std::optional<PieceProblem> UnsafeMounts(const json& piece, const json& container, const std::string& at) {
+  if (!container.contains("volumeMounts")) return std::nullopt;
+  size_t index = 0;
+  for (const json& mount : container["volumeMounts"]) {
+    const bool own = mount.contains("name") && piece.contains("volumes") &&
+                     std::ranges::any_of(piece["volumes"], [&](const json& volume) {
+                       return volume.contains("name") && volume["name"] == mount["name"];
+                     });
+    const std::string where = fmt::format("{}/volumeMounts/{}", at, index++);
+    if (!own) return PieceProblem{where, "names no volume of this piece, which "};
+  }
+  return std::nullopt;
+}
+
+std::optional<PieceProblem> FirstUnsafe(const json& piece) {
+  if (auto found = FirstNull(piece, "")) return found;
+  if (auto found = BesidesKnown(piece, kSafeOfPod, "")) return found;
+  if (piece.contains("automountServiceAccountToken") && piece["automountServiceAccountToken"] != false)
+    return PieceProblem{"/automountServiceAccountToken", ""};
+  if (auto found = UnsafeContext(piece, "")) return found;
+  if (auto found = BesidesKnownIn(piece, "volumes", kSafeOfVolume, "")) return found;
+  if (piece.contains("volumes")) {
+    size_t index = 0;
+    for (const json& volume : piece["volumes"]) {
+      const std::string at = fmt::format("/volumes/{}", index++);
+      if (!volume.contains("emptyDir") || !volume["emptyDir"].is_object())
+        return PieceProblem{at, "is no emptyDir, which "};
+    }
+  }
+  if (!piece.contains("containers")) return std::nullopt;
+  if (!piece["containers"].is_array()) return PieceProblem{"/containers", "is no list, which "};
+  size_t index = 0;
+  for (const json& container : piece["containers"]) {
+    const std::string at = fmt::format("/containers/{}", index++);
+    if (auto found = BesidesKnown(container, kSafeOfContainer, at)) return found;
+    if (!container.contains("name") || container["name"] != kContainer)
+      return PieceProblem{at, "adds a container, which could take devices or read the run's environment; "};
+    if (auto found = UnsafeContext(container, at)) return found;
+    if (auto found = BesidesKnownIn(container, "env", kSafeOfVariable, at)) return found;
+    if (auto found = BesidesKnownIn(container, "ports", kSafeOfPort, at)) return found;
+    if (auto found = BesidesKnownIn(container, "volumeMounts", kSafeOfMount, at)) return found;
+    if (auto found = UnsafeMounts(piece, container, at)) return found;
+  }
+  return std::nullopt;
+}
+
+// What a tenant's piece has changed of a pod that protects others; empty: nothing.
+std::string LostProtection(const json& before, const json& after) {
+  const auto lost_in = [](const json& was, const json& is) -> std::string {
+    if (!was.contains("securityContext") || !was["securityContext"].is_object()) return {};
+    for (const auto& [key, value] : was["securityContext"].items()) {
+      if (key == "runAsUser" || key == "runAsGroup" || key == "fsGroup" || key == "readOnlyRootFilesystem")
+        continue;
+      const bool there = is.contains("securityContext") && is["securityContext"].is_object() &&
+                         is["securityContext"].contains(key);
+      const bool safest =
+          there && ((key == "runAsNonRoot" && is["securityContext"][key] == true) ||
+                    (key == "privileged" && is["securityContext"][key] == false) ||
+                    (key == "allowPrivilegeEscalation" && is["securityContext"][key] == false));
+      if (!safest && !(there && is["securityContext"][key] == value))
+        return fmt::format("securityContext.{}", key);
+    }
+    return {};
+  };
+  if (std::string lost = lost_in(before, after); !lost.empty()) return lost;
+  const json* const was = ContainerOf(before);
+  const json* const is = ContainerOf(after);
+  if (was == nullptr || is == nullptr) return "its container";
+  if (std::string lost = lost_in(*was, *is); !lost.empty()) return lost;
+  if (!before.contains("volumes") || !before["volumes"].is_array()) return {};
+  for (const json& volume : before["volumes"]) {
+    if (!volume.is_object() || volume.contains("emptyDir")) continue;
+    const bool kept = after.contains("volumes") &&
+                      std::ranges::any_of(after["volumes"], [&](const json& one) { return one == volume; });
+    if (!kept) return fmt::format("volume {}", volume.contains("name") ? volume["name"].dump() : "");
+  }
+  return {};
 }
 
 }  // namespace
@@ -298,30 +452,7 @@ std::optional<Mark> ReadMark(std::string_view text) {
 }
 
 void Merge(json& base, const json& piece) {
-  if (base.is_object() && piece.is_object()) {
-    for (const auto& [key, value] : piece.items()) {
-      if (base.contains(key)) {
-        Merge(base[key], value);
-      } else {
-        base[key] = value;
-      }
-    }
-  } else if (HasNames(base) && HasNames(piece)) {
-    for (const json& item : piece) {
-      if (json* const same = ByName(base, item["name"])) {
-        // A variable's value is one or the other.
-        if (item.contains("value") || item.contains("valueFrom")) {
-          *same = item;
-        } else {
-          Merge(*same, item);
-        }
-      } else {
-        base.push_back(item);
-      }
-    }
-  } else {
-    base = piece;
-  }
+  MergeAt({}, base, piece);
 }
 
 bool UsesHostNetwork(const json& defaults, const json& piece) {
@@ -422,10 +553,21 @@ std::string FirstDefect(const Submission& submission) {
   if (!piece.is_object()) return defect("its pod is no object");
   if (const auto wrong = WrongPiece(piece))
     return defect(fmt::format("pod{} {}", wrong->pointer, wrong->why));
+  if (submission.safe_tenants && !run.tenant.empty()) {
+    // It may have been accepted under other rules; and only here the operator's own piece is seen.
+    if (const auto unsafe = UnsafePiece(piece))
+      return defect(fmt::format("pod{} {}", unsafe->pointer, unsafe->why));
+    json before = BasePod(submission);
+    Merge(before, submission.defaults);
+    json after = before;
+    Merge(after, piece);
+    if (const std::string lost = LostProtection(before, after); !lost.empty())
+      return defect(fmt::format("its pod changes {} of the pods of tenants", lost));
+  }
   if (const json* const container = ContainerOf(piece);
       container != nullptr && container->contains("env") && (*container)["env"].is_array()) {
     for (const json& one : (*container)["env"]) {
-      const std::string name = one.is_object() ? one.value("name", "") : "";
+      const std::string name = NameOf(one);
       if (std::ranges::any_of(run.env, [&](const auto& own) { return own.first == name; }))
         return defect(fmt::format("its pod sets {}, which its environment sets too", name));
     }
@@ -438,14 +580,15 @@ std::optional<PieceProblem> WrongPiece(const json& piece) {
   for (const Forbidden& own : kOwnOfPod) {
     if (piece.contains(own.key)) return PieceProblem{fmt::format("/{}", own.key), std::string(own.why)};
   }
+  if (piece.contains("initContainers") && !HasNames(piece["initContainers"]))
+    return PieceProblem{"/initContainers", "must be a list of containers with names that are texts"};
   if (!piece.contains("containers")) return std::nullopt;
   const json& containers = piece["containers"];
   if (!HasNames(containers))
-    return PieceProblem{"/containers", "must be a list of containers with names; the run's is named run"};
+    return PieceProblem{"/containers",
+                        "must be a list of containers with names that are texts; the run's is named run"};
   for (size_t i = 0; i < containers.size(); ++i) {
     const json& container = containers[i];
-    if (!container["name"].is_string())
-      return PieceProblem{fmt::format("/containers/{}/name", i), "must be a text"};
     if (container["name"] != kContainer) continue;
     for (const Forbidden& own : kOwnOfContainer) {
       if (container.contains(own.key))
@@ -465,11 +608,12 @@ std::optional<PieceProblem> WrongPiece(const json& piece) {
         }
       }
     }
-    if (!container.contains("env") || !container["env"].is_array()) continue;
+    if (!container.contains("env")) continue;
+    if (!HasNames(container["env"]))
+      return PieceProblem{fmt::format("/containers/{}/env", i),
+                          "must be a list of variables with names that are texts"};
     for (const json& one : container["env"]) {
-      const std::string name = one.is_object() && one.contains("name") && one["name"].is_string()
-                                   ? one["name"].get<std::string>()
-                                   : std::string();
+      const std::string name = NameOf(one);
       if (name.starts_with("TIDEGATE_"))
         return PieceProblem{fmt::format("/containers/{}/env", i),
                             fmt::format("names {}, which Tidegate sets", name)};
@@ -482,41 +626,9 @@ std::optional<PieceProblem> UnsafePiece(const json& piece) {
   constexpr std::string_view kWhy =
       "is not allowed in the jobs of tenants, because it could reach what belongs to others; an operator "
       "allows it with scaling.kubernetes.tenant_pods: any";
-  const auto unsafe = [kWhy](PieceProblem problem) {
-    problem.why += kWhy;
-    return problem;
-  };
-  for (const std::string_view key : kUnsafeOfPod) {
-    if (piece.contains(key)) return unsafe({fmt::format("/{}", key), ""});
-  }
-  for (const char* key :
-       {"hostUsers", "shareProcessNamespace", "hostAliases", "runtimeClassName", "priorityClassName",
-        "priority", "schedulerName", "ephemeralContainers", "imagePullSecrets", "resourceClaims", "resources",
-        "tolerations", "nodeSelector", "automountServiceAccountToken"}) {
-    if (!piece.contains(key)) continue;
-    if (std::string_view(key) == "automountServiceAccountToken" && piece[key] == false) continue;
-    return unsafe({fmt::format("/{}", key), ""});
-  }
-  if (piece.contains("securityContext") && piece["securityContext"].is_object()) {
-    for (const auto& [key, value] : piece["securityContext"].items()) {
-      const bool harmless = (key == "runAsNonRoot" && value == true) ||
-                            ((key == "runAsUser" || key == "runAsGroup" || key == "fsGroup") &&
-                             value.is_number_integer() && value.get<int64_t>() > 0);
-      if (!harmless) return unsafe({fmt::format("/securityContext/{}", key), ""});
-    }
-  }
-  if (piece.contains("volumes") && piece["volumes"].is_array()) {
-    size_t index = 0;
-    for (const json& volume : piece["volumes"]) {
-      const std::string at = fmt::format("/volumes/{}", index++);
-      if (!volume.is_object()) continue;
-      for (const auto& [key, value] : volume.items()) {
-        if (key != "name" && key != "emptyDir") return unsafe({fmt::format("{}/{}", at, key), ""});
-      }
-    }
-  }
-  for (const char* list : {"containers", "initContainers"}) {
-    if (auto found = UnsafeContainers(piece, list)) return unsafe(*std::move(found));
+  if (auto found = FirstUnsafe(piece)) {
+    found->why += kWhy;
+    return found;
   }
   return std::nullopt;
 }

@@ -44,6 +44,7 @@ struct Submission {
   std::string pull_policy{};
   std::vector<std::string> pull_secrets{};
   nlohmann::json defaults = nlohmann::json::object();  // a piece of every pod, before the run's own
+  bool safe_tenants = true;  // a tenant's piece may have only what UnsafePiece() allows
 };
 
 nlohmann::json RenderPod(const Submission& submission);
@@ -69,10 +70,11 @@ struct PieceProblem {
   std::string why{};
 };
 std::optional<PieceProblem> WrongPiece(const nlohmann::json& piece);
-// Likewise, of a piece that a tenant gives: what would break its isolation from others.
+// Likewise, of a piece that a tenant gives: all that is not known to keep its isolation from others.
 std::optional<PieceProblem> UnsafePiece(const nlohmann::json& piece);
 
-// `piece` over `base`: objects member by member, lists of objects with a `name` by that, all else as a whole.
+// `piece` over `base`: objects member by member, lists of objects by what Kubernetes tells them apart by (their
+// `name`, `mountPath` of volumeMounts, `containerPort` and `protocol` of ports), all else as a whole.
 void Merge(nlohmann::json& base, const nlohmann::json& piece);
 
 }  // namespace plugins::launchers::kubernetes

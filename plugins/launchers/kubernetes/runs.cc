@@ -92,10 +92,13 @@ bool Runs::Update(Run& run, const Pod& pod, conf::TimePoint now) {
   RunStatus before = run.status;
   RunStatus& status = run.status;
   const bool was_waiting = run.waits_for_environment;
+  const bool by_us = run.told_to_stop || run.signalled;
   run.uid = pod.uid;
   run.version = pod.version;
   run.gone = false;
-  run.asked = false;
+  if (run.asked) run.stamp = ++stamp_;  // a list that was asked for before need not name it
+  run.asked = run.creating = false;
+  run.unanswered = 0;
   run.created = pod.created;
   run.host_network = pod.host_network;
   if (!pod.node.empty()) run.node = pod.node;
@@ -116,7 +119,7 @@ bool Runs::Update(Run& run, const Pod& pod, conf::TimePoint now) {
     } else if (pod.exit_code) {
       status.exit_code = pod.exit_code;
     }
-    status.why = run.ended_by_us.empty() ? WhyEnded(pod, run.told_to_stop) : run.ended_by_us;
+    status.why = run.ended_by_us.empty() ? WhyEnded(pod, by_us) : run.ended_by_us;
     return true;
   }
   const RunState state = pod.deleting || (run.told_to_stop && pod.running) ? RunState::kStopping
@@ -128,7 +131,7 @@ bool Runs::Update(Run& run, const Pod& pod, conf::TimePoint now) {
   }
   if (state != RunState::kStarting) status.witness = Witness::kManager;
   status.why = state == RunState::kStarting ? WhyWaiting(pod) : "";
-  if (state == RunState::kStopping && !run.told_to_stop) status.why = WhyEnded(pod, false);
+  if (state == RunState::kStopping && !run.told_to_stop) status.why = WhyEnded(pod, by_us);
   return status.state != before.state || status.why != before.why || status.host != before.host;
 }
 
@@ -156,6 +159,7 @@ bool Runs::Apply(const Pod& pod, conf::TimePoint now, Round* round) {
     } else {
       run.status.orphan = true;
     }
+    run.stamp = ++stamp_;
     found = runs_.emplace(pod.name, std::move(run)).first;
     Update(found->second, pod, now);
     return true;
@@ -168,15 +172,28 @@ bool Runs::Apply(const Pod& pod, conf::TimePoint now, Round* round) {
 
 std::vector<std::string> Runs::Listed(const Round& round, conf::TimePoint now) {
   std::vector<std::string> changed;
+  std::vector<std::string> never_made;
   for (auto& [id, run] : runs_) {
+    const bool unanswered = run.asked && !run.creating && run.unanswered != 0;
+    if (unanswered && run.unanswered < round.stamp && !round.named.contains(id)) {
+      run.unanswered = 0;
+      run.gone = true;
+      if (!run.told_to_stop) never_made.push_back(id);
+      if (run.status.state == RunState::kEnded) continue;
+      End(id, "", now);
+      changed.push_back(id);
+      continue;
+    }
     if (round.named.contains(id) || run.asked || run.gone || run.uid.empty() || run.stamp > round.stamp)
       continue;
     run.gone = true;
     run.unbound.clear();
     if (run.status.state == RunState::kEnded) continue;
-    End(id, run.told_to_stop ? "" : "its pod is gone: it was deleted by another", now);
+    const bool by_us = run.told_to_stop || run.signalled;
+    End(id, by_us ? "" : "its pod is gone: it was deleted by another", now);
     changed.push_back(id);
   }
+  for (const std::string& id : never_made) runs_.erase(id);
   std::erase_if(leftovers_, [&](const auto& left) { return !round.named.contains(left.first); });
   return changed;
 }
@@ -192,7 +209,7 @@ bool Runs::Deleted(const Pod& pod, conf::TimePoint now) {
   run.gone = true;
   run.unbound.clear();
   if (run.status.state == RunState::kEnded) return true;
-  std::string why = WhyEnded(pod, run.told_to_stop);
+  std::string why = WhyEnded(pod, run.told_to_stop || run.signalled);
   End(pod.name, std::move(why), now);
   return true;
 }
@@ -225,10 +242,11 @@ uint16_t Runs::PickPort(const std::string& id, const std::string& address) const
   return 0;
 }
 
-void Runs::Ask(const RunSpec& spec, const std::string& host, uint16_t port, bool host_network,
+void Runs::Ask(const RunSpec& spec, const std::string& host, uint16_t port, bool host_network, bool equipped,
                conf::TimePoint now) {
   Run run;
-  run.asked = true;
+  run.asked = run.creating = true;
+  run.equipped = equipped;
   run.host_network = host_network;
   run.node = spec.grant.node;
   run.created = now;
@@ -241,17 +259,45 @@ void Runs::Ask(const RunSpec& spec, const std::string& host, uint16_t port, bool
   runs_[spec.id] = std::move(run);
 }
 
+void Runs::AskAgain(const std::string& id) {
+  const auto found = runs_.find(id);
+  if (found != runs_.end()) found->second.creating = true;
+}
+
 void Runs::Created(const std::string& id, const std::string& uid, bool equipped) {
   const auto found = runs_.find(id);
   if (found == runs_.end()) return;
-  found->second.asked = false;
+  found->second.asked = found->second.creating = false;
+  found->second.unanswered = 0;
   found->second.equipped = equipped;
   found->second.stamp = ++stamp_;
   if (found->second.uid.empty()) found->second.uid = uid;
 }
 
 void Runs::Refused(const std::string& id) {
+  const auto found = runs_.find(id);
+  if (found == runs_.end() || !found->second.asked) return;
+  found->second.creating = false;
+  if (found->second.unanswered == 0) runs_.erase(found);
+}
+
+void Runs::NotOurs(const std::string& id) {
   runs_.erase(id);
+}
+
+void Runs::Unanswered(const std::string& id) {
+  const auto found = runs_.find(id);
+  if (found == runs_.end() || !found->second.asked) return;
+  found->second.creating = false;
+  found->second.unanswered = ++stamp_;
+}
+
+void Runs::Signalled(const std::string& id) {
+  const auto found = runs_.find(id);
+  if (found == runs_.end()) return;
+  found->second.signalled = true;
+  // News of the deletion may have come before its answer.
+  if (found->second.status.state == RunState::kStopping) found->second.status.why.clear();
 }
 
 void Runs::Equipped(const std::string& id) {
@@ -266,6 +312,11 @@ bool Runs::Moving() const {
     const RunState state = run.second.status.state;
     return state == RunState::kStarting || state == RunState::kStopping;
   });
+}
+
+bool Runs::AnyUnanswered() const {
+  return std::ranges::any_of(runs_,
+                             [](const auto& run) { return run.second.asked && run.second.unanswered != 0; });
 }
 
 void Runs::ToldToStop(const std::string& id, conf::TimePoint now) {

@@ -36,12 +36,21 @@ class Runs {
     bool waits_for_environment = false;  // its Secret, as far as can be seen
     bool gone = false;                   // its pod is not there any more
     bool asked = false;                  // its creation is under way, or was not answered
-    bool equipped = true;                // its environment is there, or it has none
+    bool creating = false;               // its creation is under way
+    bool equipped = true;                // its environment and its gang's names are there, or it has none
     bool told_to_stop = false;
+    bool signalled = false;     // we deleted its pod with a long grace, so that it saves its work
     bool doomed = false;        // told so before its pod was known: it must not live when it appears
     uint64_t version = 0;       // of its pod, as last seen
     uint64_t stamp = 0;         // of its creation: a list that was asked for before need not name it
+    uint64_t unanswered = 0;    // of a creation without an answer: a list that is asked for later tells
     std::string ended_by_us{};  // why we deleted it
+
+    // Its start is not complete: it is to be asked for again.
+    bool half_started() const {
+      const bool begins = status.state == RunState::kStarting || status.state == RunState::kRunning;
+      return begins && !told_to_stop && (asked || !equipped);
+    }
   };
 
   explicit Runs(std::string gateway, Ports ports) : gateway_(std::move(gateway)), ports_(ports) {}
@@ -66,10 +75,20 @@ class Runs {
 
   // Before it is created. The port is free of our own runs on that address; 0 where none is.
   uint16_t PickPort(const std::string& id, const std::string& address) const;
-  void Ask(const RunSpec& spec, const std::string& host, uint16_t port, bool host_network,
+  // `equipped`: it needs no other object than its pod.
+  void Ask(const RunSpec& spec, const std::string& host, uint16_t port, bool host_network, bool equipped,
            conf::TimePoint now);
+  // Before the creation of a run that was asked for is repeated.
+  void AskAgain(const std::string& id);
   void Created(const std::string& id, const std::string& uid, bool equipped);
+  // Kubernetes has answered that it makes no such pod. After an earlier creation without an answer there may
+  // be one, and the run stays until a list tells.
   void Refused(const std::string& id);
+  void Unanswered(const std::string& id);
+  // A pod of its name is somebody else's.
+  void NotOurs(const std::string& id);
+  // Its pod was deleted by us, to make it save its work.
+  void Signalled(const std::string& id);
   void ToldToStop(const std::string& id, conf::TimePoint now);
   void Forget(const std::string& id);
   // Its environment is there now.
@@ -80,6 +99,8 @@ class Runs {
 
   // Whether something is on its way from one state to another, so that news of it is waited for.
   bool Moving() const;
+  // Whether a creation got no answer: a list has to tell whether there is a pod.
+  bool AnyUnanswered() const;
 
   // Pods of ours that hold devices though their run is forgotten or ended.
   const std::map<std::string, Pod>& leftovers() const { return leftovers_; }

@@ -95,8 +95,9 @@ TEST_F(Discovered, ARequestWaitsForTheFirstEndpoint) {
   Write("[]\n");
   const GatewayProcess gateway(With(FileSource()));
   EXPECT_TRUE(Says(gateway, "no endpoint of it is found yet"));
+  const std::string waiting = R"(tidegate_queue_requests{model="found",band="normal"})";
   std::thread later([&] {
-    std::this_thread::sleep_for(milliseconds(500));
+    EXPECT_TRUE(Within(RawClient::kPatience, [&] { return gateway.Metric(waiting) == 1; }));
     Write(At(first));
   });
   EXPECT_EQ(Call(gateway).status, 200);

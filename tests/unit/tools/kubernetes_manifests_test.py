@@ -20,6 +20,12 @@ OVERLAYS = sorted(path.parent for path in MANIFESTS.glob("overlays/*/kustomizati
 TIDEGATE = sys.argv.pop() if len(sys.argv) > 1 else str(ROOT / "build/release/gateway/tidegate")
 
 
+def longest_end():
+    """Seconds that a gateway may take to end beyond shutdown_delay and shutdown_grace: for records, and for its replicas."""
+    places = {"gateway/process/process.cc": "kRecordsPatience", "gateway/control/scaling_loop.h": "kClosePatience"}
+    return sum(int(re.search(rf"{name} = std::chrono::seconds\((\d+)\)", (ROOT / file).read_text()).group(1)) for file, name in places.items())
+
+
 def documents(text):
     return [document for document in yaml.safe_load_all(text) if document]
 
@@ -85,7 +91,7 @@ class Manifests(unittest.TestCase):
     def test_a_gateway_has_the_time_to_end(self):
         for overlay in OVERLAYS:
             server = read("overlays", overlay.name, "tidegate.yaml")[0]["server"]
-            needs = seconds(server["shutdown_delay"]) + seconds(server["shutdown_grace"]) + 10
+            needs = seconds(server["shutdown_delay"]) + seconds(server["shutdown_grace"]) + longest_end()
             self.assertGreaterEqual(self.pod["terminationGracePeriodSeconds"], needs, overlay.name)
             probe = self.container["readinessProbe"]
             self.assertLess(probe["periodSeconds"] * probe["failureThreshold"], seconds(server["shutdown_delay"]), overlay.name)

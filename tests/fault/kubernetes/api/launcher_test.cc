@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "tests/support/fake_kube.h"
 #include "tests/support/loop_test.h"
@@ -203,6 +206,180 @@ TEST(KubernetesLauncherApi, TheOutputOfAPodThatIsGoneIsKeptUntilItsRunIsForgotte
       text = co_await launcher.ReadLog("r1");
     }
     EXPECT_THAT(text.value_or(""), testing::HasSubstr("what it printed"));
+    EXPECT_TRUE((co_await launcher.Forget("r1")).ok());
+    EXPECT_FALSE(std::filesystem::exists(dir / "r1.log"));
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+nlohmann::json Refusal(int code, const std::string& message) {
+  return {{"kind", "Status"}, {"status", "Failure"}, {"message", message}, {"code", code}};
+}
+
+// Refuses each creation at a path that ends so.
+void Refuse(FakeKube& server, std::string collection, int code, std::string message) {
+  server.answer = [=](std::string_view method,
+                      std::string_view path) -> std::optional<std::pair<int, nlohmann::json>> {
+    if (method == "POST" && path.ends_with(collection)) return std::pair(code, Refusal(code, message));
+    return std::nullopt;
+  };
+}
+
+TEST(KubernetesLauncherApi, ARunWhosePodWasRefusedIsNotListedAndIsAskedForAgain) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    FakeKube& server = Serve(loop);
+    KubernetesLauncher launcher(loop, OptionsFor(server));
+    co_await Ready(loop, launcher);
+    Refuse(server, "/pods", 403, "pods \"r1\" is forbidden: exceeded quota: devices");
+    const absl::Status refused = co_await launcher.Start(Spec("r1", "node-1", 1));
+    EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("exceeded quota"));
+    EXPECT_EQ((co_await StatusOf(launcher, "r1")).id, "") << "a run that is listed is not asked for again";
+    server.answer = nullptr;
+    EXPECT_TRUE((co_await launcher.Start(Spec("r1", "node-2", 1))).ok());
+    const RunStatus status = co_await StatusOf(launcher, "r1");
+    EXPECT_EQ(status.id, "r1");
+    EXPECT_EQ(status.grant.node, "node-2");
+    EXPECT_EQ(server.All("pods").size(), 1u);
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+TEST(KubernetesLauncherApi, ARunWhosePodWasNeverMadeEndsWhenItIsStopped) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    FakeKube& server = Serve(loop);
+    KubernetesLauncher launcher(loop, OptionsFor(server));
+    co_await Ready(loop, launcher);
+    Refuse(server, "/pods", 403, "pods \"r1\" is forbidden: exceeded quota: devices");
+    EXPECT_TRUE(absl::IsUnavailable(co_await launcher.Start(Spec("r1", "node-1", 1))));
+    EXPECT_TRUE((co_await launcher.Stop("r1", 1s)).ok());
+    EXPECT_EQ((co_await StatusOf(launcher, "r1")).id, "");
+    // No list tells meanwhile that there is no pod.
+    server.answer = [](std::string_view method,
+                       std::string_view path) -> std::optional<std::pair<int, nlohmann::json>> {
+      if (method == "GET" && path == kPods)
+        return std::pair(500, Refusal(500, "etcdserver: request timed out"));
+      return std::nullopt;
+    };
+    server.lose_requests = 100;
+    EXPECT_TRUE(absl::IsUnavailable(co_await launcher.Start(Spec("r2", "node-1", 1))));
+    EXPECT_EQ((co_await StatusOf(launcher, "r2")).id, "") << "its start is to be repeated";
+    EXPECT_TRUE((co_await launcher.Stop("r2", 1s)).ok());
+    EXPECT_EQ((co_await StatusOf(launcher, "r2")).state, RunState::kEnded);
+    // Its creation is carried out at last: nobody wants it.
+    nlohmann::json late = {
+        {"apiVersion", "v1"},
+        {"kind", "Pod"},
+        {"metadata", {{"name", "r2"}, {"labels", {{"tidegate.io/gateway", "gateway-1"}}}}},
+        {"spec", {{"nodeName", "node-1"}, {"containers", {{{"name", "run"}, {"image", "i"}}}}}}};
+    server.Put(kPods, late);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return server.All("pods").empty(); }));
+    EXPECT_TRUE((co_await launcher.Forget("r2")).ok());
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+TEST(KubernetesLauncherApi, AnEnvironmentThatWasRefusedIsAskedForAgain) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    FakeKube& server = Serve(loop);
+    KubernetesLauncher launcher(loop, OptionsFor(server));
+    co_await Ready(loop, launcher);
+    RunSpec spec = Spec("r1", "node-1", 1);
+    spec.env = {{"KEY", "value"}};
+    Refuse(server, "/secrets", 403, "secrets is forbidden: cannot create resource \"secrets\"");
+    const absl::Status refused = co_await launcher.Start(spec);
+    EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("secrets"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return server.All("pods").size() == 1; }));
+    EXPECT_EQ((co_await StatusOf(launcher, "r1")).id, "") << "a run that is listed is not asked for again";
+    Refuse(server, "/secrets", 422, "Secret \"r1\" is invalid");
+    const absl::Status invalid = co_await launcher.Start(spec);
+    EXPECT_TRUE(absl::IsInvalidArgument(invalid)) << invalid;
+    server.answer = nullptr;
+    EXPECT_TRUE((co_await launcher.Start(spec)).ok());
+    EXPECT_EQ((co_await StatusOf(launcher, "r1")).id, "r1");
+    EXPECT_EQ(server.All("secrets").size(), 1u);
+    EXPECT_EQ(server.Count(fmt::format("POST {}", kPods)), 1);
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+TEST(KubernetesLauncherApi, APodThatASignalDeletedWasNotDeletedByAnother) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    FakeKube& server = Serve(loop);
+    KubernetesLauncher launcher(loop, OptionsFor(server));
+    co_await Ready(loop, launcher);
+    EXPECT_TRUE((co_await launcher.Start(Spec("r1", "node-1", 1))).ok());
+    server.runs = false;  // it saves its work for a while
+    EXPECT_TRUE((co_await launcher.Signal("r1", SIGTERM)).ok());
+    RunStatus status = co_await StatusOf(launcher, "r1");
+    gateway::net::Sleep sleep(loop.watchdog);
+    for (int i = 0; i < 200 && status.state != RunState::kStopping; ++i) {
+      co_await sleep.For(20ms);
+      status = co_await StatusOf(launcher, "r1");
+    }
+    EXPECT_EQ(status.state, RunState::kStopping);
+    EXPECT_EQ(status.why, "");
+    server.Remove(kPods, "r1");
+    for (int i = 0; i < 200 && status.state != RunState::kEnded; ++i) {
+      co_await sleep.For(20ms);
+      status = co_await StatusOf(launcher, "r1");
+    }
+    EXPECT_EQ(status.state, RunState::kEnded);
+    EXPECT_EQ(status.why, "");
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+TEST(KubernetesLauncherApi, OfALogOfAnySizeItsEndIsKeptAndWhatIsLostIsTold) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    const tests::TempDir dir;
+    FakeKube& server = Serve(loop);
+    const std::string line = std::string(7'999, 'x') + "\n";
+    std::string text;
+    while (text.size() < (40U << 20)) text += line;
+    server.answer = [&text](std::string_view method,
+                            std::string_view path) -> std::optional<std::pair<int, nlohmann::json>> {
+      if (method != "GET" || !path.ends_with("/log")) return std::nullopt;
+      return std::pair(200, nlohmann::json(text + "the end"));
+    };
+    KubernetesLauncher::Options options = OptionsFor(server);
+    options.logs = dir / "logs";
+    std::vector<std::string> lost;
+    options.on_log_lost = [&lost](const std::string& run, std::string_view) { lost.push_back(run); };
+    KubernetesLauncher launcher(loop, options);
+    co_await Ready(loop, launcher);
+    EXPECT_TRUE((co_await launcher.Start(Spec("r1", "node-1", 1))).ok());
+    server.SetState("runs", "r1", "Succeeded", {{"terminated", {{"exitCode", 0}}}});
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return std::filesystem::exists(dir / "logs/r1.log"); }, 60s));
+    EXPECT_LE(std::filesystem::file_size(dir / "logs/r1.log"), KeptLogs::kBytes);
+    EXPECT_TRUE(lost.empty());
+
+    std::filesystem::remove_all(dir / "logs");
+    std::ofstream(dir / "logs") << "no folder";
+    text.clear();
+    EXPECT_TRUE((co_await launcher.Start(Spec("r2", "node-1", 1))).ok());
+    server.SetState("runs", "r2", "Succeeded", {{"terminated", {{"exitCode", 0}}}});
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return lost == std::vector<std::string>{"r2"}; }));
+    co_await launcher.Close();
+    server.CloseAll();
+  });
+}
+
+TEST(KubernetesLauncherApi, ForgettingARunThatIsNotKnownRemovesItsLog) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    const tests::TempDir dir;
+    FakeKube& server = Serve(loop);
+    KubernetesLauncher::Options options = OptionsFor(server);
+    options.logs = dir.path();
+    std::ofstream(dir / "r1.log") << "of an earlier gateway";
+    KubernetesLauncher launcher(loop, options);
+    co_await Ready(loop, launcher);
     EXPECT_TRUE((co_await launcher.Forget("r1")).ok());
     EXPECT_FALSE(std::filesystem::exists(dir / "r1.log"));
     co_await launcher.Close();

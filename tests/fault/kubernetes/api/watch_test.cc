@@ -174,6 +174,56 @@ TEST(KubernetesWatch, OneThatStallsIsNoticedAndLosesNothing) {
   });
 }
 
+TEST(KubernetesWatch, AQuietOneThatABalancerCutsIsHealthy) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    FakeKube& server = loop.Make<FakeKube>();
+    server.Listen();
+    server.Put(kPods, PodNamed("a"));
+    Follower follower(loop, server);
+    follower.watch.Open();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return server.watches() == 1; }));
+    const conf::TimePoint heard = follower.watch.heard_at();
+    for (int cut = 1; cut <= 5; ++cut) {
+      server.DropWatches();
+      EXPECT_TRUE(co_await Eventually(loop, [&] { return server.Count("WATCH") == cut + 1; }, 2s));
+      EXPECT_TRUE(follower.watch.health().ok()) << follower.watch.health();
+      EXPECT_TRUE(co_await Eventually(loop, [&] { return server.watches() == 1; }));
+    }
+    EXPECT_EQ(follower.watch.heard_at(), heard) << "silence is no news";
+    EXPECT_EQ(follower.lists, 1);
+    // A server that was away is there again, though nothing happens.
+    server.refuse_watches = 5;
+    server.DropWatches();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return !follower.watch.health().ok(); }));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return follower.watch.health().ok(); }));
+    EXPECT_EQ(follower.watch.heard_at(), heard);
+    co_await follower.Close();
+    server.CloseAll();
+  });
+}
+
+TEST(KubernetesClient, OfALargeAnswerItsEndIsKeptWhereThatIsWanted) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    FakeKube& server = loop.Make<FakeKube>();
+    server.Listen();
+    server.answer = [](std::string_view, std::string_view) {
+      return std::optional(std::pair(200, json(std::string(1'000'000, 'x') + "the end")));
+    };
+    Follower follower(loop, server);
+    Request request;
+    request.path = "/api/v1/nodes/node-1";
+    request.max_answer = 1000;
+    request.keep_end = 1000;
+    const auto answer = co_await follower.client.Ask(request);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    EXPECT_GE(answer.value_or("").size(), 1000u);
+    EXPECT_LE(answer.value_or("").size(), 2000u);
+    EXPECT_THAT(answer.value_or(""), testing::HasSubstr("the end"));
+    co_await follower.Close();
+    server.CloseAll();
+  });
+}
+
 TEST(KubernetesClient, ThrottlingAndErrorsAreTriedAgain) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     FakeKube& server = loop.Make<FakeKube>();

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "gateway/admin/leader_calls.h"
 #include "gateway/control/model_orders.h"
+#include "gateway/store/kinds.h"
+#include "tests/support/memory_store.h"
 #include "tests/unit/gateway/admin/world.h"
 
 namespace {
@@ -84,6 +87,26 @@ TEST(AdminEvents, AFollowerHearsOfActionsAndChangedLists) {
                                   HasSubstr(R"(data: {"kind":"replicas","id":"r-chat-large-1"})"),
                                   HasSubstr(R"(data: {"kind":"keys","id":null})")));
     EXPECT_THAT(reply.text, Not(HasSubstr("event: reset")));
+  });
+}
+
+TEST(AdminEvents, AFollowerHearsOfActionsWhileTheLeadingGatewayDoesNotAnswer) {
+  World world;
+  const std::string viewer = world.AdminKey(Role::kViewer);
+  tests::MemoryStore store;
+  gateway::admin::LeaderCalls leader(world.loop, store,
+                                     {.name = "b", .leads = [] { return false; }, .serve = nullptr});
+  world.operations.leader_calls = [&] { return &leader; };
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const conf::TimePoint began = gateway::net::Now();
+    EndAfter(world, [&] { world.events.Note(Started("r-chat-large-1", "chat-large")); });
+    const Reply reply = co_await client.Call("GET", "/admin/v1/events", viewer);
+    EXPECT_THAT(reply.text, HasSubstr("event: action\n"));
+    EXPECT_LT(gateway::net::Now() - began, gateway::admin::LeaderCalls::kPatience / 2);
+    EXPECT_EQ(store.Count(gateway::store::kLeaderCall), 1u) << "it was asked";
+    leader.Stop();
+    EXPECT_TRUE(co_await tests::Eventually(world.loop,
+                                           [&] { return store.Count(gateway::store::kLeaderCall) == 0; }));
   });
 }
 

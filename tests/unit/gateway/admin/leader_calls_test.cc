@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string_view>
+
+#include "gateway/admin/route.h"
 #include "gateway/store/kinds.h"
 #include "tests/support/loop_test.h"
 #include "tests/support/memory_store.h"
@@ -76,6 +80,70 @@ TEST(LeaderCalls, TheLeaderAnswersAndNothingStaysInTheStore) {
     EXPECT_TRUE(co_await Eventually(loop, [&] { return store.Count(store::kLeaderCall) == 0; }));
     leader.Stop();
     follower.Stop();
+  });
+}
+
+// A handler that asks Operations for planner(), jobs(), cordons(), scaling() or scaling_history() belongs here:
+// where another gateway leads, these are empty.
+TEST(LeaderCalls, WhatNeedsThePlannerJobsOrScalingIsAnsweredByTheLeader) {
+  const std::set<std::string_view> at_leader = {
+      "showOverview",   "listReplicas",     "listScaling",   "showScalingHistory", "submitJob",
+      "listJobs",       "showJob",          "explainJob",    "readJobLog",         "cancelJob",
+      "suspendJob",     "resumeJob",        "listNodes",     "cordonNode",         "uncordonNode",
+      "drainNode",      "undrainNode",      "listJobQueues", "startSimulation",    "listSimulations",
+      "showSimulation", "cancelSimulation", "holdModel",     "removeTenant",       "giveGrant",
+      "changeGrant",    "askForGrant",      "approveRequest"};
+  std::set<std::string_view> found;
+  for (const Route& route : Routes()) {
+    if (IsAnsweredByLeader(route)) found.insert(route.name);
+  }
+  EXPECT_EQ(found, at_leader);
+}
+
+TEST(LeaderCalls, OneThatHasStoppedLeavesTheCallsToTheNextLeader) {
+  RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
+    std::string served;
+    const auto make = [&](const std::string& name, bool leads) -> LeaderCalls& {
+      return loop.Keep(std::make_unique<LeaderCalls>(
+          loop, store,
+          LeaderCalls::Options{.name = name,
+                               .leads = [leads] { return leads; },
+                               .serve = [&served, name](PassedCall) -> net::Task<Answer> {
+                                 served += name;
+                                 co_return Answer{.status = 200, .body = "{}"};
+                               }}));
+    };
+    LeaderCalls& ending = make("a", true);
+    LeaderCalls& next = make("b", true);
+    LeaderCalls& follower = make("c", false);
+    EXPECT_TRUE((co_await ending.Start()).ok());
+    EXPECT_TRUE((co_await next.Start()).ok());
+    EXPECT_TRUE((co_await follower.Start()).ok());
+    ending.Stop();
+    EXPECT_EQ((co_await follower.Pass(Some())).status, 200);
+    EXPECT_EQ(served, "b");
+    next.Stop();
+    follower.Stop();
+  });
+}
+
+net::Task<void> PassSome(LeaderCalls& calls, int& refused) {
+  if ((co_await calls.Pass(Some())).status == 503) ++refused;
+}
+
+TEST(LeaderCalls, AllThatWaitAreRefusedWhenTheGatewayEnds) {
+  RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
+    LeaderCalls& follower = loop.Keep(std::make_unique<LeaderCalls>(
+        loop, store, LeaderCalls::Options{.name = "b", .leads = [] { return false; }, .serve = nullptr}));
+    EXPECT_TRUE((co_await follower.Start()).ok());
+    int refused = 0;
+    for (int i = 0; i < 5; ++i) loop.tasks.Spawn(PassSome(follower, refused));
+    EXPECT_EQ(store.Count(store::kLeaderCall), 5u);
+    follower.Stop();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return refused == 5; }));
+    EXPECT_EQ(store.Count(store::kLeaderCall), 0u);
   });
 }
 

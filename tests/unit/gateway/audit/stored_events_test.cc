@@ -48,6 +48,29 @@ TEST(StoredEvents, WhatACommandDidReachesTheLedgerOnceAGatewayRunsAndLeavesTheSt
   EXPECT_EQ(records[1].actor, "cli:bob");
 }
 
+TEST(StoredEvents, AnActionStaysOneAndIsToldOnceItIsInTheLedger) {
+  gateway::ledger::TempDir tmp;
+  const std::string dir = tmp.Sub("ledger");
+  const auto ledger = gateway::ledger::MustOpen(gateway::ledger::SmallOptions(dir));
+  tests::MemoryStore store;
+  std::vector<std::string> told;
+  RunOnLoop([&](TestLoop& loop) -> Task<void> {
+    auto& events = loop.Make<StoredEvents>(
+        store, *ledger, [&](const gateway::ledger::Event& event) { told.push_back(event.action); });
+    EXPECT_TRUE((co_await events.Start()).ok());
+    std::vector<gateway::store::Write> writes;
+    writes.push_back(StoredEvent({.kind = Kind::kAction, .action = "job.submit", .actor = "ada"}));
+    EXPECT_TRUE((co_await store.Commit(std::move(writes))).ok());
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return store.objects.empty(); }));
+    events.Stop();
+  });
+  ASSERT_TRUE(ledger->Stop().ok());
+  EXPECT_EQ(told, std::vector<std::string>{"job.submit"});
+  const auto records = gateway::ledger::OfKind(dir, Kind::kAction);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].action, "job.submit");
+}
+
 TEST(StoredEvents, AnEventWaitsForTheDisk) {
   gateway::ledger::TempDir tmp;
   const std::string dir = tmp.Sub("ledger");

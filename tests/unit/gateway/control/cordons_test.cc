@@ -25,7 +25,8 @@ const conf::TimePoint kStart = conf::FromUnixMicros(1'700'000'000'000'000);
 
 // One gateway's life over a store that outlives it.
 struct Gateway {
-  Gateway(TestLoop& loop, const std::string& path)
+  // `epoch`: of the term that it leads a shared store in; 0: it has the store to itself.
+  Gateway(TestLoop& loop, const std::string& path, uint64_t epoch = 0)
       : store(*gateway::store::OpenSqliteStore(loop, {.file = {.path = path}})),
         planning(EightDevices(), kStart),
         workload_store(*store, planning.cluster()),
@@ -39,7 +40,9 @@ struct Gateway {
                 },
                 .launcher = nullptr,
                 .planning = &planning,
-                .store = &workload_store},
+                .store = &workload_store,
+                .epoch = epoch,
+                .shared = epoch != 0},
         cordons(loop, *store, context) {}
   ~Gateway() { cordons.Stop(); }
 
@@ -130,6 +133,25 @@ TEST(Cordons, ACordonedNodeGetsNoNewWorkAndKeepsRunningWork) {
     EXPECT_TRUE(gateway.planning.Knows("j-1"));
     EXPECT_TRUE((co_await gateway.cordons.Lift(Of(std::nullopt))).ok());
     EXPECT_EQ(gateway.planning.planner().state().health(0), scheduler::Health::kHealthy);
+  });
+}
+
+TEST(Cordons, ALeaderRecordsOneInTheSharedStoreAndADeposedLeaderNone) {
+  const TempDir dir;
+  tests::RunOnLoop([&](TestLoop& loop) -> gateway::net::Task<void> {
+    Gateway leader(loop, dir / "state.db", 1);
+    EXPECT_TRUE((co_await leader.cordons.Start()).ok());
+    EXPECT_TRUE((co_await leader.store->Campaign("a", "a", std::chrono::seconds(10))).ok());
+    EXPECT_TRUE((co_await leader.cordons.Set(Of(1))).ok());
+    const auto events = co_await leader.store->List(gateway::store::kLedgerEvent);
+    EXPECT_TRUE(events.ok() && events->objects.size() == 1);
+    EXPECT_TRUE((co_await leader.store->Resign("a", 1)).ok());
+    EXPECT_TRUE(absl::IsUnavailable(co_await leader.cordons.Set(Of(2))));
+    EXPECT_TRUE(absl::IsUnavailable(co_await leader.cordons.Lift(Of(1))));
+    const auto after = co_await leader.store->List(gateway::store::kLedgerEvent);
+    EXPECT_TRUE(after.ok() && after->objects.size() == 1);
+    EXPECT_THAT(leader.records, IsEmpty());
+    EXPECT_EQ(leader.cordons.all().size(), 1u);
   });
 }
 

@@ -18,6 +18,7 @@ GatewayRecord RecordOf(std::string start, DemandByModel demand) {
 
 TEST(GatewayRecord, ReadsWhatItWrote) {
   const GatewayRecord record{.name = "a:9091",
+                             .id = "0123456789abcdef",
                              .start = "1f",
                              .version = "0.2.0",
                              .address = "0.0.0.0:9091",

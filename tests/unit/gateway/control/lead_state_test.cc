@@ -66,6 +66,16 @@ TEST(LeadState, AnAnswerToAnAskThatWasGivenUpChangesNothing) {
   EXPECT_FALSE(state.Leads(At(seconds(104))));
 }
 
+TEST(LeadState, OnlyAnAnswerThatCountsGivesBackALostEpoch) {
+  LeadState state({});
+  const uint64_t lost = state.Asked(At(seconds(100)));
+  const uint64_t ask = state.Asked(At(seconds(103)));
+  EXPECT_FALSE(state.Answered(lost, Mine(1), At(seconds(104))));
+  EXPECT_FALSE(state.Answered(ask, Mine(1), At(seconds(104))));
+  state.Deposed(1, At(seconds(104)));
+  EXPECT_TRUE(state.Answered(state.Asked(At(seconds(105))), Mine(1), At(seconds(105))));
+}
+
 TEST(LeadState, AGatewayThatFollowsAsksEverySecond) {
   LeadState state({});
   state.Answered(state.Asked(At(seconds(100))), LeadState::Answer{.holder = "b"}, At(seconds(100)));

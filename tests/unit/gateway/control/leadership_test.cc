@@ -109,6 +109,82 @@ TEST(Leadership, LeadsAgainInALaterEpochAfterItWasDeposed) {
   });
 }
 
+net::Task<void> ConfirmOnce(Leadership& leadership, int& ok, int& ended) {
+  if ((co_await leadership.Confirm()).ok()) ++ok;
+  ++ended;
+}
+
+TEST(Leadership, ManyThatConfirmAtOnceShareOneAsk) {
+  RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
+    Leadership::Options options = Named("a");
+    options.times.ttl = seconds(60);
+    options.times.patience = seconds(20);
+    Leadership& a = loop.Keep(std::make_unique<Leadership>(loop, store, std::move(options)));
+    co_await a.Start();
+    net::Sleep pause(loop.watchdog);
+    co_await pause.For(milliseconds(1'200));  // until the first answer is too old
+    store.before_campaign = [&]() -> net::Task<void> {
+      net::Sleep answers(loop.watchdog);
+      co_await answers.For(milliseconds(100));
+    };
+    int ok = 0;
+    int ended = 0;
+    for (int i = 0; i < 20; ++i) loop.tasks.Spawn(ConfirmOnce(a, ok, ended));
+    EXPECT_EQ(store.asks, 2);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ended == 20; }));
+    EXPECT_EQ(ok, 20);
+    EXPECT_EQ(store.asks, 2);
+    a.Stop();
+  });
+}
+
+TEST(Leadership, AConfirmationThatIsNotAnsweredEndsWithTheLead) {
+  RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
+    Leadership& a = loop.Keep(std::make_unique<Leadership>(loop, store, Named("a")));
+    co_await a.Start();
+    store.campaigns = absl::UnavailableError("gone");
+    int ok = 0;
+    int ended = 0;
+    net::Sleep pause(loop.watchdog);
+    co_await pause.For(milliseconds(1'200));
+    store.before_campaign = [&]() -> net::Task<void> {
+      net::Sleep answers(loop.watchdog);
+      co_await answers.For(milliseconds(1'000));  // each is given up before
+    };
+    loop.tasks.Spawn(ConfirmOnce(a, ok, ended));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ended == 1; }));
+    EXPECT_EQ(ok, 0);
+    a.Stop();
+    co_await pause.For(milliseconds(1'200));  // its asks end before the test does
+  });
+}
+
+TEST(Leadership, ALateAnswerToAnAskThatWasGivenUpGivesNothingBack) {
+  RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
+    Leadership::Options options = Named("a");
+    options.times.patience = milliseconds(200);
+    Leadership& a = loop.Keep(std::make_unique<Leadership>(loop, store, std::move(options)));
+    std::vector<uint64_t> begun;
+    a.on_begin = [&](uint64_t epoch) { begun.push_back(epoch); };
+    // The first answer comes while the second one is awaited.
+    store.before_campaign = [&]() -> net::Task<void> {
+      net::Sleep pause(loop.watchdog);
+      co_await pause.For(store.asks == 1 ? milliseconds(300) : milliseconds(150));
+    };
+    co_await a.Start();
+    EXPECT_FALSE(a.leads());
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return a.leads(); }));
+    EXPECT_EQ(begun, std::vector<uint64_t>{1});
+    const absl::StatusOr<store::Lead> stored = co_await store.Leader();
+    EXPECT_TRUE(stored.ok());
+    EXPECT_EQ(stored->epoch, 1u) << "the lead was given back";
+    a.Stop();
+  });
+}
+
 TEST(Leadership, OneThatIsAloneLeadsWhateverTheStoreSays) {
   RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
@@ -123,7 +199,7 @@ TEST(Leadership, OneThatIsAloneLeadsWhateverTheStoreSays) {
 }
 
 Gateways::Environment Telling(GatewayRecord& self) {
-  return {.self = [&self] { return self; }};
+  return {.name = self.name, .self = [&self] { return self; }};
 }
 
 TEST(Gateways, HearOfEachOther) {
@@ -210,6 +286,32 @@ TEST(FollowedReplicas, PassOverJobsAndReplicasWithoutAnAddress) {
   EXPECT_FALSE(ReadServed("j-1", R"({"of":"train-1","members":[{"host":"n","port":1}]})").has_value());
   EXPECT_FALSE(ReadServed("r-1", R"({"model":"chat","members":[{"run":"x"}]})").has_value());
   EXPECT_FALSE(ReadServed("r-1", "no").has_value());
+}
+
+TEST(FollowedReplicas, APolicyWithScaleHasNoReplicasOfTheLeader) {
+  RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
+    config::ModelPolicy policy;
+    policy.scaling.model = "chat";
+    policy.scale.emplace();
+    const std::vector<config::ModelPolicy> policies = {policy};
+    router::ReplicaStates replicas;
+    FollowedReplicas followed(loop, store,
+                              {.policy = [&](const std::string&) { return &policies.front(); },
+                               .changed = [] {},
+                               .load = [&](const std::string& identity) { return replicas.Get(identity); }});
+    EXPECT_TRUE((co_await followed.Start()).ok());
+    std::vector<store::Write> writes;
+    writes.push_back(
+        store::Write::Create(store::kWorkload, "r-chat-1",
+                             R"({"model":"chat","serves":true,"members":[{"host":"node-1","port":21000}]})"));
+    EXPECT_TRUE((co_await store.Commit(std::move(writes))).ok());
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return followed.Serves("r-chat-1"); }));
+    EXPECT_TRUE(followed.Serving().empty());
+    ScalingHintsByModel hints;
+    followed.EstimateCapacities(policies, hints, net::Now());
+    followed.Stop();
+  });
 }
 
 ledger::DeviceRecord Recorded(std::string model, int64_t until_us) {

@@ -326,6 +326,18 @@ TEST(ScalingLoop, ALauncherThatRefusesIsAskedAgainOrNot) {
   });
 }
 
+TEST(ScalingLoop, ALauncherThatThrowsIsAskedAgainAndWhatItStartsCanBeEnded) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    machine.start_throws = true;
+    Gateway gateway(loop, machine, Policy("{min: 1, max: 1}"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return machine.calls.size() == 2; }));
+    EXPECT_EQ(machine.calls[0], machine.calls[1]) << "the same one again";
+    co_await gateway.control->Close(false);  // it waits for no step for ever
+    EXPECT_THAT(machine.runs, IsEmpty());
+  });
+}
+
 void MakeTwoNodes(FakeMachine& machine) {
   machine.shared.version = 1;
   for (const char* name : {"node1", "node2"})

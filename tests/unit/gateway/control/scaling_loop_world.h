@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,7 @@ struct FakeMachine {
   uint16_t port = 0;  // of every run
   absl::Status start = absl::OkStatus();
   absl::Status list = absl::OkStatus();
+  bool start_throws = false;
   bool dies = false;          // at once
   bool slow_workers = false;  // members that do not lead are asked for, and do not run
   // A cluster that others use too, of these nodes; empty: it is none.
@@ -109,6 +111,7 @@ class FakeLauncher final : public plugins::launchers::Launcher {
   std::string_view name() const override { return "fake"; }
   net::Task<absl::Status> Start(RunSpec spec) override {
     machine_.calls.push_back("start " + spec.id);
+    if (machine_.start_throws) throw std::runtime_error("a piece that nobody expected");
     if (!machine_.start.ok()) co_return machine_.start;
     RunStatus run{.id = spec.id, .owner = spec.owner, .state = RunState::kRunning, .host = "127.0.0.1"};
     if (spec.serves) run.port = machine_.port;

@@ -1,6 +1,7 @@
 // Device time is shared by what all gateways serve, which each tells the leader.
 #include "gateway/control/served_elsewhere.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -98,6 +99,69 @@ TEST(ServedElsewhere, AWriteWhoseAnswerWasLostCountsOnce) {
     const uint64_t commits = store.commits;
     EXPECT_TRUE(co_await Eventually(loop, [&] { return store.commits > commits; }));
     EXPECT_EQ(acme + SumOf(leader.TakeNew(), "acme"), 7u);
+    follower.Stop();
+    leader.Stop();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return leader.idle() && follower.idle(); }));
+  });
+}
+
+TEST(ServedElsewhere, SumsOfReplicasThatAreGoneAreDropped) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore store;
+    std::vector<ledger::Served> served = {{"acme", "r-1", 7}, {"acme", "r-2", 1}};
+    std::set<std::string> there = {"r-1", "r-2"};
+    ServedElsewhere follower(loop, store,
+                             {.name = "b",
+                              .start = "b",
+                              .interval = std::chrono::milliseconds(10),
+                              .knows = [&](const std::string& replica) { return there.contains(replica); },
+                              .prune = std::chrono::milliseconds(20)},
+                             std::make_unique<ServedLedger>(served), [] { return false; });
+    EXPECT_TRUE((co_await follower.Start()).ok());
+    const auto told = [&]() -> ServedSums {
+      const auto at = store.objects.find({store::kServed, "b"});
+      return at == store.objects.end() ? ServedSums() : ReadServed("b", at->second.body)->sums;
+    };
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return told().size() == 2; }));
+    there = {"r-2"};
+    net::Sleep pause(loop.watchdog);
+    co_await pause.For(std::chrono::milliseconds(300));
+    served = {{"acme", "r-2", 1}};
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return told() == ServedSums{{{"acme", "r-2"}, 2}}; }));
+    follower.Stop();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return follower.idle(); }));
+  });
+}
+
+TEST(ServedElsewhere, WhatIsUntoldIsToldBeforeTheSumsBeginAnewAndFitsTheStore) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore store;
+    std::vector<ledger::Served> none;
+    std::vector<ledger::Served> served;
+    const std::string tenant(200, 't');
+    for (size_t i = 0; i < 2 * ServedElsewhere::kMostSums; ++i)
+      served.push_back({tenant, fmt::format("{:0>120}", i), 1});
+    served.push_back({"acme", "r-1", 7});
+    ServedElsewhere leader(loop, store, {.name = "a", .start = "a"}, std::make_unique<ServedLedger>(none),
+                           [] { return true; });
+    ServedElsewhere follower(loop, store,
+                             {.name = "b", .start = "b", .interval = std::chrono::milliseconds(10)},
+                             std::make_unique<ServedLedger>(served), [] { return false; });
+    EXPECT_TRUE((co_await leader.Start()).ok());
+    store.refuses = absl::UnavailableError("it is away");
+    EXPECT_TRUE((co_await follower.Start()).ok());
+    net::Sleep pause(loop.watchdog);
+    co_await pause.For(std::chrono::milliseconds(200));
+    store.refuses = absl::OkStatus();
+    uint64_t all = 0;
+    uint64_t acme = 0;
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      const std::vector<ledger::Served> news = leader.TakeNew();
+      all += SumOf(news, tenant);
+      acme += SumOf(news, "acme");
+      return all == 2 * ServedElsewhere::kMostSums;
+    }));
+    EXPECT_EQ(acme, 7u);
     follower.Stop();
     leader.Stop();
     EXPECT_TRUE(co_await Eventually(loop, [&] { return leader.idle() && follower.idle(); }));

@@ -156,6 +156,7 @@ TEST_F(GrantsTest, ARenewalMakesTheGrantLastLonger) {
   const auto given = Await(grants_->Give(AGrant()));
   GrantRequest request = ARequest();
   request.renews = given->id;
+  request.wants = given->gives;
   request.until = now_ + hours(5);
   const auto asked = Await(grants_->Ask(request, nullptr));
   ASSERT_TRUE(asked.ok()) << asked.status();
@@ -168,10 +169,30 @@ TEST_F(GrantsTest, ARenewalMakesTheGrantLastLonger) {
   EXPECT_EQ(grants_->Find(given->id)->until, now_ + hours(4));
 }
 
+TEST_F(GrantsTest, AGrantThatWasChangedSinceIsNotRenewed) {
+  const auto given = Await(grants_->Give(AGrant()));
+  GrantRequest request = ARequest();
+  request.renews = given->id;
+  request.wants = given->gives;
+  request.until = now_ + hours(5);
+  const auto asked = Await(grants_->Ask(request, nullptr));
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  const auto more = [](TenantGrant& grant) {
+    grant.gives.devices = gateway::DeviceAllowance{.kind = "h100", .count = 8};
+  };
+  EXPECT_TRUE(Await(grants_->Change(given->id, more, "person:lead")).ok());
+  TenantGrant longer = AGrant();
+  longer.until = now_ + hours(4);
+  const auto approved = Await(grants_->Approve(asked->id, longer, {}, now_));
+  EXPECT_TRUE(absl::IsFailedPrecondition(approved.status())) << approved.status();
+  EXPECT_EQ(grants_->Find(given->id)->until, given->until);
+}
+
 TEST_F(GrantsTest, AGrantThatHasEndedIsNotRenewed) {
   const auto given = Await(grants_->Give(AGrant()));
   GrantRequest request = ARequest();
   request.renews = given->id;
+  request.wants = given->gives;
   const auto asked = Await(grants_->Ask(request, nullptr));
   EXPECT_TRUE(Await(grants_->End(given->id, "person:lead", now_)).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(Await(grants_->Approve(asked->id, AGrant(), {}, now_)).status()));

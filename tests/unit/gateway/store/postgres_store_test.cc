@@ -1,9 +1,13 @@
 // What PostgreSQL alone can do to a store: refuse, stop, end in the middle, come back as an older copy.
 #include "gateway/store/postgres_store.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <map>
 
@@ -74,6 +78,26 @@ TEST_F(PostgresStoreTest, ADatabaseOrAServerThatIsNotThereIsTold) {
     EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
     EXPECT_THAT(std::string(refused.message()), HasSubstr("refused"));
   });
+}
+
+TEST_F(PostgresStoreTest, AServerThatIsSilentDoesNotHideTheNext) {
+  PostgresServer& server = PostgresServer::Shared();
+  const int silent = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  ASSERT_EQ(bind(silent, reinterpret_cast<const sockaddr*>(&at), size), 0);
+  ASSERT_EQ(listen(silent, 8), 0);
+  ASSERT_EQ(getsockname(silent, reinterpret_cast<sockaddr*>(&at), &size), 0);
+  tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
+    PostgresStoreOptions options = Options(server, "postgres");
+    const size_t host = options.server.url.find('@') + 1;
+    options.server.url.insert(host, fmt::format("127.0.0.1:{},", ntohs(at.sin_port)));
+    const absl::Status reached = co_await CheckOnce(loop, options);
+    EXPECT_TRUE(reached.ok()) << reached;
+  });
+  close(silent);
 }
 
 TEST_F(PostgresStoreTest, ANewerSchemaIsRefused) {

@@ -6,6 +6,7 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "tests/support/http_peer.h"
 
@@ -80,6 +81,7 @@ TEST(OtlpMetrics, SendsAReportAtEachIntervalAndALastOneWhenStopped) {
     tests::HttpPeer& peer = loop.Make<tests::HttpPeer>();
     peer.Listen();
     OtlpMetrics metrics(loop, OftenTo(peer), SomeFamilies);
+    metrics.Begin();
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return metrics.status().sent >= 2; }));
     const uint64_t sent = metrics.status().sent;
     co_await metrics.Stop();
@@ -98,6 +100,7 @@ TEST(OtlpMetrics, AReportThatIsNotTakenIsCountedAndTheNextOneIsSent) {
     peer.status = [&peer] { return peer.seen.size() == 1 ? 503 : 200; };
     peer.Listen();
     OtlpMetrics metrics(loop, OftenTo(peer), SomeFamilies);
+    metrics.Begin();
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return metrics.status().sent >= 1; }));
     EXPECT_EQ(metrics.status().failures, 1u);
     EXPECT_EQ(metrics.status().last_error, "");
@@ -116,9 +119,45 @@ TEST(OtlpMetrics, CollectsNothingWhenItIsStoppedBeforeTheFirstReport) {
       collected = true;
       return SomeFamilies();
     });
+    metrics.Begin();
     co_await metrics.Stop();
     EXPECT_FALSE(collected);
   });
+}
+
+TEST(OtlpMetrics, CollectsNothingBeforeItBegins) {
+  tests::RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    tests::HttpPeer& peer = loop.Make<tests::HttpPeer>();
+    bool collected = false;
+    OtlpMetrics metrics(loop, OftenTo(peer), [&] {
+      collected = true;
+      return SomeFamilies();
+    });
+    net::Sleep pause(loop.watchdog);
+    co_await pause.For(std::chrono::milliseconds(200));
+    EXPECT_FALSE(collected);
+    co_await metrics.Stop();
+    metrics.Begin();
+  });
+}
+
+TEST(OtlpMetrics, StopEndsAlsoAfterACollectThatThrew) {
+  int threw = 0;
+  bool stopped = false;
+  tests::TestLoop loop([&](const std::exception_ptr&) { ++threw; });
+  const std::function<net::Task<void>()> body = [&]() -> net::Task<void> {
+    tests::HttpPeer& peer = loop.Make<tests::HttpPeer>();
+    OtlpMetrics metrics(loop, OftenTo(peer),
+                        []() -> std::vector<MetricFamily> { throw std::runtime_error("not there yet"); });
+    metrics.Begin();
+    EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return threw == 1; }));
+    co_await metrics.Stop();
+    stopped = true;
+  };
+  loop.tasks.Spawn(body());
+  loop.Stop();
+  loop.Run();
+  EXPECT_TRUE(stopped);
 }
 
 }  // namespace

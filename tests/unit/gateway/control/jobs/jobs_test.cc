@@ -289,6 +289,38 @@ TEST_F(JobsTest, AMemberThatIgnoresTheSaveSignalIsKilledAfterItsGrace) {
   EXPECT_THAT(world->actions, Contains("start r-1"));
 }
 
+TEST_F(JobsTest, TheSaveSignalIsSentLaterWhereTheLeadCouldNotBeConfirmed) {
+  launcher.saves_and_ends = false;
+  const std::string id = world->Submit(std::string(kSaves));
+  world->Settle();
+  world->confirmed = absl::UnavailableError("the store does not answer");
+  world->SubmitReplica("r-1", 2);
+  world->Settle();
+  ASSERT_EQ(world->State(id), "saving");
+  EXPECT_THAT(launcher.told, testing::IsEmpty());
+  world->confirmed = absl::OkStatus();
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(id), "saving");
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    EXPECT_THAT(launcher.told, Contains("signal 10 " + Run(id, 1, rank)));
+}
+
+TEST_F(JobsTest, RunsAreForgottenLaterWhereTheLeadCouldNotBeConfirmed) {
+  const std::string id = world->Submit(std::string(kGang));
+  world->Settle();
+  for (uint32_t rank = 0; rank < 4; ++rank) launcher.End(Run(id, 1, rank), 0);
+  world->Settle();
+  ASSERT_EQ(world->State(id), "done");
+  ASSERT_EQ(launcher.runs.size(), 4u);
+  world->workloads.Drop(*world->workloads.Find(id));
+  world->confirmed = absl::UnavailableError("the store does not answer");
+  world->Settle();
+  EXPECT_EQ(launcher.runs.size(), 4u);
+  world->confirmed = absl::OkStatus();
+  world->Pass(seconds(2));
+  EXPECT_TRUE(launcher.runs.empty());
+}
+
 TEST_F(JobsTest, AGangThatMakesRoomDoesNotWaitForAMemberOnANodeThatFellSilent) {
   const std::string id = world->Submit(std::string(kSaves));
   world->Settle();
@@ -622,6 +654,39 @@ TEST_F(JobsTest, NothingIsDoneThatIsNotInTheStore) {
   world->Pass(seconds(2));
   EXPECT_EQ(world->State(id), "running");
   EXPECT_EQ(std::ranges::count(world->records, "job.start gang-1"), 1) << "the ledger had it already";
+}
+
+TEST_F(JobsTest, ADeposedLeaderRecordsNeitherASubmissionNorACancellation) {
+  const conf::TimePoint now = world->now;
+  world.reset();
+  world = std::make_unique<JobsWorld>(store, launcher, now, gateway::config::ModelPolicy(), true);
+  const std::string id = world->Submit(std::string(kGang));
+  EXPECT_EQ(store.Count("ledger_event"), 1u) << "written with the job";
+  EXPECT_EQ(world->State(id), "pending");
+  store.refuses = absl::PermissionDeniedError("another gateway leads");
+  EXPECT_FALSE(world->TrySubmit(std::string(kGang)).ok());
+  EXPECT_FALSE(world->Ask(world->jobs->Cancel(id, "ada")).ok());
+  EXPECT_EQ(store.Count("ledger_event"), 1u);
+  EXPECT_THAT(world->records, testing::IsEmpty());
+}
+
+TEST_F(JobsTest, ASharedStoreHasEachEventWithItsChangeAndOnce) {
+  const conf::TimePoint now = world->now;
+  world.reset();
+  world = std::make_unique<JobsWorld>(store, launcher, now, gateway::config::ModelPolicy(), true);
+  store.refuses = absl::UnavailableError("it is away");
+  EXPECT_FALSE(world->TrySubmit(std::string(kGang)).ok());
+  store.refuses = absl::OkStatus();
+  const std::string id = world->Submit(std::string(kGang));
+  EXPECT_EQ(store.Count("ledger_event"), 1u) << "the one that was refused left none";
+  EXPECT_TRUE(world->Ask(world->jobs->Suspend(id, "ada")).ok());
+  EXPECT_TRUE(world->Ask(world->jobs->Resume(id, "ada")).ok());
+  store.loses_answer = true;
+  EXPECT_FALSE(world->Ask(world->jobs->Cancel(id, "ada")).ok());
+  store.loses_answer = false;
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(id), "cancelled");
+  EXPECT_EQ(store.Count("ledger_event"), 4u);
 }
 
 TEST_F(JobsTest, AWriteWithALostAnswerIsRecovered) {

@@ -120,7 +120,7 @@ inline gateway::config::Scaling EightDevices() {
 class JobsWorld {
  public:
   JobsWorld(MemoryStore& store, ScriptedLauncher& launcher, conf::TimePoint start,
-            gateway::config::ModelPolicy of_models = {})
+            gateway::config::ModelPolicy of_models = {}, bool shared = false)
       : now(start),
         launcher_(launcher),
         policy(std::move(of_models)),
@@ -137,6 +137,8 @@ class JobsWorld {
                 .planning = &planning,
                 .store = &workload_store,
                 .users = &users,
+                .confirm = [this]() -> gateway::net::Task<absl::Status> { co_return confirmed; },
+                .shared = shared,
                 .keys = &keys},
         workloads(context),
         runner(context, workloads),
@@ -237,6 +239,7 @@ class JobsWorld {
   std::vector<std::string> records;
   std::vector<std::string> actions;
   absl::Status record_result;
+  absl::Status confirmed;                      // the answer of the store to a leader
   std::string silent;                          // the node that is not trusted
   std::map<std::string, std::string> used_up;  // by tenant: the budget that is
 

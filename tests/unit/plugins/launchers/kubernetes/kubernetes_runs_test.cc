@@ -103,6 +103,92 @@ TEST(KubernetesManifest, ATenantsPieceReachesNothingOfOthers) {
   EXPECT_FALSE(UnsafePiece(json::parse(R"({"volumes":[{"name":"v","emptyDir":{}}]})")));
 }
 
+TEST(KubernetesManifest, NamesThatAreNoTextsAreRefused) {
+  for (const char* piece : {R"({"containers":[{"name":"run","env":[{"name":5,"value":"x"}]}]})",
+                            R"({"containers":[{"name":"run","env":[{"name":null,"value":"x"}]}]})",
+                            R"({"containers":[{"name":"run","env":[{"value":"x"}]}]})",
+                            R"({"containers":[{"name":5}]})", R"({"initContainers":[{"name":5}]})"}) {
+    EXPECT_TRUE(WrongPiece(json::parse(piece))) << piece;
+    EXPECT_TRUE(UnsafePiece(json::parse(piece)) || WrongPiece(json::parse(piece))) << piece;
+    Submission submission = Simple();
+    submission.run.pod = piece;
+    EXPECT_NE(FirstDefect(submission), "") << piece;
+  }
+}
+
+TEST(KubernetesManifest, ATenantsPieceTakesNoProtectionAway) {
+  for (const char* piece :
+       {R"({"securityContext":null})", R"({"containers":[{"name":"run","securityContext":null}]})",
+        R"({"containers":[{"name":"run","securityContext":{"allowPrivilegeEscalation":null}}]})",
+        R"({"securityContext":5})", R"({"securityContext":{"runAsNonRoot":false}})",
+        R"({"securityContext":{"runAsUser":0}})", R"({"volumes":null})",
+        R"({"containers":[{"name":"run","securityContext":{"capabilities":{"add":["SYS_ADMIN"]}}}]})",
+        R"({"aFieldOfALaterKubernetes":true})"}) {
+    EXPECT_TRUE(UnsafePiece(json::parse(piece))) << piece;
+    Submission submission = Simple();
+    submission.run.pod = piece;
+    EXPECT_EQ(FirstDefect(submission), "") << "an operator's may: " << piece;
+    submission.run.tenant = "search";
+    EXPECT_NE(FirstDefect(submission), "") << piece;
+    submission.safe_tenants = false;
+    EXPECT_EQ(FirstDefect(submission), "") << piece;
+  }
+  EXPECT_FALSE(UnsafePiece(json::parse(
+      R"({"securityContext":{"runAsUser":1000},"containers":[{"name":"run","env":[{"name":"A","value":"b"}],
+          "securityContext":{"readOnlyRootFilesystem":false,"privileged":false}}]})")));
+}
+
+TEST(KubernetesManifest, ATenantsPieceMountsItsOwnVolumesOnly) {
+  Submission submission = Simple();
+  submission.run.tenant = "search";
+  submission.defaults =
+      json::parse(R"({"volumes":[{"name":"weights","persistentVolumeClaim":{"claimName":"w"}}],
+    "containers":[{"name":"run","imagePullPolicy":"Always",
+      "volumeMounts":[{"name":"weights","mountPath":"/w","readOnly":true}]}]})");
+  for (
+      const char* piece :
+      {R"({"containers":[{"name":"run","volumeMounts":[{"name":"weights","mountPath":"/w","readOnly":false}]}]})",
+       R"({"containers":[{"name":"run","volumeMounts":[{"mountPath":"/w","readOnly":false}]}]})",
+       R"({"volumes":[{"name":"weights"}],
+            "containers":[{"name":"run","volumeMounts":[{"name":"weights","mountPath":"/x"}]}]})",
+       R"({"volumes":[{"name":"weights","emptyDir":{}}],
+            "containers":[{"name":"run","volumeMounts":[{"name":"weights","mountPath":"/x"}]}]})",
+       R"({"volumes":[]})", R"({"containers":[{"name":"run","imagePullPolicy":"IfNotPresent"}]})",
+       R"({"volumes":[{"name":"own","emptyDir":{}}],"containers":[{"name":"run",
+            "volumeMounts":[{"name":"own","mountPath":"/x","mountPropagation":"Bidirectional"}]}]})"}) {
+    submission.run.pod = piece;
+    EXPECT_NE(FirstDefect(submission), "") << piece;
+  }
+  submission.run.pod = R"({"volumes":[{"name":"own","emptyDir":{}}],
+    "containers":[{"name":"run","volumeMounts":[{"name":"own","mountPath":"/x"}]}]})";
+  EXPECT_EQ(FirstDefect(submission), "");
+  EXPECT_EQ(RenderPod(submission)["spec"]["containers"][0]["volumeMounts"].size(), 3U);
+}
+
+TEST(KubernetesManifest, ATenantsPieceHasNoProbesThatTheNodeWouldMake) {
+  for (const char* probe : {"livenessProbe", "readinessProbe", "startupProbe", "lifecycle"}) {
+    const json piece = {
+        {"containers",
+         json::array({{{"name", "run"}, {probe, {{"httpGet", {{"host", "10.0.0.1"}, {"port", 80}}}}}}})}};
+    EXPECT_TRUE(UnsafePiece(piece)) << probe;
+  }
+}
+
+TEST(KubernetesManifest, MountsAreMergedByTheirPathAndPortsByNumberAndProtocol) {
+  json base =
+      json::parse(R"({"volumeMounts":[{"name":"data","mountPath":"/a"},{"name":"data","mountPath":"/b"}],
+    "ports":[{"name":"serve","containerPort":80}]})");
+  Merge(base, json::parse(R"({"volumeMounts":[{"name":"data","mountPath":"/c","subPath":"c"},
+      {"name":"data","mountPath":"/a","readOnly":true}],
+    "ports":[{"containerPort":80,"protocol":"UDP"},{"containerPort":80,"protocol":"TCP","name":"http"}]})"));
+  ASSERT_EQ(base["volumeMounts"].size(), 3U) << base;
+  EXPECT_EQ(base["volumeMounts"][0]["readOnly"], true);
+  EXPECT_EQ(base["volumeMounts"][1]["mountPath"], "/b");
+  EXPECT_EQ(base["volumeMounts"][2]["subPath"], "c");
+  ASSERT_EQ(base["ports"].size(), 2U) << base;
+  EXPECT_EQ(base["ports"][0]["name"], "http");
+}
+
 TEST(KubernetesManifest, AMarkIsReadAsItWasWritten) {
   const Mark mark{"a-1", "a", "team/x", 20'000, Simple().run.grant};
   const auto read = ReadMark(Render(mark));
@@ -162,10 +248,58 @@ TEST(KubernetesRuns, AListThatIsOlderThanACreationEndsNothing) {
   Runs runs("gw", {20'000, 20'010});
   const conf::TimePoint now;
   const Runs::Round round = runs.Begin();
-  runs.Ask(Simple().run, "", 20'000, false, now);
+  runs.Ask(Simple().run, "", 20'000, false, true, now);
   runs.Created("chat-small-1", "uid-1", true);
   EXPECT_TRUE(runs.Listed(round, now).empty());
   EXPECT_EQ(runs.List()[0].state, RunState::kStarting);
+}
+
+TEST(KubernetesRuns, AListThatIsOlderThanAnEventEndsNothing) {
+  const conf::TimePoint now;
+  for (const bool asked : {false, true}) {
+    Runs runs("gw", {20'000, 20'010});
+    if (asked) runs.Ask(Simple().run, "", 20'000, false, true, now);
+    const Runs::Round round = runs.Begin();
+    runs.Apply(PodOf(Simple()), now);  // before the answer to its creation
+    EXPECT_TRUE(runs.Listed(round, now).empty());
+    EXPECT_EQ(runs.List().at(0).state, RunState::kStarting);
+    EXPECT_EQ(runs.Listed(runs.Begin(), now).size(), 1U) << "a later list tells";
+  }
+}
+
+TEST(KubernetesRuns, AListTellsWhatBecameOfACreationWithoutAnAnswer) {
+  const conf::TimePoint now;
+  for (const bool told_to_stop : {false, true}) {
+    Runs runs("gw", {20'000, 20'010});
+    runs.Ask(Simple().run, "", 20'000, false, true, now);
+    EXPECT_TRUE(runs.Listed(runs.Begin(), now).empty()) << "it is under way";
+    const Runs::Round older = runs.Begin();
+    runs.Unanswered("chat-small-1");
+    EXPECT_TRUE(runs.AnyUnanswered());
+    if (told_to_stop) runs.ToldToStop("chat-small-1", now);
+    EXPECT_TRUE(runs.Listed(older, now).empty());
+    ASSERT_EQ(runs.List().size(), 1U);
+    EXPECT_EQ(runs.Find("chat-small-1")->half_started(), !told_to_stop);
+    EXPECT_EQ(runs.Listed(runs.Begin(), now).size(), 1U);
+    EXPECT_FALSE(runs.AnyUnanswered());
+    if (told_to_stop) {
+      EXPECT_EQ(runs.List().at(0).state, RunState::kEnded);
+    } else {
+      EXPECT_TRUE(runs.List().empty()) << "it is asked for anew";
+    }
+  }
+}
+
+TEST(KubernetesRuns, ARefusalAfterACreationWithoutAnAnswerTellsNothing) {
+  Runs runs("gw", {20'000, 20'010});
+  const conf::TimePoint now;
+  runs.Ask(Simple().run, "", 20'000, false, true, now);
+  runs.Unanswered("chat-small-1");
+  runs.AskAgain("chat-small-1");
+  runs.Refused("chat-small-1");
+  ASSERT_EQ(runs.List().size(), 1U);
+  runs.Apply(PodOf(Simple()), now);
+  EXPECT_FALSE(runs.Find("chat-small-1")->half_started()) << "the first one was carried out";
 }
 
 TEST(KubernetesRuns, AForgottenPodHoldsItsDevicesUntilItIsGone) {
@@ -192,14 +326,58 @@ TEST(KubernetesCluster, HealthIsWhatTheNodeSays) {
   EXPECT_EQ(HealthOf(nodes.at("node-lost"), {}), scheduler::Health::kQuarantined);
   EXPECT_EQ(HealthOf(nodes.at("node-cordoned"), {}), scheduler::Health::kDraining);
   EXPECT_EQ(HealthOf(nodes.at("node-tainted"), {}), scheduler::Health::kDraining);
-  EXPECT_EQ(HealthOf(nodes.at("node-tainted"), {{}}), scheduler::Health::kHealthy);
-  const SharedCluster shared =
-      Share(nodes, {{"node-1", 3}}, {{"node-1", {"h100", 8}}, {"absent", {"h100", 8}}}, DeviceTable({}), {});
+  EXPECT_EQ(HealthOf(nodes.at("node-tainted"), {{.exists = true}}), scheduler::Health::kHealthy);
+  const SharedCluster shared = Share(nodes, {{"node-1", {.devices = 3}}},
+                                     {{"node-1", {"h100", 8}}, {"absent", {"h100", 8}}}, DeviceTable({}), {});
   ASSERT_EQ(shared.nodes.size(), 1U);
   EXPECT_EQ(shared.nodes[0].kind, "h100");
   EXPECT_EQ(shared.nodes[0].devices, 8U);
   EXPECT_EQ(shared.nodes[0].taken, 3U);
   EXPECT_EQ(shared.left_out.size(), 1U);
+}
+
+TEST(KubernetesCluster, TaintsAreToleratedAsKubernetesDoes) {
+  Node node;
+  node.ready = "True";
+  node.taints = {{"pool", "training", "NoSchedule"}};
+  const auto health = [&](const char* tolerations) {
+    return HealthOf(node, TolerationsOf({{"tolerations", json::parse(tolerations)}}));
+  };
+  for (const char* tolerated :
+       {R"([{"operator":"Exists"}])", R"([{"key":"pool","operator":"Exists"}])",
+        R"([{"key":"pool","value":"training"}])",
+        R"([{"key":"pool","operator":"Equal","value":"training","effect":"NoSchedule"}])"}) {
+    EXPECT_EQ(health(tolerated), scheduler::Health::kHealthy) << tolerated;
+  }
+  for (const char* not_tolerated :
+       {R"([])", R"([{"key":"pool"}])", R"([{"key":"pool","value":"serving"}])", R"([{"value":"training"}])",
+        R"([{"key":"pool","operator":"Exists","effect":"NoExecute"}])",
+        R"([{"key":"pool","operator":"Unknown","value":"training"}])"}) {
+    EXPECT_EQ(health(not_tolerated), scheduler::Health::kDraining) << not_tolerated;
+  }
+  EXPECT_EQ(WhyNot(node, {}), "it has the taint pool=training:NoSchedule");
+}
+
+TEST(KubernetesCluster, InstancesOfOthersFillDevicesTogether) {
+  Node node;
+  node.name = "a";
+  node.ready = "True";
+  node.devices = {{"nvidia.com/mig-1g.10gb", 56}};
+  const DeviceTable table({});
+  const auto taken = [&](uint32_t pods, uint32_t each) {
+    Taken sum;
+    for (uint32_t i = 0; i < pods; ++i) sum.Add(table.TakenBy({{"nvidia.com/mig-1g.10gb", each}}));
+    const SharedCluster shared = Share({{"a", node}}, {{"a", sum}}, {{"a", {"h100-mig", 8}}}, table, {});
+    return shared.nodes.at(0).taken;
+  };
+  EXPECT_EQ(taken(0, 1), 0U);
+  EXPECT_EQ(taken(1, 1), 1U);
+  EXPECT_EQ(taken(7, 1), 1U);
+  EXPECT_EQ(taken(4, 2), 2U);
+  EXPECT_EQ(taken(56, 1), 8U);
+  // A device that is cut is none of the whole ones.
+  node.devices = {{"nvidia.com/gpu", 6}, {"nvidia.com/mig-1g.10gb", 14}};
+  EXPECT_EQ(taken(3, 1), 0U);
 }
 
 TEST(KubernetesAnswers, QuantitiesAreNumbersWithSuffixes) {
