@@ -14,7 +14,7 @@ constexpr uint32_t In(A... apis) {
   return ((1U << static_cast<unsigned>(apis)) | ...);
 }
 
-constexpr uint32_t kAny = (1U << kApiCount) - 1;
+constexpr uint32_t kEveryApi = (1U << kApiCount) - 1;
 constexpr uint32_t kImages = In(kImageGenerations, kImageEdits, kImageVariations);
 constexpr uint32_t kAnthropicApis = In(kMessages, kCountTokens);
 constexpr uint8_t kAnything = kString | kArray | kObject | kNumber | kBool | kNull;
@@ -22,8 +22,8 @@ constexpr uint32_t kGenerates = In(kChatCompletions, kCompletions);
 constexpr uint32_t kWrites = kGenerates | In(kMessages, kResponses);
 
 constexpr std::array<KeySpec, kKeyCount> kKeys = {{
-    {Key::kModel, "model", kString, kAny},
-    {Key::kStream, "stream", kBool | kNull, kAny},
+    {Key::kModel, "model", kString, kEveryApi},
+    {Key::kStream, "stream", kBool | kNull, kEveryApi},
     {Key::kStreamFormat, "stream_format", kString | kNull, In(kAudioSpeech)},
     {Key::kStreamOptions, "stream_options", kObject | kNull, kGenerates | In(kResponses)},
     {Key::kMaxTokens, "max_tokens", kNumber | kNull, kGenerates | In(kMessages), In(kResponses)},
@@ -53,20 +53,20 @@ constexpr std::array<KeySpec, kKeyCount> kKeys = {{
     {Key::kText1, "text_1", kString | kArray | kObject, In(kScore)},
     {Key::kText2, "text_2", kString | kArray | kObject, In(kScore)},
     {Key::kTokens, "tokens", kArray, In(kDetokenize)},
-    {Key::kUser, "user", kString | kNull, kAny},
-    {Key::kSafetyIdentifier, "safety_identifier", kString | kNull, kAny},
+    {Key::kUser, "user", kString | kNull, kEveryApi},
+    {Key::kSafetyIdentifier, "safety_identifier", kString | kNull, kEveryApi},
     {Key::kMetadata, "metadata", kObject | kNull, kAnthropicApis},
-    {Key::kPromptCacheKey, "prompt_cache_key", kString | kNull, kAny},
-    {Key::kSessionId, "session_id", kString | kNull, kAny},
+    {Key::kPromptCacheKey, "prompt_cache_key", kString | kNull, kEveryApi},
+    {Key::kSessionId, "session_id", kString | kNull, kEveryApi},
     {Key::kPreviousResponseId, "previous_response_id", kString | kNull, In(kResponses)},
-    {Key::kServiceTier, "service_tier", kString | kNull, kAny},
-    {Key::kPriority, "priority", kNumber | kNull, kAny},
+    {Key::kServiceTier, "service_tier", kString | kNull, kEveryApi},
+    {Key::kPriority, "priority", kNumber | kNull, kEveryApi},
     {Key::kMinTokens, "min_tokens", kAnything, kGenerates},
-    {Key::kCacheSalt, "cache_salt", kString | kNull, kAny},
-    {Key::kKvTransferParams, "kv_transfer_params", kAnything, kAny},
-    {Key::kBootstrapHost, "bootstrap_host", kAnything, kAny},
-    {Key::kBootstrapPort, "bootstrap_port", kAnything, kAny},
-    {Key::kBootstrapRoom, "bootstrap_room", kAnything, kAny},
+    {Key::kCacheSalt, "cache_salt", kString | kNull, kEveryApi},
+    {Key::kKvTransferParams, "kv_transfer_params", kAnything, kEveryApi},
+    {Key::kBootstrapHost, "bootstrap_host", kAnything, kEveryApi},
+    {Key::kBootstrapPort, "bootstrap_port", kAnything, kEveryApi},
+    {Key::kBootstrapRoom, "bootstrap_room", kAnything, kEveryApi},
 }};
 
 constexpr bool WellFormed() {
