@@ -30,9 +30,9 @@ std::string EntryPointer(conf::Document& document, const std::string& list, size
   return single ? list : fmt::format("{}/{}", list, i);
 }
 
-class Files {
+class NamedFiles {
  public:
-  explicit Files(conf::Document& document) : document_(document) {}
+  explicit NamedFiles(conf::Document& document) : document_(document) {}
 
   void Certificate(const std::string& pointer, const std::string& path) {
     Check(pointer, path, WrongCertificate);
@@ -242,7 +242,7 @@ void CheckLedger(conf::Document& document, const Config& config) {
 }
 
 void CheckFiles(conf::Document& document, const Config& config) {
-  Files files(document);
+  NamedFiles files(document);
   files.Server("/server/tls", config.server.tls);
   files.Server("/server/admin_tls", config.server.admin_tls);
   files.Server("/server/console_tls", config.server.console_tls);
