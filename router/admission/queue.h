@@ -19,8 +19,8 @@
 // Bounded in requests and bytes. No tenant, with those below it, may hold more than twice the places that are
 // still free, so that one tenant cannot shut the others out; likewise for several children and the places that
 // are left to their parent. A request that cannot go before its deadline, at the measured pace, is refused at
-// once, unless replicas are starting. Time and costs are arguments. Callable from every shard: one short lock per call, O(depth · log n);
-// waiting() takes none.
+// once, unless replicas are starting. Time and costs are arguments. Callable from every shard: one short lock
+// per call, O(depth · log n); waiting() takes none.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -67,7 +67,8 @@ struct Arrival {
   std::optional<conf::TimePoint> deadline{};
   // Added to the deadline in the order of its tenant: requests whose deadlines are later by less go first.
   conf::Duration order_delay{};
-  // Replicas are starting: the pace that was measured without them does not say that the deadline is out of reach.
+  // Replicas are starting: the pace that was measured without them does not say that the deadline is out of
+  // reach.
   bool replicas_start = false;
 };
 
