@@ -300,7 +300,7 @@ BatchStats Batches::stats() const {
 
 net::Task<void> Batches::Drive(std::string id, PrincipalRef principal) {
   if (co_await Validate(id, std::move(principal))) {
-    if (const RunRef run = co_await Open(id); run != nullptr) {
+    if (const RunRef run = co_await Open(id); run != nullptr && !stopped_) {
       runs_[id] = run;
       Wake();
       co_await run->AwaitEnd();
