@@ -22,6 +22,8 @@ namespace {
 
 constexpr std::string_view kPart = ".part";  // of a file that is being uploaded
 constexpr size_t kMaxUploads = 16;           // of a tenant, at once
+// Of an upload that nobody continues; one that begins during a sweep is younger.
+constexpr conf::Duration kPartAge = std::chrono::minutes(1);
 
 std::string FileDetail(const StoredFile& file) {
   return fmt::format("{{\"purpose\":{},\"bytes\":{},\"filename\":{}}}",
@@ -236,7 +238,7 @@ net::Task<void> Files::Sweep(std::set<std::string> used, conf::TimePoint now) {
     if (!names.ok()) return names.status();
     for (const auto& [name, changed] : *names) {
       const bool part = std::string_view(name).ends_with(kPart);
-      if (known.contains(name) || (!part && now < changed + age)) continue;
+      if (known.contains(name) || now < changed + (part ? kPartAge : age)) continue;
       if (absl::Status removed = net::RemoveFile(PathOf(name)); !removed.ok()) return removed;
     }
     return absl::OkStatus();
