@@ -22,8 +22,7 @@ net::Task<StageResult> AnswerModels(Exchange& x) {
     if (!found || !x.identity.principal->MayUse(*found)) {
       co_return x.Fail(api::ModelNotFound(x.identity.path_rest, AllowedModels(x)));
     }
-    const api::ModelCard card =
-        CardOf(x.identity.path_rest, x.runtime->routes().model(*found).spec, created);
+    const api::ModelCard card = CardOf(x.identity.path_rest, x.runtime->routes().model(*found).spec, created);
     co_await SendOwn(x, 200, "application/json", api::RenderModel(x.identity.protocol(), card));
     co_return StageResult::kAnswered;
   }
