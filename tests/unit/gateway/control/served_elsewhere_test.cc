@@ -161,13 +161,13 @@ TEST(ServedElsewhere, WhatIsUntoldIsToldBeforeTheSumsBeginAnewAndFitsTheStore) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore store;
     ServedTokens none;
-    std::vector<ledger::Served> all;
+    std::vector<ledger::Served> tokens;
     const std::string tenant(200, 't');
     for (size_t i = 0; i < 2 * ServedElsewhere::kMostSums; ++i)
-      all.push_back({tenant, fmt::format("{:0>120}", i), 1});
-    all.push_back({"acme", "r-1", 7});
+      tokens.push_back({tenant, fmt::format("{:0>120}", i), 1});
+    tokens.push_back({"acme", "r-1", 7});
     ServedTokens served;
-    served.Set(all);
+    served.Set(std::move(tokens));
     ServedElsewhere leader(loop, store, {.name = "a", .start = "a"}, std::make_unique<ServedLedger>(none),
                            [] { return true; });
     ServedElsewhere follower(loop, store,
