@@ -182,7 +182,7 @@ void EventFeed::UpdateFrom(LeaderCalls& leader, const Place& place, const Call& 
   loop_.tasks.Spawn(Ask(leader, place.roles(), call.request_id, call.caller));
 }
 
-// Apart from its followers, who hear of other events meanwhile: an answer may take seconds.
+// A task of its own: the answer may take seconds, and followers hear of other events meanwhile.
 net::Task<void> EventFeed::Ask(LeaderCalls& leader, std::string roles, std::string request, Caller caller) {
   const Place place(*this, std::move(roles));
   Answer answer = co_await leader.Pass({.request_id = std::move(request),

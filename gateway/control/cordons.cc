@@ -150,7 +150,7 @@ ledger::Event Cordons::EventOf(std::string_view action, const Cordon& cordon) co
   return event;
 }
 
-// Where the store is shared, the event goes with the change, since the store alone knows who leads.
+// In a shared store the event is written with the change: the store alone knows who leads.
 net::Task<absl::Status> Cordons::Record(ledger::Event event) {
   if (context_.shared) co_return absl::OkStatus();
   co_return co_await context_.record(std::move(event));

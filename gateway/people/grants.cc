@@ -280,7 +280,7 @@ absl::StatusOr<TenantGrant> Grants::AddGiven(const GrantRequest& request, Tenant
   const auto* const entry = grants_.Find(request.renews);
   if (entry == nullptr) return NoSuch("grant", request.renews);
   if (entry->value.ended) return HasEnded(request.renews);
-  // Who may renew it was judged by what it gave when it was asked for.
+  // The approver was checked against what the grant gave when the request was made.
   if (entry->value.gives != request.wants)
     return absl::FailedPreconditionError("the grant was changed since; ask again");
   TenantGrant renewed = entry->value;

@@ -41,7 +41,7 @@ struct Request {
   std::string type = "application/json";  // of the body
   conf::Duration timeout = std::chrono::seconds(15);
   size_t max_answer = 64U << 20;
-  // Of an answer of any size its last bytes are wanted, at least so many of them; 0: all.
+  // Keeps only the last bytes of the answer, at least this many; 0: all.
   size_t keep_end = 0;
 };
 

@@ -133,7 +133,7 @@ Task<void> Watch::Run() {
       // A server may end each watch at once; it is not asked in a circle.
       pause = backoff_.Jitter(options_.least_pause / 10, options_.least_pause / 5);
     } else if (absl::IsAborted(status)) {
-      // Whoever is between, such as a load balancer, may close a quiet connection: a turn has ended.
+      // A load balancer may close a quiet connection. That ends the turn.
       health_ = absl::OkStatus();
     } else if (!absl::IsOutOfRange(status)) {
       health_ = status;

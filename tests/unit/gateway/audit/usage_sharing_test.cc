@@ -39,7 +39,8 @@ class Gateway {
 
   void Open() { ledger_ = ledger::MustOpen(ledger::SmallOptions(dir())); }
   void Call(const std::string& tenant, int64_t time_us) {
-    ledger::OpenRecord open = ledger::SomeOpen("req_" + std::to_string(++calls_));
+    const std::string id = "req_" + std::to_string(++calls_);
+    ledger::OpenRecord open = ledger::SomeOpen(id);
     open.tenant = tenant;
     open.time_us = time_us;
     ledger::CloseRecord close = ledger::SomeClose();

@@ -5,6 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mutex>
+#include <utility>
+#include <vector>
+
 #include "gateway/store/kinds.h"
 #include "tests/support/loop_test.h"
 #include "tests/support/memory_store.h"
@@ -17,19 +21,36 @@ using tests::Eventually;
 using tests::MemoryStore;
 using tests::TestLoop;
 
+// The ledger is asked beside the loop.
+class ServedTokens {
+ public:
+  void Set(std::vector<ledger::Served> served) {
+    const std::lock_guard lock(mutex_);
+    served_ = std::move(served);
+  }
+  std::vector<ledger::Served> Take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(served_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<ledger::Served> served_;
+};
+
 // Of which only the served tokens are asked.
 class ServedLedger final : public MeterLedger {
  public:
-  explicit ServedLedger(std::vector<ledger::Served>& served) : served_(served) {}
+  explicit ServedLedger(ServedTokens& served) : served_(served) {}
   absl::StatusOr<std::vector<ledger::LastHeld>> Last() override { return std::vector<ledger::LastHeld>(); }
-  absl::StatusOr<std::vector<ledger::Served>> TakeServed() override { return std::exchange(served_, {}); }
+  absl::StatusOr<std::vector<ledger::Served>> TakeServed() override { return served_.Take(); }
   absl::StatusOr<std::vector<ledger::Served>> ServedBefore(conf::TimePoint) override {
     return std::vector<ledger::Served>();
   }
   absl::Status Append(std::vector<ledger::DeviceRecord>) override { return absl::OkStatus(); }
 
  private:
-  std::vector<ledger::Served>& served_;
+  ServedTokens& served_;
 };
 
 uint64_t SumOf(const std::vector<ledger::Served>& served, const std::string& tenant) {
@@ -41,9 +62,10 @@ uint64_t SumOf(const std::vector<ledger::Served>& served, const std::string& ten
 TEST(ServedElsewhere, TheLeaderTakesWhatOthersServeOnceAndFromItsTermOn) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore store;
-    std::vector<ledger::Served> of_leader;
-    std::vector<ledger::Served> of_follower = {{"acme", "r-1", 7}};
-    const auto make = [&](const std::string& name, std::vector<ledger::Served>& served, bool leads) {
+    ServedTokens of_leader;
+    ServedTokens of_follower;
+    of_follower.Set({{"acme", "r-1", 7}});
+    const auto make = [&](const std::string& name, ServedTokens& served, bool leads) {
       return std::make_unique<ServedElsewhere>(
           loop, store,
           ServedElsewhere::Options{.name = name, .start = name, .interval = std::chrono::milliseconds(10)},
@@ -59,7 +81,7 @@ TEST(ServedElsewhere, TheLeaderTakesWhatOthersServeOnceAndFromItsTermOn) {
     leader->BeginTerm();
     EXPECT_THAT(leader->TakeNew(), IsEmpty()) << "that was its predecessor's";
 
-    of_follower = {{"acme", "r-1", 5}, {"beta", "r-1", 3}};
+    of_follower.Set({{"acme", "r-1", 5}, {"beta", "r-1", 3}});
     uint64_t acme = 0;
     uint64_t beta = 0;
     EXPECT_TRUE(co_await Eventually(loop, [&] {
@@ -83,8 +105,9 @@ TEST(ServedElsewhere, TheLeaderTakesWhatOthersServeOnceAndFromItsTermOn) {
 TEST(ServedElsewhere, AWriteWhoseAnswerWasLostCountsOnce) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore store;
-    std::vector<ledger::Served> none;
-    std::vector<ledger::Served> served = {{"acme", "r-1", 7}};
+    ServedTokens none;
+    ServedTokens served;
+    served.Set({{"acme", "r-1", 7}});
     store.loses_answer = true;
     ServedElsewhere leader(loop, store, {.name = "a", .start = "a"}, std::make_unique<ServedLedger>(none),
                            [] { return true; });
@@ -108,7 +131,8 @@ TEST(ServedElsewhere, AWriteWhoseAnswerWasLostCountsOnce) {
 TEST(ServedElsewhere, SumsOfReplicasThatAreGoneAreDropped) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore store;
-    std::vector<ledger::Served> served = {{"acme", "r-1", 7}, {"acme", "r-2", 1}};
+    ServedTokens served;
+    served.Set({{"acme", "r-1", 7}, {"acme", "r-2", 1}});
     std::set<std::string> there = {"r-1", "r-2"};
     ServedElsewhere follower(loop, store,
                              {.name = "b",
@@ -126,7 +150,7 @@ TEST(ServedElsewhere, SumsOfReplicasThatAreGoneAreDropped) {
     there = {"r-2"};
     net::Sleep pause(loop.watchdog);
     co_await pause.For(std::chrono::milliseconds(300));
-    served = {{"acme", "r-2", 1}};
+    served.Set({{"acme", "r-2", 1}});
     EXPECT_TRUE(co_await Eventually(loop, [&] { return told() == ServedSums{{{"acme", "r-2"}, 2}}; }));
     follower.Stop();
     EXPECT_TRUE(co_await Eventually(loop, [&] { return follower.idle(); }));
@@ -136,12 +160,14 @@ TEST(ServedElsewhere, SumsOfReplicasThatAreGoneAreDropped) {
 TEST(ServedElsewhere, WhatIsUntoldIsToldBeforeTheSumsBeginAnewAndFitsTheStore) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore store;
-    std::vector<ledger::Served> none;
-    std::vector<ledger::Served> served;
+    ServedTokens none;
+    std::vector<ledger::Served> tokens;
     const std::string tenant(200, 't');
     for (size_t i = 0; i < 2 * ServedElsewhere::kMostSums; ++i)
-      served.push_back({tenant, fmt::format("{:0>120}", i), 1});
-    served.push_back({"acme", "r-1", 7});
+      tokens.push_back({tenant, fmt::format("{:0>120}", i), 1});
+    tokens.push_back({"acme", "r-1", 7});
+    ServedTokens served;
+    served.Set(std::move(tokens));
     ServedElsewhere leader(loop, store, {.name = "a", .start = "a"}, std::make_unique<ServedLedger>(none),
                            [] { return true; });
     ServedElsewhere follower(loop, store,

@@ -71,7 +71,7 @@ TEST_F(OpenRecord, WaitsWhileTheLedgersThreadIsBehind) {
     co_await sleep.For(std::chrono::milliseconds(50));
     disk.Hold(false);
   }(disk_, later));
-  EXPECT_EQ(Open(), StageResult::kContinue);
+  ASSERT_EQ(Open(), StageResult::kContinue);
   EXPECT_EQ(world_.shard->journal.refused_opens(), 0u);
   exchange_->grant.ticket.Close({});
 }
