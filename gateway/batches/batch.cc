@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "conf/json_fields.h"
+#include "gateway/batches/message_requests.h"
 #include "gateway/batches/stored_file.h"
 #include "gateway/people/stored_json.h"
 
@@ -74,6 +75,7 @@ constexpr void Bind(O& o, LineCounts& counts) {
   o.Optional("total", counts.total);
   o.Optional("completed", counts.completed);
   o.Optional("failed", counts.failed);
+  o.Optional("unsent", counts.unsent);
 }
 
 template <class O>
@@ -97,6 +99,10 @@ constexpr void Bind(O& o, Batch& batch) {
   o.Optional("metadata", batch.metadata);
   o.Optional("output_age", batch.output_age);
   o.Optional("problems", batch.problems);
+}
+
+bool Batch::of_messages() const {
+  return endpoint == kMessagesUrl;
 }
 
 std::string EncodeBatch(const Batch& batch) {

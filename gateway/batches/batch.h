@@ -60,6 +60,7 @@ struct LineCounts {
   uint64_t total = 0;
   uint64_t completed = 0;
   uint64_t failed = 0;
+  uint64_t unsent = 0;  // of the failed: the batch ended before they were done
 
   bool operator==(const LineCounts&) const = default;
 };
@@ -70,7 +71,7 @@ struct Batch {
   std::string key = {};       // that created it; empty: the anonymous tenant
   std::string endpoint = {};  // "/v1/chat/completions"
   std::string input_file = {};
-  // Ids of the result files; while it runs, those that they will have. Empty: there is none.
+  // Ids of the result files (of messages, all results are in the first); while it runs, those that they will have. Empty: there is none.
   std::string output_file = {};
   std::string error_file = {};
   BatchState state = BatchState::kValidating;
@@ -85,6 +86,8 @@ struct Batch {
   std::map<std::string, std::string> metadata = {};
   std::optional<conf::Duration> output_age = {};  // after which its results are removed
   std::vector<BatchProblem> problems = {};
+
+  bool of_messages() const;  // made by Anthropic's API, and shown by it alone
 };
 
 std::string EncodeBatch(const Batch& batch);

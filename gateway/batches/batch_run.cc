@@ -194,6 +194,7 @@ net::Task<void> BatchRun::WriteResults(std::shared_ptr<BatchRun> self) {
       self->write_failed_ = false;
       self->progress_.completed += written->completed;
       self->progress_.failed += written->failed;
+      self->progress_.unsent += written->unsent;
       self->progress_.usage.Add(written->usage);
       continue;
     }
@@ -272,6 +273,7 @@ net::Task<absl::Status> BatchRun::WriteRest() {
           });
       if (!written.ok()) co_return written.status();
       progress_.failed += written->failed;
+      progress_.unsent += written->unsent;
       lane.waiting.erase(lane.waiting.begin(), lane.waiting.begin() + static_cast<ptrdiff_t>(n));
     }
   }
@@ -283,7 +285,10 @@ net::Task<absl::Status> BatchRun::RemoveEmptyFiles() {
 }
 
 LineCounts BatchRun::counts() const {
-  return {.total = total_, .completed = progress_.completed, .failed = progress_.failed};
+  return {.total = total_,
+          .completed = progress_.completed,
+          .failed = progress_.failed,
+          .unsent = progress_.unsent};
 }
 
 uint64_t BatchRun::waiting() const {

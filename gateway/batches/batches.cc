@@ -25,7 +25,7 @@ constexpr std::string_view kVersion = "/v1";
 
 std::optional<router::Api> ApiOf(std::string_view endpoint) {
   using enum router::Api;
-  for (const router::Api api : {kChatCompletions, kCompletions, kEmbeddings, kResponses}) {
+  for (const router::Api api : {kChatCompletions, kCompletions, kEmbeddings, kResponses, kMessages}) {
     const std::string_view path = router::SpecOf(api).path;
     if (endpoint.starts_with(kVersion) && endpoint.substr(kVersion.size()) == path) return api;
   }
@@ -145,7 +145,7 @@ net::Task<bool> Batches::Change(std::string id, std::function<void(Batch&)> edit
 net::Task<Result<Batch>> Batches::Create(Creation creation, conf::TimePoint now) {
   const Principal& principal = *creation.principal;
   const std::optional<router::Api> api = ApiOf(creation.endpoint);
-  if (!api) {
+  if (!api || (*api == router::Api::kMessages && !creation.lines)) {
     co_return api::Make(
         api::Code::kInvalidValue,
         "endpoint must be /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses",
@@ -176,7 +176,7 @@ net::Task<Result<Batch>> Batches::Create(Creation creation, conf::TimePoint now)
     co_return api::Make(api::Code::kTooManyBatches,
                         fmt::format("your tenant has {} batches that have not ended, the most", active));
   }
-  Batch batch{.id = NewId("batch_"),
+  Batch batch{.id = NewId(*api == router::Api::kMessages ? "msgbatch_" : "batch_"),
               .tenant = principal.tenant,
               .key = principal.key,
               .endpoint = creation.endpoint,
@@ -195,6 +195,11 @@ net::Task<Result<Batch>> Batches::Create(Creation creation, conf::TimePoint now)
               .metadata = std::move(creation.metadata),
               .output_age = creation.output_age,
               .problems = {}};
+  if (creation.lines) {
+    batch.state = BatchState::kInProgress;
+    batch.in_progress = now;
+    batch.counts.total = *creation.lines;
+  }
   std::vector<store::Write> also;
   if (active + ended.size() >= kMostStored && !ended.empty()) {
     const auto* const oldest =
@@ -255,6 +260,24 @@ net::Task<Result<Batch>> Batches::Cancel(std::string tenant, std::string id, std
   }
 }
 
+net::Task<Result<Batch>> Batches::Delete(std::string tenant, std::string id, std::string key) {
+  const auto* const entry = copy_.Find(id);
+  if (entry == nullptr || entry->value.tenant != tenant) co_return NoBatch(id);
+  if (!HasEnded(entry->value.state)) {
+    co_return api::Make(api::Code::kConflict,
+                        fmt::format("the batch is {}; cancel it, and delete it when it has ended",
+                                    NameOf(entry->value.state)));
+  }
+  const Batch batch = entry->value;
+  std::vector<store::Write> writes;
+  writes.push_back({store::kBatch, id, entry->version, std::nullopt});
+  writes.push_back(EventFor("batch.delete", key, id, tenant, BatchDetail(batch)));
+  absl::Status deleted = (co_await store_.Commit(std::move(writes))).status();
+  if (deleted.ok()) deleted = co_await copy_.CatchUp();
+  if (!deleted.ok()) co_return ErrorOf(deleted);
+  co_return batch;
+}
+
 std::optional<std::string> Batches::UserOf(std::string_view file) const {
   for (const auto& [id, entry] : copy_.all()) {
     if (!HasEnded(entry.value.state) && entry.value.input_file == file) return id;
@@ -311,12 +334,23 @@ net::Task<void> Batches::Drive(std::string id, PrincipalRef principal) {
   driven_.erase(id);
 }
 
+net::Task<absl::StatusOr<InputIndex>> Batches::Check(std::string path, std::string endpoint,
+                                                     PrincipalRef principal) {
+  const std::shared_ptr<const Runtime> runtime = environment_.runtime();
+  IndexOptions options{
+      .api = *ApiOf(endpoint),
+      .url = endpoint,
+      .max_lines = runtime->config().batches.max_lines,
+      .why_not = [runtime, principal](std::string_view model) { return WhyNot(*runtime, *principal, model); },
+      .done = nullptr};
+  co_return co_await net::OffLoop(loop_, [&] { return IndexInput(path, std::move(options)); });
+}
+
 net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
   const auto* const entry = copy_.Find(id);
   if (entry == nullptr) co_return false;
   if (entry->value.state != BatchState::kValidating) co_return true;
   const Batch batch = entry->value;
-  const std::shared_ptr<const Runtime> runtime = environment_.runtime();
   if (principal == nullptr) principal = environment_.principal(batch.tenant, batch.key);
   std::vector<BatchProblem> problems;
   LineCounts counts;
@@ -326,16 +360,8 @@ net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
                         .param = {},
                         .line = {}});
   } else {
-    IndexOptions options{
-        .api = *ApiOf(batch.endpoint),
-        .url = batch.endpoint,
-        .max_lines = runtime->config().batches.max_lines,
-        .why_not = [runtime,
-                    principal](std::string_view model) { return WhyNot(*runtime, *principal, model); },
-        .done = nullptr};
-    absl::StatusOr<InputIndex> index = co_await net::OffLoop(
-        loop_,
-        [&options, path = files_.PathOf(batch.input_file)] { return IndexInput(path, std::move(options)); });
+    absl::StatusOr<InputIndex> index =
+        co_await Check(files_.PathOf(batch.input_file), batch.endpoint, std::move(principal));
     if (index.ok()) {
       problems = std::move(index->problems);
       counts.total = index->total;
@@ -375,7 +401,8 @@ net::Task<Batches::RunRef> Batches::Open(std::string id) {
     const Batch& batch = entry->value;
     const auto run = std::make_shared<BatchRun>(
         loop_, batch, files_.PathOf(batch.input_file),
-        ResultFiles(files_.PathOf(batch.output_file), files_.PathOf(batch.error_file)), [this] { Wake(); });
+        ResultFiles(files_.PathOf(batch.output_file), files_.PathOf(batch.error_file), batch.of_messages()),
+        [this] { Wake(); });
     const absl::Status opened = co_await run->Open({.api = *ApiOf(batch.endpoint),
                                                     .url = batch.endpoint,
                                                     .max_lines = UINT64_MAX,  // it was checked
@@ -480,12 +507,12 @@ void Batches::CheckEnds(conf::TimePoint now) {
     const auto* const entry = copy_.Find(id);
     if (!run->end() && entry != nullptr && entry->value.state == BatchState::kCancelling) {
       run->EndBy({.state = BatchState::kCancelled,
-                  .code = "batch_cancelled",
+                  .code = std::string(kCodeCancelled),
                   .message = "the batch was cancelled before this request was executed"},
                  now);
     } else if (!run->end() && now >= run->batch().expires) {
       run->EndBy({.state = BatchState::kExpired,
-                  .code = "batch_expired",
+                  .code = std::string(kCodeExpired),
                   .message = "this request could not be executed before the completion window expired"},
                  now);
     }

@@ -30,6 +30,7 @@
 #include "gateway/batches/batch.h"
 #include "gateway/batches/batch_run.h"
 #include "gateway/batches/files.h"
+#include "gateway/batches/input_index.h"
 #include "gateway/batches/line_call.h"
 #include "gateway/net/loop.h"
 #include "gateway/net/watchdog.h"
@@ -80,12 +81,18 @@ class Batches {
     std::string endpoint = {};
     std::map<std::string, std::string> metadata = {};
     std::optional<conf::Duration> output_age = {};
+    std::optional<uint64_t> lines = {};  // of an input that was checked: the batch runs at once
   };
+  // Looks at every line of an input; an error: it cannot be read.
+  net::Task<absl::StatusOr<InputIndex>> Check(std::string path, std::string endpoint, PrincipalRef principal);
   net::Task<Result<Batch>> Create(Creation creation, conf::TimePoint now);
   // Nothing: the tenant has none of that id. With the progress of now.
   std::optional<Batch> Find(std::string_view tenant, std::string_view id) const;
   std::vector<Batch> OfTenant(std::string_view tenant) const;  // the newest first
   net::Task<Result<Batch>> Cancel(std::string tenant, std::string id, std::string key, conf::TimePoint now);
+
+  // Forgets one that has ended; its files stay.
+  net::Task<Result<Batch>> Delete(std::string tenant, std::string id, std::string key);
 
   // The batch that has not ended and needs that file.
   std::optional<std::string> UserOf(std::string_view file) const;

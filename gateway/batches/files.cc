@@ -89,6 +89,10 @@ std::string Files::PathOf(std::string_view id) const {
   return fmt::format("{}/{}", dir_, id);
 }
 
+std::string Files::UploadPathOf(std::string_view id) const {
+  return PathOf(id) + std::string(kPart);
+}
+
 conf::Duration Files::max_age() const {
   return options_().value_or(config::Files()).max_age;
 }
@@ -132,7 +136,7 @@ Result<Files::Place> Files::Hold(const std::string& tenant, uint64_t bytes) {
                               used, options->tenant_bytes));
   }
   Place place{.id = NewId("file-"), .path = {}, .most_bytes = most};
-  place.path = PathOf(place.id) + std::string(kPart);
+  place.path = UploadPathOf(place.id);
   held_[place.id] = {.tenant = tenant, .bytes = most};
   return place;
 }
@@ -153,7 +157,7 @@ net::Task<Result<StoredFile>> Files::Keep(Upload upload, conf::TimePoint now) {
   if (upload.age) file.expires = now + *upload.age;
   const std::string path = PathOf(file.id);
   absl::Status kept =
-      co_await net::OffLoop(loop_, [&path] { return net::RenameFile(path + std::string(kPart), path); });
+      co_await net::OffLoop(loop_, [&] { return net::RenameFile(UploadPathOf(file.id), path); });
   if (kept.ok()) {
     std::vector<store::Write> writes;
     writes.push_back(Making(file));
@@ -171,7 +175,7 @@ net::Task<Result<StoredFile>> Files::Keep(Upload upload, conf::TimePoint now) {
 
 net::Task<void> Files::Abandon(std::string id) {
   held_.erase(id);
-  (co_await RemoveBytes(PathOf(id) + std::string(kPart))).IgnoreError();
+  (co_await RemoveBytes(UploadPathOf(id))).IgnoreError();
 }
 
 net::Task<absl::Status> Files::RemoveBytes(std::string path) {

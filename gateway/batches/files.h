@@ -65,6 +65,7 @@ class Files {
   // The bytes are written and synced.
   net::Task<Result<StoredFile>> Keep(Upload upload, conf::TimePoint now);
   net::Task<void> Abandon(std::string id);
+  std::string UploadPathOf(std::string_view id) const;
 
   // Null: the tenant has none of that id.
   const StoredFile* Find(std::string_view tenant, std::string_view id, conf::TimePoint now) const;

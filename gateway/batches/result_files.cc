@@ -12,6 +12,7 @@
 
 #include "conf/json_text.h"
 #include "gateway/api/usage.h"
+#include "gateway/batches/message_batch.h"
 #include "gateway/batches/stored_file.h"
 #include "gateway/net/files.h"
 
@@ -31,11 +32,34 @@ BatchUsage UsageOf(std::string_view body) {
           .reasoning = usage->reasoning};
 }
 
-// On one line, as it was, or as a text where it is no JSON. In JSON, an end of a line is white space.
-std::string OnOneLine(std::string body) {
-  if (!nlohmann::json::accept(body)) return conf::Quoted(body);
-  std::ranges::replace_if(body, [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  return body;
+void Count(const LineResult& result, ResultFiles::Progress& progress) {
+  ++(result.completed() ? progress.completed : progress.failed);
+  if (result.unsent()) ++progress.unsent;
+}
+
+// What a line of a file of messages' results says; false: it was torn.
+bool TakeMessageResult(std::string_view text, ResultFiles::Done& done) {
+  const simdjson::padded_string padded(text);
+  json::parser parser;
+  json::document document;
+  std::string_view custom_id;
+  json::object result;
+  std::string_view type;
+  if (parser.iterate(padded).get(document) != simdjson::SUCCESS ||
+      document["custom_id"].get_string().get(custom_id) != simdjson::SUCCESS ||
+      document["result"].get_object().get(result) != simdjson::SUCCESS ||
+      result["type"].get_string().get(type) != simdjson::SUCCESS)
+    return false;
+  const bool completed = type == "succeeded";
+  json::object message;
+  std::string_view raw;
+  if (completed && result["message"].get_object().get(message) == simdjson::SUCCESS &&
+      message.raw_json().get(raw) == simdjson::SUCCESS)
+    done.progress.usage.Add(UsageOf(raw));
+  if (!done.custom_ids.insert(std::string(custom_id)).second) return true;
+  ++(completed ? done.progress.completed : done.progress.failed);
+  if (type == "canceled" || type == "expired") ++done.progress.unsent;
+  return true;
 }
 
 // What a line of a result file says; false: it is none of ours, so it was torn.
@@ -58,12 +82,23 @@ bool TakeResult(std::string_view text, bool completed, ResultFiles::Done& done) 
   } else if (completed) {
     return false;
   }
+  std::string_view code;
+  const bool unsent =
+      !completed && document["error"]["code"].get_string().get(code) == simdjson::SUCCESS && IsUnsent(code);
   if (!done.custom_ids.insert(id).second) return true;
   ++(completed ? done.progress.completed : done.progress.failed);
+  if (unsent) ++done.progress.unsent;
   return true;
 }
 
 }  // namespace
+
+// In JSON, an end of a line is white space.
+std::string OnOneLine(std::string body) {
+  if (!nlohmann::json::accept(body)) return conf::Quoted(body);
+  std::ranges::replace_if(body, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return body;
+}
 
 std::string RenderResult(const LineResult& result, std::string_view id) {
   std::string out = fmt::format("{{\"id\":\"{}\",\"custom_id\":", id);
@@ -82,21 +117,22 @@ std::string RenderResult(const LineResult& result, std::string_view id) {
   return out += "},\"error\":null}\n";
 }
 
-ResultFiles::ResultFiles(std::string output_path, std::string error_path) {
+ResultFiles::ResultFiles(std::string output_path, std::string error_path, bool of_messages)
+    : of_messages_(of_messages) {
   output_.path = std::move(output_path);
   errors_.path = std::move(error_path);
 }
 
 absl::StatusOr<ResultFiles::Done> ResultFiles::Open() {
   Done done;
-  if (absl::Status opened = OpenFile(output_, true, done); !opened.ok()) return opened;
-  if (absl::Status opened = OpenFile(errors_, false, done); !opened.ok()) return opened;
+  if (absl::Status opened = OpenFile(output_, done); !opened.ok()) return opened;
+  if (absl::Status opened = OpenFile(errors_, done); !opened.ok()) return opened;
   if (absl::Status synced = net::SyncParent(output_.path); !synced.ok()) return synced;
   torn_ = false;
   return done;
 }
 
-absl::Status ResultFiles::OpenFile(File& file, bool completed, Done& done) {
+absl::Status ResultFiles::OpenFile(File& file, Done& done) const {
   absl::StatusOr<net::Fd> fd = net::OpenFile(file.path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
   if (!fd.ok()) return fd.status();
   file.fd = *std::move(fd);
@@ -114,7 +150,7 @@ absl::Status ResultFiles::OpenFile(File& file, bool completed, Done& done) {
       const size_t end = rest.find('\n');
       line.append(rest.substr(0, end));
       if (end == std::string_view::npos) break;
-      torn = !TakeResult(line, completed, done);
+      torn = !(of_messages_ ? TakeMessageResult(line, done) : TakeResult(line, &file == &output_, done));
       if (!torn) file.bytes += line.size() + 1;
       line.clear();
       rest.remove_prefix(end + 1);
@@ -150,8 +186,12 @@ absl::StatusOr<ResultFiles::Progress> ResultFiles::Append(std::span<const LineRe
   std::string output;
   std::string errors;
   for (const LineResult& result : results) {
-    (result.completed() ? output : errors) += RenderResult(result, NewId("batch_req_"));
-    ++(result.completed() ? progress.completed : progress.failed);
+    if (of_messages_) {
+      output += RenderMessageResult(result);
+    } else {
+      (result.completed() ? output : errors) += RenderResult(result, NewId("batch_req_"));
+    }
+    Count(result, progress);
     if (result.completed()) progress.usage.Add(UsageOf(result.body));
   }
   torn_ = true;

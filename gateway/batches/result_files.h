@@ -1,5 +1,5 @@
 // ResultFiles: the two files that a batch writes: answers, and lines that failed. Each input line has one line
-// in one of them.
+// in one of them. Of a batch of messages all are in the first.
 //
 // They are the truth of what is done: a line counts once its result is on disk, and a gateway that was killed
 // reads here where to go on. Only whole lines are kept: what a crash has torn is cut off at the next Open.
@@ -22,6 +22,13 @@
 
 namespace gateway::batches {
 
+// Why a line has no answer: its batch ended before.
+inline constexpr std::string_view kCodeCancelled = "batch_cancelled";
+inline constexpr std::string_view kCodeExpired = "batch_expired";
+constexpr bool IsUnsent(std::string_view code) {
+  return code == kCodeCancelled || code == kCodeExpired;
+}
+
 // How a line ended: with an answer, or with the reason why there is none.
 struct LineResult {
   std::string custom_id = {};
@@ -32,16 +39,20 @@ struct LineResult {
   std::string message = {};
 
   bool completed() const { return status >= 200 && status < 300; }
+  bool unsent() const { return IsUnsent(code); }
 };
 
-// One line of JSON, with its end.
+// One line of JSON, with its end, in OpenAI's form.
 std::string RenderResult(const LineResult& result, std::string_view id);
+// On one line, as it was, or as a text where it is no JSON.
+std::string OnOneLine(std::string body);
 
 class ResultFiles {
  public:
   struct Progress {
     uint64_t completed = 0;
     uint64_t failed = 0;
+    uint64_t unsent = 0;  // of the failed
     BatchUsage usage = {};
   };
   struct Done {
@@ -49,7 +60,7 @@ class ResultFiles {
     Progress progress = {};
   };
 
-  ResultFiles(std::string output_path, std::string error_path);
+  ResultFiles(std::string output_path, std::string error_path, bool of_messages = false);
 
   // Makes the files where they are missing, and reads what they have.
   absl::StatusOr<Done> Open();
@@ -66,11 +77,12 @@ class ResultFiles {
     net::Fd fd = {};
     uint64_t bytes = 0;  // of whole lines that are on disk
   };
-  static absl::Status OpenFile(File& file, bool completed, Done& done);
+  absl::Status OpenFile(File& file, Done& done) const;
   static absl::Status Write(File& file, std::string_view text);
   // Back to the lines that count.
   static absl::Status Cut(File& file);
 
+  const bool of_messages_;
   File output_;
   File errors_;
   bool torn_ = false;  // an Append failed, and its lines may still stand there

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <span>
 #include <utility>
 #include <variant>
@@ -12,6 +13,8 @@
 
 #include "conf/json_reader.h"
 #include "conf/text.h"
+#include "gateway/batches/message_batch.h"
+#include "gateway/batches/message_requests.h"
 #include "gateway/net/clock.h"
 #include "router/facts/api.h"
 
@@ -23,6 +26,8 @@ using Shown = nlohmann::ordered_json;
 constexpr conf::Duration kSweepFilesEvery = std::chrono::minutes(10);
 constexpr size_t kMostListedFiles = 10'000;
 constexpr size_t kMostListedBatches = 100;
+constexpr size_t kMostListedMessageBatches = 1000;
+constexpr size_t kMostNamedProblems = 10;  // in the message of a refusal
 constexpr size_t kUsualBatches = 20;
 constexpr size_t kMostMetadata = 16;
 constexpr size_t kMostMetadataKey = 64;
@@ -59,6 +64,7 @@ Shown Deleted(const std::string& id) {
 struct Page {
   size_t limit = 0;
   std::string after = {};
+  std::string before = {};
   bool ascending = false;
   std::string purpose = {};
 };
@@ -77,8 +83,10 @@ std::variant<Page, api::ApiError> PageOf(std::string_view query, size_t usual, s
       if (!limit || *limit < 1 || *limit > most)
         return api::Make(api::Code::kInvalidValue, fmt::format("limit must be 1 to {}", most), "limit");
       page.limit = *limit;
-    } else if (name == "after") {
+    } else if (name == "after" || name == "after_id") {
       page.after = *value;
+    } else if (name == "before_id") {
+      page.before = *value;
     } else if (name == "order") {
       if (*value != "asc" && *value != "desc")
         return api::Make(api::Code::kInvalidValue, "order must be asc or desc", "order");
@@ -92,20 +100,50 @@ std::variant<Page, api::ApiError> PageOf(std::string_view query, size_t usual, s
 
 // One page of what is shown, in its order.
 Shown ListOf(const std::vector<Shown>& all, const Page& page) {
+  const auto find = [&](const std::string& id) {
+    return std::ranges::find_if(all, [&](const Shown& one) { return one["id"] == id; });
+  };
   auto first = all.begin();
+  auto end = all.end();
   if (!page.after.empty()) {
-    first = std::ranges::find_if(all, [&](const Shown& one) { return one["id"] == page.after; });
+    first = find(page.after);
     if (first != all.end()) ++first;
   }
-  const size_t n = std::min(page.limit, static_cast<size_t>(all.end() - first));
+  const bool backwards = !page.before.empty();
+  if (backwards) end = std::max(first, find(page.before));
+  const bool has_more = static_cast<size_t>(end - first) > page.limit;
+  if (has_more && backwards) first = end - static_cast<ptrdiff_t>(page.limit);
+  if (has_more && !backwards) end = first + static_cast<ptrdiff_t>(page.limit);
   Shown data = Shown::array();
-  for (auto at = first; at != first + static_cast<ptrdiff_t>(n); ++at) data.push_back(*at);
+  for (auto at = first; at != end; ++at) data.push_back(*at);
   Shown list{{"object", "list"}};
-  list["first_id"] = n == 0 ? Shown(nullptr) : Shown(data.front()["id"]);
-  list["last_id"] = n == 0 ? Shown(nullptr) : Shown(data.back()["id"]);
-  list["has_more"] = first + static_cast<ptrdiff_t>(n) != all.end();
+  list["first_id"] = data.empty() ? Shown(nullptr) : Shown(data.front()["id"]);
+  list["last_id"] = data.empty() ? Shown(nullptr) : Shown(data.back()["id"]);
+  list["has_more"] = has_more;
   list["data"] = std::move(data);
   return list;
+}
+
+// `requests[2].params.model`
+std::string MemberOf(const BatchProblem& problem) {
+  std::string member = fmt::format("requests[{}]", problem.line.value_or(1) - 1);
+  constexpr std::string_view kBody = "body";
+  if (problem.param.starts_with(kBody)) {
+    member += fmt::format(".params{}", std::string_view(problem.param).substr(kBody.size()));
+  } else if (!problem.param.empty()) {
+    member += fmt::format(".{}", problem.param);
+  }
+  return member;
+}
+
+Shown Show(const Batch& batch) {
+  return batch.of_messages() ? ShowMessageBatch(batch) : ShowBatch(batch);
+}
+
+// Where a line of a message batch's input came from, and what is wrong there.
+std::string WordsOf(const BatchProblem& problem) {
+  if (!problem.line) return problem.message;
+  return fmt::format("{}: {}", MemberOf(problem), problem.message);
 }
 
 std::variant<Batches::Creation, api::ApiError> ReadCreation(const std::string& text) {
@@ -228,32 +266,48 @@ net::Task<Reply> Service::ReplyTo(Call call) {
       co_return Reply();
     case Op::kListFiles:
       co_return ListFiles(call);
-    case Op::kGetFile:
-    case Op::kFileContent: {
+    case Op::kGetFile: {
       const StoredFile* const file = files_.Find(tenant, call.id, net::Now());
-      if (file == nullptr) co_return NoSuch("file", call.id);
-      if (call.op == Op::kGetFile) co_return Answered(ShowFile(*file, files_.max_age()));
-      Reply reply;
-      reply.place = {.id = file->id, .path = files_.PathOf(file->id), .most_bytes = file->bytes};
-      co_return reply;
+      co_return file ? Answered(ShowFile(*file, files_.max_age())) : NoSuch("file", call.id);
     }
+    case Op::kFileContent:
+      co_return ContentOf(call, call.id);
     case Op::kDeleteFile:
       co_return co_await DeleteFile(std::move(call));
     case Op::kCreateBatch:
       co_return co_await CreateBatch(std::move(call));
+    case Op::kCreateMessages:
+      co_return co_await CreateMessages(std::move(call));
     case Op::kListBatches:
       co_return ListBatches(call);
-    case Op::kGetBatch: {
-      const std::optional<Batch> batch = batches_.Find(tenant, call.id);
-      co_return batch ? Answered(ShowBatch(*batch)) : NoSuch("batch", call.id);
-    }
-    case Op::kCancelBatch: {
-      auto cancelled = co_await batches_.Cancel(tenant, call.id, key, net::Now());
-      if (auto* const error = std::get_if<api::ApiError>(&cancelled)) co_return Refused(std::move(*error));
-      co_return Answered(ShowBatch(std::get<Batch>(cancelled)));
-    }
+    case Op::kGetBatch:
+    case Op::kCancelBatch:
+    case Op::kBatchResults:
+    case Op::kDeleteBatch:
+      break;
   }
-  co_return Refused(api::Code::kInternalError, "the call is not known");
+  const std::optional<Batch> batch = batches_.Find(tenant, call.id);
+  if (!batch || batch->of_messages() != call.of_messages) co_return NoSuch("batch", call.id);
+  if (call.op == Op::kGetBatch) co_return Answered(Show(*batch));
+  if (call.op == Op::kDeleteBatch) co_return co_await DeleteBatch(std::move(call));
+  if (call.op == Op::kCancelBatch) {
+    auto cancelled = co_await batches_.Cancel(tenant, call.id, key, net::Now());
+    if (auto* const error = std::get_if<api::ApiError>(&cancelled)) co_return Refused(std::move(*error));
+    co_return Answered(Show(std::get<Batch>(cancelled)));
+  }
+  if (!HasEnded(batch->state) || batch->output_file.empty()) {
+    co_return Refused(api::Code::kNotFound,
+                      fmt::format("the batch {} has no results; they are there once it has ended", call.id));
+  }
+  co_return ContentOf(call, batch->output_file);
+}
+
+Reply Service::ContentOf(const Call& call, const std::string& id) const {
+  const StoredFile* const file = files_.Find(call.principal->tenant, id, net::Now());
+  if (file == nullptr) return NoSuch("file", id);
+  Reply reply;
+  reply.place = {.id = file->id, .path = files_.PathOf(file->id), .most_bytes = file->bytes};
+  return reply;
 }
 
 Reply Service::ListFiles(const Call& call) const {
@@ -270,10 +324,13 @@ Reply Service::ListFiles(const Call& call) const {
 }
 
 Reply Service::ListBatches(const Call& call) const {
-  auto read = PageOf(call.query, kUsualBatches, kMostListedBatches);
+  auto read =
+      PageOf(call.query, kUsualBatches, call.of_messages ? kMostListedMessageBatches : kMostListedBatches);
   if (auto* const error = std::get_if<api::ApiError>(&read)) return Refused(std::move(*error));
   std::vector<Shown> all;
-  for (const Batch& batch : batches_.OfTenant(call.principal->tenant)) all.push_back(ShowBatch(batch));
+  for (const Batch& batch : batches_.OfTenant(call.principal->tenant)) {
+    if (batch.of_messages() == call.of_messages) all.push_back(Show(batch));
+  }
   return Answered(ListOf(all, std::get<Page>(read)));
 }
 
@@ -296,6 +353,54 @@ net::Task<Reply> Service::CreateBatch(Call call) {
   auto created = co_await batches_.Create(std::move(creation), net::Now());
   if (auto* const error = std::get_if<api::ApiError>(&created)) co_return Refused(std::move(*error));
   co_return Answered(ShowBatch(std::get<Batch>(created)));
+}
+
+// Anthropic's API has no batch that fails as a whole: what is wrong with its requests is said at once.
+net::Task<Reply> Service::CreateMessages(Call call) {
+  const std::string file = call.upload.id;
+  const absl::StatusOr<InputIndex> index =
+      co_await batches_.Check(files_.UploadPathOf(file), std::string(kMessagesUrl), call.principal);
+  if (!index.ok() || !index->problems.empty()) {
+    co_await files_.Abandon(file);
+    if (!index.ok())
+      co_return Refused(api::Code::kInternalError, "the gateway could not read the requests of this batch");
+    std::string message;
+    for (const BatchProblem& problem : index->problems | std::views::take(kMostNamedProblems))
+      message += fmt::format("{}{}", message.empty() ? "" : "; ", WordsOf(problem));
+    if (index->problem_count > kMostNamedProblems)
+      message += fmt::format("; and {} more", index->problem_count - kMostNamedProblems);
+    co_return Refused(api::Code::kInvalidValue, std::move(message), MemberOf(index->problems.front()));
+  }
+  const std::string key = call.principal->key;
+  call.upload.tenant = call.principal->tenant;
+  call.upload.key = key;
+  call.upload.purpose = Purpose::kBatch;
+  call.upload.name = fmt::format("{}.jsonl", file);
+  auto kept = co_await files_.Keep(std::move(call.upload), net::Now());
+  if (auto* const error = std::get_if<api::ApiError>(&kept)) co_return Refused(std::move(*error));
+  Batches::Creation creation{.principal = call.principal,
+                             .input_file = file,
+                             .endpoint = std::string(kMessagesUrl),
+                             .lines = index->total};
+  auto created = co_await batches_.Create(std::move(creation), net::Now());
+  if (auto* const error = std::get_if<api::ApiError>(&created)) {
+    static_cast<void>(co_await files_.Remove(call.principal->tenant, file, key, net::Now()));
+    co_return Refused(std::move(*error));
+  }
+  co_return Answered(Show(std::get<Batch>(created)));
+}
+
+// With its input and its results.
+net::Task<Reply> Service::DeleteBatch(Call call) {
+  const std::string tenant = call.principal->tenant;
+  const std::string key = call.principal->key;
+  auto deleted = co_await batches_.Delete(tenant, call.id, key);
+  if (auto* const error = std::get_if<api::ApiError>(&deleted)) co_return Refused(std::move(*error));
+  const auto& batch = std::get<Batch>(deleted);
+  for (const std::string& file : {batch.input_file, batch.output_file}) {
+    if (!file.empty()) static_cast<void>(co_await files_.Remove(tenant, file, key, net::Now()));
+  }
+  co_return Answered({{"id", call.id}, {"type", "message_batch_deleted"}});
 }
 
 }  // namespace gateway::batches

@@ -32,13 +32,17 @@ enum class Op : uint8_t {
   kFileContent,
   kDeleteFile,
   kCreateBatch,
+  kCreateMessages,  // the upload is the input that message_requests.h makes
   kListBatches,
   kGetBatch,
   kCancelBatch,
+  kBatchResults,  // of messages
+  kDeleteBatch,   // of messages
 };
 
 struct Call {
   Op op = Op::kListFiles;
+  bool of_messages = false;  // the batch, and how it is shown
   PrincipalRef principal = {};
   std::string id = {};     // of the file or batch
   std::string query = {};  // behind the '?'
@@ -49,7 +53,7 @@ struct Call {
 struct Reply {
   std::optional<api::ApiError> error = {};
   std::string json = {};    // the answer's body
-  Files::Place place = {};  // kHoldFile; kFileContent: the path, and the bytes it has
+  Files::Place place = {};  // kHoldFile; kFileContent and kBatchResults: the path, and the bytes it has
 };
 
 class Service final : private net::Alarm {
@@ -76,6 +80,9 @@ class Service final : private net::Alarm {
   Reply ListBatches(const Call& call) const;
   net::Task<Reply> DeleteFile(Call call);
   net::Task<Reply> CreateBatch(Call call);
+  net::Task<Reply> CreateMessages(Call call);
+  net::Task<Reply> DeleteBatch(Call call);
+  Reply ContentOf(const Call& call, const std::string& id) const;
   void OnAlarm() override;
   net::Task<void> Sweep();
 

@@ -18,6 +18,8 @@ namespace gateway::batches {
 
 class UploadForm {
  public:
+  static constexpr uint64_t kMostGrowth = 1;  // the form is larger than its file
+
   explicit UploadForm(std::string_view boundary);
 
   // Takes the next bytes of the form, split anywhere, and appends those of the file to `file`. False: error()

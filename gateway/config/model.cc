@@ -239,6 +239,7 @@ bool HasPriceFor(const Price& price, router::Api api) {
     case router::Api::kModels:
     case router::Api::kFiles:
     case router::Api::kBatches:
+    case router::Api::kMessageBatches:
       break;
   }
   return true;  // it is free for everybody

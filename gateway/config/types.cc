@@ -204,6 +204,7 @@ std::optional<Api> FamilyOf(router::Api api) {
     case router::Api::kModels:
     case router::Api::kFiles:
     case router::Api::kBatches:
+    case router::Api::kMessageBatches:
       return std::nullopt;
   }
   return std::nullopt;

@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
+#include <span>
+#include <type_traits>
 #include <utility>
 
 #include "conf/text.h"
+#include "gateway/batches/message_requests.h"
 #include "gateway/batches/service.h"
 #include "gateway/batches/upload_form.h"
 #include "gateway/log.h"
@@ -39,34 +42,50 @@ struct Asked {
 };
 
 std::optional<Asked> AskedOf(const Exchange& x, bool& known) {
+  struct Way {
+    std::string_view below;  // the id
+    Verb method;
+    Op op;
+  };
+  static constexpr Way kFiles[] = {{"", Verb::get, Op::kGetFile},
+                                   {"", Verb::delete_, Op::kDeleteFile},
+                                   {"/content", Verb::get, Op::kFileContent}};
+  static constexpr Way kBatches[] = {{"", Verb::get, Op::kGetBatch},
+                                     {"/cancel", Verb::post, Op::kCancelBatch}};
+  static constexpr Way kMessageBatches[] = {{"", Verb::get, Op::kGetBatch},
+                                            {"", Verb::delete_, Op::kDeleteBatch},
+                                            {"/cancel", Verb::post, Op::kCancelBatch},
+                                            {"/results", Verb::get, Op::kBatchResults}};
   const Verb method = x.client.head().method;
+  const router::Api api = x.identity.spec->api;
   const std::string_view rest = x.identity.path_rest;
-  const size_t slash = rest.find('/');
-  const std::string id(rest.substr(0, slash));
-  const std::string_view below = slash == std::string_view::npos ? std::string_view() : rest.substr(slash);
   known = true;
-  if (x.identity.spec->api == router::Api::kFiles) {
-    if (rest.empty() && method == Verb::post) return Asked{Op::kHoldFile, {}};
-    if (rest.empty() && method == Verb::get) return Asked{Op::kListFiles, {}};
-    if (rest.empty()) return std::nullopt;
-    if (below.empty() && method == Verb::get) return Asked{Op::kGetFile, id};
-    if (below.empty() && method == Verb::delete_) return Asked{Op::kDeleteFile, id};
-    if (below == "/content" && method == Verb::get) return Asked{Op::kFileContent, id};
-    known = below.empty() || below == "/content";
+  if (rest.empty()) {
+    if (method == Verb::get) return Asked{api == router::Api::kFiles ? Op::kListFiles : Op::kListBatches, {}};
+    if (method == Verb::post)
+      return Asked{api == router::Api::kBatches ? Op::kCreateBatch : Op::kHoldFile, {}};
     return std::nullopt;
   }
-  if (rest.empty() && method == Verb::post) return Asked{Op::kCreateBatch, {}};
-  if (rest.empty() && method == Verb::get) return Asked{Op::kListBatches, {}};
-  if (rest.empty()) return std::nullopt;
-  if (below.empty() && method == Verb::get) return Asked{Op::kGetBatch, id};
-  if (below == "/cancel" && method == Verb::post) return Asked{Op::kCancelBatch, id};
-  known = below.empty() || below == "/cancel";
+  const size_t slash = rest.find('/');
+  const std::string_view below = slash == std::string_view::npos ? std::string_view() : rest.substr(slash);
+  const std::span<const Way> ways = api == router::Api::kFiles     ? std::span<const Way>(kFiles)
+                                    : api == router::Api::kBatches ? std::span<const Way>(kBatches)
+                                                                   : std::span<const Way>(kMessageBatches);
+  known = std::ranges::find(ways, below, &Way::below) != ways.end();
+  for (const Way& way : ways) {
+    if (way.below == below && way.method == method) return Asked{way.op, std::string(rest.substr(0, slash))};
+  }
   return std::nullopt;
+}
+
+bool OfMessages(const Exchange& x) {
+  return x.identity.spec->api == router::Api::kMessageBatches;
 }
 
 // The control loop's answer.
 net::Task<Reply> Ask(Exchange& x, Call call) {
   call.principal = x.identity.principal;
+  call.of_messages = OfMessages(x);
   net::Event done;
   Reply reply;
   x.shard.shared.batches->Take(std::move(call), [&x, &done, &reply](Reply given) {
@@ -86,9 +105,14 @@ net::Task<StageResult> SendReply(Exchange& x, Reply reply) {
   co_return StageResult::kAnswered;
 }
 
-StageResult BadForm(Exchange& x, const batches::UploadForm& form) {
+StageResult BadBody(Exchange& x, const batches::UploadForm& form) {
   const bool field = !form.param().empty();
   return x.Fail(field ? api::Code::kInvalidValue : api::Code::kInvalidMultipart, form.error(), form.param());
+}
+StageResult BadBody(Exchange& x, const batches::MessageRequests& requests) {
+  const bool member = !requests.param().empty();
+  return x.Fail(member ? api::Code::kInvalidValue : api::Code::kInvalidJson, requests.error(),
+                requests.param());
 }
 
 StageResult NotWritten(Exchange& x, const absl::Status& status) {
@@ -96,8 +120,9 @@ StageResult NotWritten(Exchange& x, const absl::Status& status) {
   return x.Fail(api::Code::kStoreUnavailable, "the gateway cannot write the file now; try again");
 }
 
-// Reads the form, and writes the file as it comes. `bytes`: those of the file.
-net::Task<StageResult> WriteUpload(Exchange& x, const batches::Files::Place& place, batches::UploadForm& form,
+// Reads the body, and writes the file that `reader` makes of it as it comes. `bytes`: those of the file.
+template <class Reader>
+net::Task<StageResult> WriteUpload(Exchange& x, const batches::Files::Place& place, Reader& reader,
                                    uint64_t& bytes) {
   absl::StatusOr<net::Fd> file = co_await net::OffLoop(x.shard.loop, [&place]() -> absl::StatusOr<net::Fd> {
     // A reload may have begun to keep files.
@@ -114,8 +139,8 @@ net::Task<StageResult> WriteUpload(Exchange& x, const batches::Files::Place& pla
     if (status != net::http::ServerConnection::Status::kOk)
       co_return x.Fail(BodyFailure(status, place.most_bytes).error);
     ends = piece.empty();
-    if (!ends && !form.Feed(piece, pending)) co_return BadForm(x, form);
-    if (ends && !form.Finish()) co_return BadForm(x, form);
+    if (!ends && !reader.Feed(piece, pending)) co_return BadBody(x, reader);
+    if (ends && !reader.Finish()) co_return BadBody(x, reader);
     if (bytes + pending.size() > place.most_bytes) {
       co_return x.Fail(api::Code::kRequestTooLarge,
                        fmt::format("the file is larger than the {} bytes allowed", place.most_bytes), "file");
@@ -134,24 +159,18 @@ net::Task<StageResult> WriteUpload(Exchange& x, const batches::Files::Place& pla
   co_return StageResult::kContinue;
 }
 
-net::Task<StageResult> Upload(Exchange& x) {
-  x.client.SetReusable(false);  // until the body is read
-  const net::http::Head& head = x.client.head();
-  const std::optional<std::string> boundary =
-      router::MultipartScanner::BoundaryOf(head.Find(FieldId::content_type));
-  if (!boundary) {
-    co_return x.Fail(api::Code::kUnsupportedMediaType,
-                     "Content-Type must be multipart/form-data with one valid boundary");
-  }
+// Keeps what `reader` makes of the body as a file; `keep`: what becomes of it then.
+template <class Reader>
+net::Task<StageResult> TakeUpload(Exchange& x, Reader& reader, Call keep) {
   Call hold;
   hold.op = Op::kHoldFile;
-  hold.upload.bytes = head.content_length.value_or(UINT64_MAX);  // the form is larger than its file
+  const std::optional<uint64_t> body = x.client.head().content_length;
+  hold.upload.bytes =
+      body && *body < UINT64_MAX / Reader::kMostGrowth ? *body * Reader::kMostGrowth : UINT64_MAX;
   Reply held = co_await Ask(x, std::move(hold));
   if (held.error) co_return x.Fail(*std::move(held.error));
-  batches::UploadForm form(*boundary);
   uint64_t bytes = 0;
-  const StageResult written = co_await WriteUpload(x, held.place, form, bytes);
-  Call keep;
+  const StageResult written = co_await WriteUpload(x, held.place, reader, bytes);
   keep.upload.id = held.place.id;
   if (written != StageResult::kContinue) {
     keep.op = Op::kAbandonFile;
@@ -159,18 +178,31 @@ net::Task<StageResult> Upload(Exchange& x) {
     co_return written;
   }
   x.client.SetReusable(true);
-  keep.op = Op::kKeepFile;
-  keep.upload.purpose = form.purpose();
-  keep.upload.name = form.filename();
   keep.upload.bytes = bytes;
-  keep.upload.age = form.age();
+  if constexpr (std::is_same_v<Reader, batches::UploadForm>) {
+    keep.upload.purpose = reader.purpose();
+    keep.upload.name = reader.filename();
+    keep.upload.age = reader.age();
+  }
   co_return co_await SendReply(x, co_await Ask(x, std::move(keep)));
 }
 
-net::Task<StageResult> Download(Exchange& x, std::string id) {
-  Call call;
-  call.op = Op::kFileContent;
-  call.id = std::move(id);
+net::Task<StageResult> Upload(Exchange& x) {
+  x.client.SetReusable(false);  // until the body is read
+  if (OfMessages(x)) {
+    batches::MessageRequests requests;
+    co_return co_await TakeUpload(x, requests, {.op = Op::kCreateMessages});
+  }
+  const std::optional<std::string> boundary = router::MultipartScanner::BoundaryOf(type);
+  if (!boundary) {
+    co_return x.Fail(api::Code::kUnsupportedMediaType,
+                     "Content-Type must be multipart/form-data with one valid boundary");
+  }
+  batches::UploadForm form(*boundary);
+  co_return co_await TakeUpload(x, form, {.op = Op::kKeepFile});
+}
+
+net::Task<StageResult> Download(Exchange& x, Call call) {
   Reply found = co_await Ask(x, std::move(call));
   if (found.error) co_return x.Fail(*std::move(found.error));
   const batches::Files::Place place = std::move(found.place);
@@ -181,7 +213,8 @@ net::Task<StageResult> Download(Exchange& x, std::string id) {
     co_return x.Fail(api::Code::kInternalError, "the gateway cannot read this file");
   }
   x.answer_head.clear();
-  RenderRelayedHead(x, nullptr, 200, "application/octet-stream", {place.most_bytes}, x.answer_head);
+  const std::string_view type = OfMessages(x) ? "application/x-jsonl" : "application/octet-stream";
+  RenderRelayedHead(x, nullptr, 200, type, {place.most_bytes}, x.answer_head);
   x.outcome.status = 200;
   x.delivery.head_sent = true;
   if (!co_await x.client.connection().Write(net::AsBuffer(x.answer_head))) co_return x.Gone();
@@ -206,7 +239,8 @@ net::Task<StageResult> Download(Exchange& x, std::string id) {
 
 net::Task<StageResult> AnswerFiles(Exchange& x) {
   const router::Api api = x.identity.spec->api;
-  if (api != router::Api::kFiles && api != router::Api::kBatches) co_return StageResult::kContinue;
+  if (api != router::Api::kFiles && api != router::Api::kBatches && !OfMessages(x))
+    co_return StageResult::kContinue;
   bool known = false;
   std::optional<Asked> asked = AskedOf(x, known);
   const net::http::Head& head = x.client.head();
@@ -230,10 +264,11 @@ net::Task<StageResult> AnswerFiles(Exchange& x) {
     co_return x.Fail(api::Code::kStoreUnavailable, "the gateway's disk is nearly full; nothing new is kept");
   }
   if (asked->op == Op::kHoldFile) co_return co_await Upload(x);
-  if (asked->op == Op::kFileContent) co_return co_await Download(x, std::move(asked->id));
   Call call;
   call.op = asked->op;
   call.id = std::move(asked->id);
+  if (call.op == Op::kFileContent || call.op == Op::kBatchResults)
+    co_return co_await Download(x, std::move(call));
   if (const size_t query = head.target.find('?'); query != std::string_view::npos)
     call.query = head.target.substr(query + 1);
   const auto status = co_await x.client.connection().ReadBody(kMaxCreation);

@@ -27,6 +27,7 @@ std::string RenderLineHead(const batches::LineCall& call) {
 void TakeHead(const net::http::Head& head, batches::LineAnswer& answer) {
   answer.status = head.status;
   answer.request_id = head.Find("x-request-id");
+  if (answer.request_id.empty()) answer.request_id = head.Find("request-id");  // of messages
   if (const std::string_view retry = head.Find("x-should-retry"); !retry.empty())
     answer.should_retry = retry == "true";
   if (const auto wait = conf::ReadNumber<uint32_t>(head.Find("retry-after-ms")))

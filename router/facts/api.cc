@@ -42,6 +42,7 @@ constexpr std::array<ApiSpec, kApiCount> kApis = {{
     {kModels, "models", "/models", kGet, kNone, kOpenAi, false, false, "", ""},
     {kFiles, "files", "/files", kAny, kNone, kOpenAi, false, false, "", ""},
     {kBatches, "batches", "/batches", kAny, kNone, kOpenAi, false, false, "", ""},
+    {kMessageBatches, "message_batches", "/messages/batches", kAny, kNone, kAnthropic, false, false, "", ""},
 }};
 
 constexpr bool InEnumOrder() {
@@ -56,7 +57,7 @@ constexpr std::string_view kV1 = "/v1";
 
 // What stands below a list.
 std::optional<Route> MatchBelow(std::string_view path) {
-  for (const Api api : {kModels, kFiles, kBatches}) {
+  for (const Api api : {kModels, kFiles, kBatches, kMessageBatches}) {
     const std::string prefix = absl::StrCat(conf::Abseil(kV1), conf::Abseil(SpecOf(api).path), "/");
     if (!path.starts_with(prefix) || path.size() == prefix.size()) continue;
     std::optional<std::string> rest = PercentDecode(path.substr(prefix.size()));

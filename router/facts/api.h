@@ -31,8 +31,9 @@ enum class Api : uint8_t {
   kModels,
   kFiles,
   kBatches,
+  kMessageBatches,
 };
-inline constexpr size_t kApiCount = static_cast<size_t>(Api::kBatches) + 1;
+inline constexpr size_t kApiCount = static_cast<size_t>(Api::kMessageBatches) + 1;
 
 enum class Method : uint8_t { kGet, kPost, kAny };  // kAny: what the rest of the path takes
 enum class BodyKind : uint8_t {
@@ -63,8 +64,8 @@ std::optional<Api> ApiByName(std::string_view name);
 struct Route {
   Api api;
   const ApiSpec* spec;  // static
-  // Of /v1/models/{id}, /v1/files/… and /v1/batches/…: what follows, percent-decoded; empty for the lists and all
-  // other routes.
+  // Of /v1/models/{id}, /v1/files/…, /v1/batches/… and /v1/messages/batches/…: what follows, percent-decoded; empty
+  // for the lists and all other routes.
   std::string rest;
 };
 

@@ -1,0 +1,79 @@
+#include "gateway/batches/message_batch.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "conf/json_text.h"
+#include "gateway/api/error.h"
+#include "gateway/batches/message_requests.h"
+
+namespace gateway::batches {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json TimeOrNull(const std::optional<conf::TimePoint>& at) {
+  return at ? Json(conf::FormatTime(*at)) : Json(nullptr);
+}
+
+std::string_view StatusOf(BatchState state) {
+  if (HasEnded(state)) return "ended";
+  return state == BatchState::kCancelling ? "canceling" : "in_progress";
+}
+
+// What another than an engine of messages says has another form.
+std::string AsError(const LineResult& result) {
+  if (result.status == 0) {
+    api::ApiError error{.code = result.code, .message = result.message};
+    return api::RenderError(api::Protocol::kAnthropic, error, {});
+  }
+  const nlohmann::json body = nlohmann::json::parse(result.body, nullptr, false);
+  if (body.is_object() && body.value("type", nlohmann::json()) == "error") return OnOneLine(result.body);
+  api::ApiError error{.status = result.status,
+                      .message = fmt::format("the answer has status {} and another form", result.status)};
+  return api::RenderError(api::Protocol::kAnthropic, error, result.request_id);
+}
+
+}  // namespace
+
+Json ShowMessageBatch(const Batch& batch) {
+  const bool ended = HasEnded(batch.state);
+  const LineCounts& counts = batch.counts;
+  const auto unsent_if = [&](BatchState state) { return batch.state == state ? counts.unsent : 0; };
+  const uint64_t canceled = unsent_if(BatchState::kCancelled);
+  const uint64_t expired = unsent_if(BatchState::kExpired);
+  Json shown{{"id", batch.id},
+             {"type", "message_batch"},
+             {"processing_status", StatusOf(batch.state)},
+             {"request_counts",
+              {{"processing", ended ? 0 : counts.total - counts.completed - counts.failed},
+               {"succeeded", counts.completed},
+               {"errored", counts.failed - canceled - expired},
+               {"canceled", canceled},
+               {"expired", expired}}},
+             {"created_at", conf::FormatTime(batch.created)},
+             {"expires_at", conf::FormatTime(batch.expires)},
+             {"ended_at", TimeOrNull(batch.ended)},
+             {"cancel_initiated_at", TimeOrNull(batch.cancelling)},
+             {"archived_at", nullptr}};
+  const bool has_results = ended && !batch.output_file.empty();
+  shown["results_url"] =
+      has_results ? Json(fmt::format("{}/batches/{}/results", kMessagesUrl, batch.id)) : Json(nullptr);
+  return shown;
+}
+
+std::string RenderMessageResult(const LineResult& result) {
+  std::string out = "{\"custom_id\":";
+  conf::AppendQuoted(out, result.custom_id);
+  if (result.completed()) {
+    out += fmt::format(",\"result\":{{\"type\":\"succeeded\",\"message\":{}", OnOneLine(result.body));
+  } else if (result.unsent()) {
+    out += fmt::format(",\"result\":{{\"type\":\"{}\"", result.code == kCodeExpired ? "expired" : "canceled");
+  } else {
+    out += fmt::format(",\"result\":{{\"type\":\"errored\",\"error\":{}", AsError(result));
+  }
+  return out += "}}\n";
+}
+
+}  // namespace gateway::batches
