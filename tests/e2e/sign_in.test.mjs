@@ -46,6 +46,15 @@ describe('signing in', { timeout: 240_000 }, () => {
     fakes = await new FakeProviders().start();
     running.push(fakes);
     key = new Key('RS256');
+    // Before the gateway starts: it asks for the keys of issuers at once, and after a failure not for a while.
+    fakes.answers = {
+      'made-up/keys': () => ({ keys: [key.jwk] }), 'tokens/keys': () => ({ keys: [jwtKey.jwk] }), 'silent/keys': () => ({ keys: [key.jwk] }),
+      'odd/keys': () => ({ keys: [key.jwk] }), 'nameless/keys': () => ({ keys: [key.jwk] }),
+      'made-up/user-info': () => ({ sub: 'ada', groups: ['search'] }),
+      'liar/configuration': () => fakes.discovery('made-up'), 'broken/configuration': () => [500, 'out of order'],
+      'unsafe/configuration': () => ({ ...fakes.discovery('unsafe'), token_endpoint: 'http://login.example.com/token' }),
+      'dumb/configuration': () => undefined, 'silent/token': () => undefined,
+    };
     const provider = (name, issuer, more) => ({ name, issuer, client_id: 'tidegate', roles: ROLES, ...more });
     stack = await Stack.start({
       engines: [], models: { nothing: { endpoints: [{ name: 'nowhere', url: 'http://127.0.0.1:1', engine: 'vllm' }] } },
@@ -72,14 +81,6 @@ describe('signing in', { timeout: 240_000 }, () => {
       },
     });
     running.push(stack);
-    fakes.answers = {
-      'made-up/keys': () => ({ keys: [key.jwk] }), 'tokens/keys': () => ({ keys: [jwtKey.jwk] }), 'silent/keys': () => ({ keys: [key.jwk] }),
-      'odd/keys': () => ({ keys: [key.jwk] }), 'nameless/keys': () => ({ keys: [key.jwk] }),
-      'made-up/user-info': () => ({ sub: 'ada', groups: ['search'] }),
-      'liar/configuration': () => fakes.discovery('made-up'), 'broken/configuration': () => [500, 'out of order'],
-      'unsafe/configuration': () => ({ ...fakes.discovery('unsafe'), token_endpoint: 'http://login.example.com/token' }),
-      'dumb/configuration': () => undefined, 'silent/token': () => undefined,
-    };
     // They take as long as the gateway has patience; meanwhile everything else is tried.
     const started = performance.now();
     silences = Promise.all(['dumb', 'silent'].map(async (name) => {
@@ -399,7 +400,7 @@ describe('signing in', { timeout: 240_000 }, () => {
       return { status: answer.status, body: await answer.json() };
     };
     const operator = await ask({ role: ['visitor', 'ops'] }, 'me');
-    assert.equal(operator.body.kind, 'token');
+    assert.equal(operator.body.kind, 'token', JSON.stringify(operator));
     assert.deepEqual(operator.body.roles, [{ role: 'operator', tenant: null }]);
     assert.equal((await ask({ role: 'ops' }, 'usage')).status, 200);
     const member = await ask({ role: 'dev', tenant: 'search' }, 'me');

@@ -6,6 +6,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
+import { eventually } from './gateway.mjs';
 
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync'];
@@ -82,4 +83,17 @@ export async function barriers(page) {
 
 export function assertClean(page, where) {
   assert.deepEqual(page.problems, [], where);
+}
+
+export async function assertFitsAPhone(page) {
+  const usual = page.viewportSize();
+  const width = () => page.evaluate(() => document.scrollingElement.scrollWidth);
+  await page.setViewportSize({ width: 390, height: 844 });
+  try {
+    // What is drawn to measure is drawn anew a frame after its page became narrow.
+    await eventually('the page has become narrow', async () => (await width()) <= 390, 5_000)
+      .catch(async () => assert.fail(`at 390 px the page is ${await width()} px wide`));
+  } finally {
+    await page.setViewportSize(usual);
+  }
 }
