@@ -1,9 +1,10 @@
-// The openai package: files and batches.
+// The openai package: files and batches; @anthropic-ai/sdk: batches of messages.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import Anthropic from '@anthropic-ai/sdk';
 import OpenAI, { toFile } from 'openai';
 
 import { Stack } from './support/stack.mjs';
@@ -118,5 +119,91 @@ describe('batches', { timeout: 120_000 }, () => {
     await assert.rejects(create(), (error) => error instanceof OpenAI.NotFoundError && error.param === 'input_file_id');
     await assert.rejects(create({ endpoint: '/v1/moderations' }), (error) => error.status === 400 && error.param === 'endpoint');
     await assert.rejects(create({ completion_window: '1h' }), (error) => error.status === 400 && error.param === 'completion_window');
+  });
+
+  describe('of messages', () => {
+    let messages;
+    before(() => {
+      messages = new Anthropic({ baseURL: stack.url, apiKey: stack.key, maxRetries: 0 }).messages.batches;
+    });
+    const request = (id, more = {}) => ({ custom_id: id, params: { model: 'chat-small', max_tokens: 6, messages: [{ role: 'user', content: `Question ${id}` }], ...more } });
+    const end = async (batch) => {
+      for (;;) {
+        const now = await messages.retrieve(batch.id);
+        if (now.processing_status === 'ended') return now;
+        await sleep(50);
+      }
+    };
+    const all = async (pages) => {
+      const found = [];
+      for await (const one of pages) found.push(one);
+      return found;
+    };
+
+    test('a batch gives one result for each request, and is deleted with its files', async () => {
+      const ids = Array.from({ length: 12 }, (_, i) => `m-${i}`);
+      const batch = await messages.create({ requests: [...ids.map((id) => request(id)), request('bad', { max_tokens: -1 })] });
+      assert.equal(batch.type, 'message_batch');
+      assert.equal(batch.processing_status, 'in_progress');
+      assert.equal(batch.results_url, null);
+      const now = await end(batch);
+      assert.deepEqual(now.request_counts, { processing: 0, succeeded: 12, errored: 1, canceled: 0, expired: 0 });
+      assert.ok(Date.parse(now.ended_at) >= Date.parse(now.created_at));
+      const results = await all(await messages.results(batch.id));
+      assert.deepEqual(results.map((one) => one.custom_id).sort(), [...ids, 'bad'].sort());
+      for (const one of results) {
+        if (one.custom_id === 'bad') {
+          assert.equal(one.result.type, 'errored');
+          assert.equal(one.result.error.error.type, 'invalid_request_error');
+          continue;
+        }
+        assert.equal(one.result.type, 'succeeded');
+        assert.equal(one.result.message.role, 'assistant');
+        assert.equal(one.result.message.usage.output_tokens, 6);
+      }
+      await assert.rejects(client.batches.retrieve(batch.id), OpenAI.NotFoundError, 'each API has its own batches');
+      const before = (await all(client.files.list())).length;
+      assert.equal((await messages.delete(batch.id)).type, 'message_batch_deleted');
+      assert.equal((await all(client.files.list())).length, before - 2);
+      await assert.rejects(messages.retrieve(batch.id), Anthropic.NotFoundError);
+    });
+
+    test('a cancelled batch keeps what was done', async () => {
+      const batch = await messages.create({ requests: Array.from({ length: 200 }, (_, i) => request(`c-${i}`, { max_tokens: 200 })) });
+      await assert.rejects(messages.results(batch.id), Anthropic.AnthropicError, 'it runs still');
+      await assert.rejects(messages.delete(batch.id), (error) => error.status === 409);
+      assert.equal((await messages.cancel(batch.id)).processing_status, 'canceling');
+      const now = await end(batch);
+      const { succeeded, canceled } = now.request_counts;
+      assert.equal(succeeded + canceled, 200);
+      assert.ok(canceled > 0);
+      assert.ok(now.cancel_initiated_at);
+      const results = await all(await messages.results(batch.id));
+      assert.equal(results.length, 200);
+      assert.equal(results.filter((one) => one.result.type === 'canceled').length, canceled);
+    });
+
+    test('batches are listed in pages, the newest first', async () => {
+      const made = [];
+      for (let i = 0; i < 3; ++i) made.unshift((await messages.create({ requests: [request('only')] })).id);
+      const listed = (await all(messages.list({ limit: 2 }))).map((one) => one.id);
+      assert.deepEqual(listed.slice(0, 3), made);
+      const page = await messages.list({ limit: 1, before_id: made[2] });
+      assert.deepEqual(page.data.map((one) => one.id), [made[1]]);
+      assert.equal(page.has_more, true);
+    });
+
+    test('what is wrong with a request is said at once', async () => {
+      const refused = (requests, words) => assert.rejects(messages.create({ requests }), (error) => {
+        assert.equal(error.status, 400);
+        assert.equal(error.error.error.type, 'invalid_request_error');
+        for (const word of words) assert.ok(error.message.includes(word), `${word} in ${error.message}`);
+        return true;
+      });
+      await refused([request('a'), request('a'), request('b', { model: 'none' }), request('c', { stream: true })],
+        ['requests[1].custom_id', 'requests[2].params.model', 'requests[3].params.stream']);
+      await refused([], ['requests']);
+      await refused([{ custom_id: 'a' }], ['requests[0].params']);
+    });
   });
 });

@@ -54,6 +54,12 @@ TEST(MatchPath, ReadsTheTable) {
       {"/v1/models/a%00", std::nullopt, ""},
       {"/v1/models/a%0d%0aX", std::nullopt, ""},
       {"/models/x", std::nullopt, ""},
+      {"/v1/files", Api::kFiles, ""},
+      {"/v1/files/file-1/content", Api::kFiles, "file-1/content"},
+      {"/v1/batches/batch_1/cancel?x", Api::kBatches, "batch_1/cancel"},
+      {"/v1/messages/batches", Api::kMessageBatches, ""},
+      {"/v1/messages/batches/msgbatch_1/results", Api::kMessageBatches, "msgbatch_1/results"},
+      {"/messages/batches", std::nullopt, ""},
   };
   for (const Case& c : cases) {
     const auto route = MatchPath(c.target);
