@@ -15,9 +15,10 @@ absl::Status Database::Start() {
   if (!server_.Start() || !server_.MakeDatabase(kName) ||
       !server_.Sql("postgres", fmt::format("ALTER DATABASE {} SET log_statement = 'all'", kName)))
     return absl::UnavailableError("PostgreSQL did not start");
-  connection_ = std::make_unique<gateway::net::PostgresConnection>(
-      loop_, gateway::net::PostgresConnection::Options{.url = server_.Url("postgres"),
-                                                       .password = tests::PostgresServer::kPassword});
+  gateway::net::PostgresConnection::Options options;
+  options.url = server_.Url("postgres");
+  options.password = tests::PostgresServer::kPassword;
+  connection_ = std::make_unique<gateway::net::PostgresConnection>(loop_, std::move(options));
   if (absl::Status connected = gateway::net::Await(loop_, connection_->Connect(kPatience)); !connected.ok())
     return connected;
   const auto data = Run({"SELECT current_setting('data_directory')"});

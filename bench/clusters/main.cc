@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   app.add_subcommand("leader",
                      "a gateway that leads with 1,000 workloads: its PostgreSQL, and its decisions");
   CLI11_PARSE(app, argc, argv);
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // it takes minutes
 
   const std::string name = app.get_subcommands().front()->get_name();
   nlohmann::json figures;

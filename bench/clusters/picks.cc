@@ -149,11 +149,11 @@ Task<absl::Status> Compare(tests::TestLoop& loop, ApiServer& server, const std::
   Samples of_listed;
   Samples of_found;
   Samples ratios;
-  for (size_t round = 0; round < options.Of(40); ++round) {  // in turn, as the machine changes
-    of_listed.Add(NanosOfPick(**from_file, options.Of(10'000), rng));
-    of_found.Add(NanosOfPick(*found.runtime, options.Of(10'000), rng));
-    const double first = NanosOfPick(*found.runtime, options.Of(10'000), rng);
-    const double second = NanosOfPick(**from_file, options.Of(10'000), rng);
+  for (size_t round = 0; round < options.Of(20); ++round) {  // in turn, as the machine changes
+    of_listed.Add(NanosOfPick(**from_file, options.Of(3'000), rng));
+    of_found.Add(NanosOfPick(*found.runtime, options.Of(3'000), rng));
+    const double first = NanosOfPick(*found.runtime, options.Of(3'000), rng);
+    const double second = NanosOfPick(**from_file, options.Of(3'000), rng);
     ratios.Add(first / second);
   }
 
