@@ -1,8 +1,12 @@
 #include "gateway/store/postgres_store.h"
 
+#include <absl/container/flat_hash_map.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +33,9 @@ constexpr uint64_t kLeastVersion = 130'000;  // PostgreSQL 13
 // Numbers that are left out after the database lost changes: some of them were given to changes that nobody
 // here has seen.
 constexpr uint64_t kLostNumbers = 1'000;
+// In one transaction, of several commits.
+constexpr size_t kMostWrites = 256;
+constexpr size_t kMostBytes = 4u << 20;
 
 // A transaction that stands still, since its gateway does, must not hold the others up.
 constexpr const char* kSetSession =
@@ -89,15 +96,16 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
     if (listeners_.empty()) EndWatch();
   }
 
-  // Runs `work`, a function that returns a task, when those before it have ended, on a connection.
-  template <class Result, class Work>
-  net::Task<Result> InTurn(Work& work) {
+  // Runs `work`, a function that returns a task, when those before it have ended, on a connection. `is_done`:
+  // whether another's turn has done it meanwhile.
+  template <class Result, class Work, class IsDone = bool (*)()>
+  net::Task<Result> InTurn(Work& work, IsDone is_done = [] { return false; }) {
     const conf::TimePoint until = net::Now() + options_.patience;
     if (!co_await turns_.Lock()) {
       co_return absl::ResourceExhaustedError(
           fmt::format("{}: {} operations wait already; try again later", address_, options_.max_waiting));
     }
-    if (net::Now() >= until) {
+    if (net::Now() >= until && !is_done()) {
       turns_.Unlock();
       co_return absl::UnavailableError(fmt::format("{}: no answer within {}: other operations delay it",
                                                    address_, conf::InWords(options_.patience)));
@@ -105,6 +113,26 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
     Result result = co_await work();
     turns_.Unlock();
     co_return result;
+  }
+
+  // A commit that waits for its turn, and its result, which the turn of one before it may bring.
+  struct WaitingCommit {
+    const std::vector<Write>& writes;
+    uint64_t epoch = 0;
+    std::optional<absl::StatusOr<Committed>> result = {};
+  };
+
+  net::Task<absl::StatusOr<Committed>> Commit(const std::vector<Write>& writes, uint64_t epoch) {
+    WaitingCommit mine{.writes = writes, .epoch = epoch};
+    commits_.push_back(&mine);
+    auto work = [&]() -> net::Task<absl::StatusOr<Committed>> {
+      if (!mine.result) co_await CommitWaiting();
+      co_return *std::move(mine.result);
+    };
+    absl::StatusOr<Committed> committed =
+        co_await InTurn<absl::StatusOr<Committed>>(work, [&] { return mine.result.has_value(); });
+    std::erase(commits_, &mine);  // its turn did not come
+    co_return committed;
   }
 
   // The rest is for work in turn.
@@ -144,29 +172,73 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
     co_return settled;
   }
 
-  net::Task<absl::StatusOr<Committed>> Commit(const std::vector<Write>& writes, uint64_t epoch) {
+  uint64_t seen_epoch() const { return seen_epoch_; }
+  void NoteEpoch(uint64_t epoch) { seen_epoch_ = std::max(seen_epoch_, epoch); }
+  void NoteNumber(uint64_t number) { seen_ = std::max(seen_, number); }
+  const PostgresStoreOptions& options() const { return options_; }
+  const Facts& facts() const { return facts_; }
+  const std::string& address() const { return address_; }
+
+ private:
+  // The commits that wait, the oldest first, in one transaction: the disk is waited for once. What is wrong with
+  // one of them is its own.
+  net::Task<void> CommitWaiting() {
+    std::vector<WaitingCommit*> together;
+    size_t writes = 0;
+    size_t bytes = 0;
+    while (!commits_.empty()) {
+      for (const Write& write : commits_.front()->writes) {
+        ++writes;
+        bytes += write.body ? write.body->size() : 0;
+      }
+      if (!together.empty() && (writes > kMostWrites || bytes > kMostBytes)) break;
+      together.push_back(commits_.front());
+      commits_.pop_front();
+    }
+    const absl::Status failed = co_await CommitTogether(together);
+    if (failed.ok()) co_return;
+    // A value that the database refuses is one commit's; which, shows one by one.
+    const bool one_by_one = together.size() > 1 && absl::IsInvalidArgument(failed);
+    for (WaitingCommit* const one : together) {
+      const absl::Status status = one_by_one ? co_await CommitTogether({one}) : failed;
+      if (!status.ok()) one->result = status;
+    }
+  }
+
+  // Sets the result of each. An error: none was committed, and none has a result.
+  net::Task<absl::Status> CommitTogether(std::vector<WaitingCommit*> commits) {
+    const bool fenced =
+        std::ranges::any_of(commits, [](const WaitingCommit* one) { return one->epoch != 0; });
     std::vector<PostgresStatement> begin;
     begin.push_back({"BEGIN"});
     begin.push_back({"SELECT last FROM tidegate.sequence FOR UPDATE"});
     begin.push_back({"SELECT epoch, expires > clock_timestamp() FROM tidegate.leader" +
-                     std::string(epoch == 0 ? "" : " FOR SHARE")});
-    for (const Write& write : writes) {
-      begin.push_back(
-          {"SELECT version FROM tidegate.objects WHERE kind = $1 AND id = $2 AND body IS NOT NULL",
-           {write.kind, write.id}});
+                     std::string(fenced ? " FOR SHARE" : "")});
+    for (const WaitingCommit* const one : commits) {
+      for (const Write& write : one->writes) {
+        begin.push_back(
+            {"SELECT version FROM tidegate.objects WHERE kind = $1 AND id = $2 AND body IS NOT NULL",
+             {write.kind, write.id}});
+      }
     }
     const Answers stored = co_await Begin(std::move(begin));
-    absl::StatusOr<Committed> committed =
-        stored.ok() ? Compare(writes, epoch, *stored) : absl::StatusOr<Committed>(stored.status());
-    if (!committed.ok()) {
+    if (!stored.ok()) {
       if (connection_ != nullptr) co_await Rollback();
-      co_return committed;
+      co_return stored.status();
     }
-    const Answers written = co_await connection_->Run(Statements(writes, *committed), options_.patience);
+    const absl::StatusOr<Comparison> compared = Compare(commits, *stored);
+    if (!compared.ok() || compared->changes.empty()) {
+      co_await Rollback();
+      if (compared.ok()) GiveResults(commits, compared->results);
+      co_return compared.status();
+    }
+    const uint64_t last = compared->changes.back().version;
+    const Answers written = co_await connection_->Run(Statements(compared->changes), options_.patience);
     if (written.ok()) {
-      seen_ = std::max(seen_, committed->last);
-      Tell(committed->last);
-      co_return committed;
+      GiveResults(commits, compared->results);
+      seen_ = std::max(seen_, last);
+      Tell(last);
+      co_return absl::OkStatus();
     }
     if (connection_->broken()) {
       co_return absl::UnknownError(
@@ -177,50 +249,77 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
     co_return written.status();
   }
 
-  uint64_t seen_epoch() const { return seen_epoch_; }
-  void NoteEpoch(uint64_t epoch) { seen_epoch_ = std::max(seen_epoch_, epoch); }
-  void NoteNumber(uint64_t number) { seen_ = std::max(seen_, number); }
-  const PostgresStoreOptions& options() const { return options_; }
-  const Facts& facts() const { return facts_; }
-  const std::string& address() const { return address_; }
+  struct NumberedWrite {
+    const Write* write;
+    uint64_t version;
+  };
+  struct Comparison {
+    std::vector<absl::StatusOr<Committed>> results;  // of each commit, if the changes are kept
+    std::vector<NumberedWrite> changes;
+  };
 
- private:
-  absl::StatusOr<Committed> Compare(const std::vector<Write>& writes, uint64_t epoch,
-                                    const std::vector<PostgresRows>& stored) {
+  static void GiveResults(const std::vector<WaitingCommit*>& commits,
+                          const std::vector<absl::StatusOr<Committed>>& results) {
+    for (size_t i = 0; i < commits.size(); ++i) commits[i]->result = results[i];
+  }
+
+  // Each commit meets the versions that those before it leave.
+  absl::StatusOr<Comparison> Compare(const std::vector<WaitingCommit*>& commits,
+                                     const std::vector<PostgresRows>& stored) const {
     if (stored.at(1).size() != 1 || stored.at(2).size() != 1)
       return absl::DataLossError(fmt::format("{}: the row of the sequence or of the lead is gone", address_));
     const uint64_t leading = stored[2].Bool(0, 1) ? stored[2].Number(0, 0) : 0;
-    if (epoch != 0 && epoch != leading) return DeposedError(epoch, leading);
-    for (size_t i = 0; i < writes.size(); ++i) {
-      const PostgresRows& found = stored.at(3 + i);
-      const uint64_t version = found.size() == 0 ? 0 : found.Number(0, 0);
-      if (version != writes[i].replaces) return OtherVersionError(writes[i], version);
+    uint64_t last = stored[1].Number(0, 0);
+    Comparison comparison;
+    absl::flat_hash_map<std::pair<std::string_view, std::string_view>, uint64_t> versions;
+    size_t row = 3;
+    for (const WaitingCommit* const one : commits) {
+      for (const Write& write : one->writes) {
+        const PostgresRows& found = stored.at(row++);
+        versions.try_emplace({write.kind, write.id}, found.size() == 0 ? 0 : found.Number(0, 0));
+      }
     }
-    const uint64_t last = stored[1].Number(0, 0);
-    return Committed{last + 1, last + writes.size()};
+    for (const WaitingCommit* const one : commits) {
+      absl::Status refused = absl::OkStatus();
+      if (one->epoch != 0 && one->epoch != leading) refused = DeposedError(one->epoch, leading);
+      for (const Write& write : one->writes) {
+        const uint64_t version = versions[{write.kind, write.id}];
+        if (refused.ok() && version != write.replaces) refused = OtherVersionError(write, version);
+      }
+      if (!refused.ok()) {
+        comparison.results.emplace_back(refused);
+        continue;
+      }
+      comparison.results.emplace_back(Committed{last + 1, last + one->writes.size()});
+      for (const Write& write : one->writes) {
+        versions[{write.kind, write.id}] = write.body ? last + 1 : 0;
+        comparison.changes.push_back({&write, ++last});
+      }
+    }
+    return comparison;
   }
 
-  std::vector<PostgresStatement> Statements(const std::vector<Write>& writes,
-                                            const Committed& committed) const {
+  std::vector<PostgresStatement> Statements(const std::vector<NumberedWrite>& changes) const {
     std::vector<PostgresStatement> out;
+    const uint64_t last = changes.back().version;
     bool removes = false;
-    for (size_t i = 0; i < writes.size(); ++i) {
-      removes = removes || !writes[i].body;
+    for (const auto& [write, version] : changes) {
+      removes = removes || !write->body;
       out.push_back(
           {"INSERT INTO tidegate.objects (version, kind, id, body) VALUES ($1, $2, $3, $4) "
            "ON CONFLICT (kind, id) DO UPDATE SET version = excluded.version, body = excluded.body",
-           {committed.VersionOf(i), writes[i].kind, writes[i].id, PostgresValue::Bytes(writes[i].body)}});
+           {version, write->kind, write->id, PostgresValue::Bytes(write->body)}});
     }
-    if (removes && committed.last > options_.kept_removals) {
+    if (removes && last > options_.kept_removals) {
       out.push_back(
           {"WITH gone AS (DELETE FROM tidegate.objects WHERE body IS NULL AND version <= $2 "
            "RETURNING 1) UPDATE tidegate.sequence SET last = $1, forgotten = "
            "CASE WHEN EXISTS (SELECT 1 FROM gone) THEN $2 ELSE forgotten END",
-           {committed.last, committed.last - options_.kept_removals}});
+           {last, last - options_.kept_removals}});
     } else {
-      out.push_back({"UPDATE tidegate.sequence SET last = $1", {committed.last}});
+      out.push_back({"UPDATE tidegate.sequence SET last = $1", {last}});
     }
-    out.push_back({"SELECT pg_notify('tidegate', $1)", {committed.last}});
+    out.push_back({"SELECT pg_notify('tidegate', $1)", {last}});
     out.push_back({"COMMIT"});
     return out;
   }
@@ -434,6 +533,7 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
   uint64_t seen_epoch_ = 0;  // the highest epoch
 
   net::AsyncMutex turns_;
+  std::deque<WaitingCommit*> commits_;  // of tasks that wait for their turn
   std::unique_ptr<PostgresConnection> connection_;
   net::Backoff backoff_;
   conf::TimePoint retry_at_{};
@@ -583,8 +683,7 @@ net::Task<absl::StatusOr<ChangeList>> PostgresStore::Changes(std::string kind, u
 
 net::Task<absl::StatusOr<Committed>> PostgresStore::Commit(std::vector<Write> writes, uint64_t epoch) {
   if (absl::Status checked = CheckWrites(writes); !checked.ok()) co_return checked;
-  auto work = [&] { return core_->Commit(writes, epoch); };
-  co_return co_await core_->InTurn<absl::StatusOr<Committed>>(work);
+  co_return co_await core_->Commit(writes, epoch);
 }
 
 net::Task<absl::StatusOr<Lead>> PostgresStore::Campaign(std::string holder, std::string about,

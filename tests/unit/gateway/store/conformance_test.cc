@@ -349,6 +349,44 @@ TEST_P(StoreTest, OfTwoThatReplaceTheSameVersionOneIsRefused) {
   });
 }
 
+TEST_P(StoreTest, CommitsThatWaitTogetherAreEachJudgedByThemselves) {
+  tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
+    const auto store = Open(loop);
+    std::vector<Write> create = {Write::Create("cordon", "n", "0")};
+    co_await Must(*store, create);
+    const Object first = co_await MustGet(*store, "cordon", "n");
+    constexpr int kEach = 40;
+    std::map<std::string, int> done;  // by what it is
+    std::map<std::string, std::string> refused;
+    std::vector<uint64_t> numbers;
+    int ended = 0;
+    const auto commit = [&](const char* what, std::vector<Write> writes) -> net::Task<void> {
+      const size_t count = writes.size();
+      const auto committed = co_await store->Commit(std::move(writes));
+      done[what] += committed.ok();
+      if (!committed.ok()) refused[what] = std::string(committed.status().message());
+      for (size_t i = 0; committed.ok() && i < count; ++i) numbers.push_back(committed->VersionOf(i));
+      ++ended;
+    };
+    for (int i = 0; i < kEach; ++i) {
+      const std::string id = std::to_string(i);
+      loop.tasks.Spawn(commit("new", {Write::Create("key", id, id), Write::Create("key", id + "'", id)}));
+      loop.tasks.Spawn(commit("same", {Write::Create("grant", id, id), Write::Replace(first, id)}));
+      loop.tasks.Spawn(commit("again", {Write::Create("event", "one", id)}));
+    }
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ended == 3 * kEach; }, std::chrono::seconds(60)));
+    EXPECT_EQ(done["new"], kEach) << refused["new"];
+    EXPECT_EQ(done["same"], 1);
+    EXPECT_EQ(done["again"], 1);
+    std::ranges::sort(numbers);
+    EXPECT_TRUE(std::ranges::adjacent_find(numbers) == numbers.end()) << "no number is used twice";
+    EXPECT_EQ((co_await store->List("key"))->objects.size(), 2u * kEach);
+    const auto grants = co_await store->List("grant");
+    EXPECT_EQ(grants->objects.size(), 1u) << "a commit that is refused leaves nothing";
+    EXPECT_EQ(co_await BodyOf(*store, "cordon", "n"), grants->objects.at(0).body);
+  });
+}
+
 class Recorder final : public Store::Listener {
  public:
   void OnChange(uint64_t number) override { numbers.push_back(number); }

@@ -263,6 +263,22 @@ TEST_F(PostgresStoreTest, AGatewayThatStandsStillInATransactionIsNotWaitedForLon
   });
 }
 
+TEST_F(PostgresStoreTest, AValueThatTheDatabaseRefusesIsRefusedAlone) {
+  PostgresServer server;
+  ASSERT_TRUE(server.Start());
+  tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
+    PostgresStore store(loop, Options(server, "postgres"));
+    std::map<std::string, absl::Status> ended;
+    const auto put = [&](std::string id) -> net::Task<void> { ended[id] = co_await PutOne(store, id); };
+    const std::string wrong = "no UTF-8: \xff";
+    for (const std::string& id : {std::string("a"), std::string("b"), wrong, std::string("c")})
+      loop.tasks.Spawn(put(id));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ended.size() == 4; }, std::chrono::seconds(30)));
+    EXPECT_TRUE(absl::IsInvalidArgument(ended[wrong])) << ended[wrong];
+    for (const char* const id : {"a", "b", "c"}) EXPECT_TRUE(ended[id].ok()) << ended[id];
+  });
+}
+
 TEST_F(PostgresStoreTest, ACopyThatLacksTheLastChangesIsNoticedAndNoNumberIsUsedTwice) {
   PostgresServer server;
   ASSERT_TRUE(server.Start());
