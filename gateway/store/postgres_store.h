@@ -5,10 +5,10 @@
 // transaction locks, so numbers become visible in order; a fenced commit locks the leader's row as well, for
 // as long as it takes.
 //
-// One connection works through the operations, in order; commits that wait go into one transaction, each judged
-// by itself. A second one follows the changes of others while
-// there are listeners: NOTIFY tells at once, and every second it asks. A lost connection is made again after
-// a pause that grows; until then operations are refused at once.
+// One connection works through the operations, in order; commits that wait go into one transaction, each
+// judged by itself. A second one follows the changes of others while there are listeners: NOTIFY tells at
+// once, and every second it asks. A lost connection is made again after a pause that grows; until then
+// operations are refused at once.
 //
 // A database that is put back to an older state (a copy is promoted, a backup restored) is noticed when the
 // connections are made again: its sequence goes on after the highest number that any gateway has seen,
@@ -35,7 +35,7 @@ struct PostgresStoreOptions {
   conf::Duration connect_patience = std::chrono::seconds(5);
   uint64_t kept_removals = 100'000;  // changes
   size_t page = 1'000;               // changes that Changes() tells at once
-  size_t max_waiting = 2'048;        // operations
+  size_t max_waiting = 1'024;        // operations
   bool makes_schema = true;          // if not, a database without the tables is NotFound
   uint64_t seed = 1;                 // of the pauses before it connects again
   // Called when the database was put back to an older state, or another server took over; in words.
