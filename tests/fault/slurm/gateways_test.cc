@@ -1,9 +1,10 @@
-// Several gateways of one PostgreSQL before a real Slurm: the leader is killed or stands still under load, another
-// takes over what runs, and no device is given twice.
+// Several gateways of one PostgreSQL and one Redis before a real Slurm: the leader is killed or stands still, or what
+// they share goes away, under load; what runs goes on, and no device is given twice.
 //
 // TIDEGATE_GATEWAY_KILLS says how many times the leader is killed (2 without it), TIDEGATE_GATEWAY_PAUSE for how
-// many seconds it stands still (15). With TIDEGATE_GATEWAY_FIGURES, the figures are printed as a line of JSON
-// (bench/gateways). Where haproxy is installed, it stands before the gateways.
+// many seconds it stands still (15), TIDEGATE_GATEWAY_OUTAGE for how many seconds a database is away (10). With
+// TIDEGATE_GATEWAY_FIGURES, the figures are printed as lines of JSON (bench/gateways). Where Redis and haproxy are
+// installed, they are used.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,8 +17,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -25,6 +28,7 @@
 #include "tests/fault/gateway/scaling.h"
 #include "tests/support/free_port.h"
 #include "tests/support/postgres_server.h"
+#include "tests/support/redis_server.h"
 #include "tests/support/slurm_cluster.h"
 
 namespace tests {
@@ -106,6 +110,10 @@ class SeveralGateways : public testing::Test {
     database_ = std::make_unique<PostgresServer>();
     ASSERT_TRUE(database_->Start());
     ASSERT_TRUE(database_->MakeDatabase("gateways"));
+    if (RedisServer::Installed()) {
+      redis_.emplace();
+      ASSERT_TRUE(redis_->Start());
+    }
     std::ofstream(folder_ / "cluster.yaml")
         << "devices: [{name: h100, memory: 80GiB}]\n"
            "types: [{name: server, cpu: 64, memory: 500GiB, device: h100, count: 8}]\n"
@@ -121,6 +129,11 @@ class SeveralGateways : public testing::Test {
       config.port = own_ports_[i].number();  // the balancer knows it, also after a restart
       config.sections = fmt::format("state: {{url: \"{}\", password: \"file:{}\"}}\n",
                                     database_->Url("gateways"), folder_ / "password");
+      if (redis_) {
+        config.sections += fmt::format("redis: {{url: \"redis://127.0.0.1:{}\", gateways: {}}}\n",
+                                       redis_->port(), kGateways);
+        config.tenant = "limits: {requests_per_minute: 1000000}";
+      }
       gateways_.push_back(std::make_unique<Scaled>(model, Section(), config));
       ports_.push_back(gateways_.back()->gateway.port());
     }
@@ -199,6 +212,35 @@ class SeveralGateways : public testing::Test {
     return static_cast<int>(std::ranges::count_if(launches, [](const auto& one) { return one.second > 1; }));
   }
 
+  // Something that all gateways use goes away and comes back, under load: no request fails, nothing that runs
+  // ends, nothing starts twice, and control resumes. `event` ends when it is back.
+  void Outlives(const char* what, const std::function<void()>& event) {
+    const std::set<std::string> before = Runs();
+    const std::optional<uint16_t> balancer = Balancer();
+    Load load(balancer ? std::vector<uint16_t>{*balancer} : ports_, 8);
+    ASSERT_TRUE(Within(seconds(10), [&] { return load.answered > 20; }));
+    event();
+    const int answered = load.answered;
+    const std::optional<Clock::duration> resumed = Resumes(SIZE_MAX);
+    ASSERT_TRUE(resumed.has_value());
+    EXPECT_LT(*resumed, kTakenOver);
+    EXPECT_TRUE(Within(seconds(10), [&] { return load.answered > answered + 20; }));
+    load.Stop();
+    EXPECT_EQ(load.failed, 0) << load.first_failure;
+    EXPECT_EQ(load.in_flight, 0);
+    EXPECT_EQ(Runs(), before);
+    EXPECT_EQ(DoubleStarts(), 0);
+    if (std::getenv("TIDEGATE_GATEWAY_FIGURES") != nullptr) {
+      fmt::print("{}\n", Json{{"event", what},
+                              {"resumed_s", std::chrono::duration<double>(*resumed).count()},
+                              {"answered", load.answered.load()},
+                              {"broken_off", load.in_flight.load()},
+                              {"failed", load.failed.load()}}
+                             .dump());
+    }
+  }
+  static seconds Outage() { return seconds(FromEnvironment("TIDEGATE_GATEWAY_OUTAGE", 10)); }
+
   // In front of all gateways; nothing where it is not installed.
   std::optional<uint16_t> Balancer() {
     if (!std::filesystem::exists("/usr/sbin/haproxy")) return std::nullopt;
@@ -222,6 +264,7 @@ class SeveralGateways : public testing::Test {
   TempDir folder_;
   std::unique_ptr<SlurmCluster> cluster_;
   std::unique_ptr<PostgresServer> database_;
+  std::optional<RedisServer> redis_;  // where it is installed
   std::vector<std::unique_ptr<Scaled>> gateways_;
   std::vector<uint16_t> ports_;
   std::array<FreePort, kGateways> own_ports_;
@@ -288,6 +331,35 @@ TEST_F(SeveralGateways, ALeaderThatStandsStillChangesNothingWhenItWakes) {
   EXPECT_EQ(Runs(), before);
   EXPECT_EQ(DoubleStarts(), 0);
   EXPECT_EQ(gateways_[*leader]->gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
+}
+
+TEST_F(SeveralGateways, ADatabaseThatIsAwayForAWhileStopsNothingThatRuns) {
+  Outlives("PostgreSQL is stopped, and started again", [&] {
+    database_->Stop();
+    Pause(Outage());
+    ASSERT_TRUE(database_->Start());
+  });
+}
+
+TEST_F(SeveralGateways, ADatabaseThatIsKilledStopsNothingThatRuns) {
+  Outlives("PostgreSQL is killed, and started again", [&] {
+    database_->Kill();
+    ASSERT_TRUE(database_->Start());
+  });
+}
+
+TEST_F(SeveralGateways, ACopyOfTheDatabaseTakesOver) {
+  ASSERT_TRUE(database_->MakeCopy());
+  Outlives("a copy of PostgreSQL takes over", [&] { ASSERT_TRUE(database_->PromoteCopy()); });
+}
+
+TEST_F(SeveralGateways, ARedisThatIsAwayForAWhileStopsNothing) {
+  if (!redis_) GTEST_SKIP() << "redis-server is not installed";
+  Outlives("Redis is killed, and started again", [&] {
+    redis_->Kill();
+    Pause(Outage());
+    ASSERT_TRUE(redis_->Start());
+  });
 }
 
 }  // namespace
