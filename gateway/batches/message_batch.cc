@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json TimeOrNull(const std::optional<conf::TimePoint>& at) {
+Json MomentOrNull(const std::optional<conf::TimePoint>& at) {
   return at ? Json(conf::FormatTime(*at)) : Json(nullptr);
 }
 
@@ -24,14 +24,14 @@ std::string_view StatusOf(BatchState state) {
 
 // What another than an engine of messages says has another form.
 std::string AsError(const LineResult& result) {
-  if (result.status == 0) {
-    api::ApiError error{.code = result.code, .message = result.message};
-    return api::RenderError(api::Protocol::kAnthropic, error, {});
-  }
+  api::ApiError error;
+  error.code = result.code;
+  error.message = result.message;
+  if (result.status == 0) return api::RenderError(api::Protocol::kAnthropic, error, {});
   const nlohmann::json body = nlohmann::json::parse(result.body, nullptr, false);
   if (body.is_object() && body.value("type", nlohmann::json()) == "error") return OnOneLine(result.body);
-  api::ApiError error{.status = result.status,
-                      .message = fmt::format("the answer has status {} and another form", result.status)};
+  error.status = result.status;
+  error.message = fmt::format("the answer has status {} and another form", result.status);
   return api::RenderError(api::Protocol::kAnthropic, error, result.request_id);
 }
 
@@ -54,8 +54,8 @@ Json ShowMessageBatch(const Batch& batch) {
                {"expired", expired}}},
              {"created_at", conf::FormatTime(batch.created)},
              {"expires_at", conf::FormatTime(batch.expires)},
-             {"ended_at", TimeOrNull(batch.ended)},
-             {"cancel_initiated_at", TimeOrNull(batch.cancelling)},
+             {"ended_at", MomentOrNull(batch.ended)},
+             {"cancel_initiated_at", MomentOrNull(batch.cancelling)},
              {"archived_at", nullptr}};
   const bool has_results = ended && !batch.output_file.empty();
   shown["results_url"] =

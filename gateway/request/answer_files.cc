@@ -193,7 +193,8 @@ net::Task<StageResult> Upload(Exchange& x) {
     batches::MessageRequests requests;
     co_return co_await TakeUpload(x, requests, {.op = Op::kCreateMessages});
   }
-  const std::optional<std::string> boundary = router::MultipartScanner::BoundaryOf(type);
+  const std::optional<std::string> boundary =
+      router::MultipartScanner::BoundaryOf(x.client.head().Find(FieldId::content_type));
   if (!boundary) {
     co_return x.Fail(api::Code::kUnsupportedMediaType,
                      "Content-Type must be multipart/form-data with one valid boundary");
