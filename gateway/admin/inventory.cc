@@ -98,6 +98,7 @@ Answer ListModels(const Operations& operations, const Call& call) {
     out.aliases = model.aliases;
     out.routing = router::PolicyName(model.routing.policy);
     out.price = PriceOf(model.price);
+    if (model.batch_price) out.batch_price = PriceOf(*model.batch_price);
     out.context = model.context;
     out.max_output_tokens = model.max_output_tokens;
     for (const config::Endpoint& endpoint : model.endpoints) {

@@ -81,6 +81,7 @@ void TakeFromBases(std::vector<Model>& models) {
     model.translate = base.translate;
     if (!model.lora->own_price) {
       model.price = base.price;
+      if (!model.batch_price) model.batch_price = base.batch_price;
       model.unpriced = base.unpriced;
     }
     if (!model.context) model.context = base.context;

@@ -213,6 +213,10 @@ static void Read(const conf::Value& value, Fallback& out) {
   Bind(object, out);
 }
 
+const Price& PriceOf(const Model& model, bool of_batch) {
+  return of_batch && model.batch_price ? *model.batch_price : model.price;
+}
+
 bool HasPriceFor(const Price& price, router::Api api) {
   switch (api) {
     case router::Api::kChatCompletions:
@@ -339,6 +343,7 @@ void Bind(conf::Object& o, Model& model) {
   o.Optional("aliases", model.aliases);
   o.Optional("lora", model.lora);
   o.Optional("price", model.price);
+  o.Optional("batch_price", model.batch_price);
   o.Optional("unpriced", conf::Choice(model.unpriced, "policy", kUnpricedWords));
   o.Optional("max_output_tokens", model.max_output_tokens, AtLeast{1U});
   o.Optional("context", model.context, AtLeast{1U});

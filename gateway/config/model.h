@@ -140,6 +140,7 @@ struct Model {
   std::vector<std::string> aliases;
   std::optional<Lora> lora;  // absent: it has endpoints of its own
   Price price;
+  std::optional<Price> batch_price;       // of lines of batches; absent: as others
   Unpriced unpriced = Unpriced::kRefuse;  // calls without a price, where a budget in money applies
   std::optional<uint32_t> max_output_tokens;
   std::optional<uint32_t> context;  // tokens, input and output together
@@ -157,6 +158,7 @@ struct Model {
   bool translate = true;  // messages and responses for endpoints that only know chat
 };
 
+const Price& PriceOf(const Model& model, bool of_batch);
 // Whether everything that a call of this API uses has a price.
 bool HasPriceFor(const Price& price, router::Api api);
 // How the model's endpoints hand prompts over; nothing where no endpoint has a role.

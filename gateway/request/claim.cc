@@ -43,9 +43,9 @@ limits::ReserveRequest ClaimOf(const Exchange& x, const ModelRuntime& model) {
   if (ask.model_max_output == 0) ask.output_tokens_default = model.estimate->LikelyMaximum();
   ask.output_tokens_usual = model.estimate->LongOutput();
   ask.choices = x.body.facts.choices();
-  ask.price = model.price;
-  ask.priced =
-      config.unpriced == config::Unpriced::kAllow || config::HasPriceFor(config.price, x.identity.spec->api);
+  ask.price = x.PriceAt(model);
+  ask.priced = config.unpriced == config::Unpriced::kAllow ||
+               config::HasPriceFor(config::PriceOf(config, x.identity.is_of_batch()), x.identity.spec->api);
   ask.units = x.Units();
   ask.devices = model.devices;
   if (x.identity.spec->bound.empty()) ask.output_tokens_bound = 0;

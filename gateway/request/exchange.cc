@@ -133,7 +133,7 @@ bool Exchange::HidesCached() const {
 
 void Exchange::RecordProgress() {
   if (model_id != kNoModel) {
-    outcome.counts.cost_micro_usd = served().price.Cost(Used());
+    outcome.counts.cost_micro_usd = PriceAt(served()).Cost(Used());
     if (outcome.counts.output > outcome.output_told) {
       shard.metrics.model(runtime->names(), model_id)
           .output_flow.Add(outcome.counts.output - outcome.output_told);

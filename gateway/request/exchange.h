@@ -162,6 +162,10 @@ struct Exchange {
   const ModelRuntime& served() const {
     return delivery.attempt ? runtime->model(delivery.attempt->model()) : model();
   }
+  // What it costs at that model.
+  const router::limits::Price& PriceAt(const ModelRuntime& model) const {
+    return identity.is_of_batch() ? model.batch_price : model.price;
+  }
   // What the request uses beside tokens, as far as it is known or bounded: images, sound, characters.
   router::limits::Usage Units() const;
   router::limits::Usage Used() const;

@@ -322,11 +322,11 @@ absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned,
   load_ = std::make_unique<router::LoadView>(routes_, learned.replicas);
 
   for (const config::Model& model : c.models) {
-    const limits::Price price = PriceOf(model.price);
     // A request for an adapter waits in the queue of its base, whose replicas serve it.
     const std::string& serves = model.lora ? model.lora->base : model.name;
     ModelRuntime& made = models_.emplace_back(
-        ModelRuntime{&model, learned.limits.Model(model.name), price, learned.estimates.Get(model.name),
+        ModelRuntime{&model, learned.limits.Model(model.name), PriceOf(config::PriceOf(model, false)),
+                     PriceOf(config::PriceOf(model, true)), learned.estimates.Get(model.name),
                      config::QueueOf(model), learned.queues.Get(serves)});
     for (const config::Model* of : {&model, model.lora ? c.FindModel(model.lora->base) : nullptr}) {
       if (of != nullptr && !of->parameters.empty()) made.parameters.push_back(&of->parameters);

@@ -35,6 +35,7 @@ struct ModelRuntime {
   const config::Model* config;
   router::limits::ModelRef limits;
   router::limits::Price price;
+  router::limits::Price batch_price;
   std::shared_ptr<router::TokenEstimate> estimate;  // learned; survives reloads
   std::optional<config::Queue> queue;               // none: requests never wait for this model
   std::shared_ptr<ModelQueue> waits;                // its waiting requests; survives reloads

@@ -81,7 +81,8 @@ struct Model {
   std::vector<std::string> aliases;
   std::string_view routing;
   Price price;
-  std::optional<int64_t> context;  // tokens
+  std::optional<Price> batch_price;  // null: as price
+  std::optional<int64_t> context;    // tokens
   std::optional<int64_t> max_output_tokens;
   std::vector<std::string> endpoints;
   std::optional<Lora> lora;
@@ -96,6 +97,7 @@ constexpr void Bind(O& o, Model& model) {
   o.Required("aliases", model.aliases);
   o.Required("routing", model.routing);
   o.Required("price", model.price);
+  o.Required("batch_price", model.batch_price);
   o.Required("context", model.context);
   o.Required("max_output_tokens", model.max_output_tokens);
   o.Required("endpoints", model.endpoints);

@@ -168,6 +168,28 @@ TEST(Batches, LinesWaitForTheLimitOfTheTenant) {
   ExpectOneEach(IdsIn(gateway, ended["output_file_id"]), 20);
 }
 
+TEST(Batches, LinesHaveThePriceOfBatches) {
+  const EngineProcess engine;
+  GatewayProcess gateway({.replicas = {engine.port()},
+                          .model = "batch_price: {input: 100, output: 300}",
+                          .price = "price: {input: 1000, output: 2000}",
+                          .sections = "files: {}\n"});
+  const std::string batch = Begin(gateway, InputOf(3));
+  Await(gateway, batch, "completed");
+  ASSERT_EQ(gateway.Ask(Chat({{"max_tokens", 4}})).status, 200);
+  ASSERT_TRUE(gateway.Settles());
+  int lines = 0;
+  for (const gateway::ledger::Record& record : gateway.Records()) {
+    if (record.kind != gateway::ledger::Kind::kClose || record.counts.input == 0) continue;
+    const auto input = static_cast<int64_t>(record.counts.input);
+    const auto output = static_cast<int64_t>(record.counts.output);
+    const bool of_batch = record.counts.cost_micro_usd == input * 100 + output * 300;
+    EXPECT_TRUE(of_batch || record.counts.cost_micro_usd == input * 1000 + output * 2000);
+    lines += of_batch ? 1 : 0;
+  }
+  EXPECT_EQ(lines, 3);
+}
+
 TEST(Batches, AnUploadIsWithinItsLimitsAndAFileInUseStays) {
   const EngineProcess engine(
       {"--preset", "demo", "--load-time", "0s", "--step-base", "50ms", "--step-per-sequence", "0s"});
