@@ -30,7 +30,8 @@ LineVerdict Judge(const LineAnswer& answer) {
     case 401:
       return LineVerdict::kStop;
     case 429:
-    case 503: {
+    case 503:
+    case 529: {  // Anthropic's: overloaded
       if (answer.should_retry.value_or(true)) return LineVerdict::kWait;
       const std::string code = ErrorCodeOf(answer.body);
       return std::ranges::find(kPass, code) != kPass.end() ? LineVerdict::kWait : LineVerdict::kEnded;

@@ -22,6 +22,7 @@ TEST(LineCall, WhatHasNoRoomWaitsAsLongAsItTakes) {
     EXPECT_EQ(Judge(Refusal(code)), LineVerdict::kWait) << api::Info(code).name;
   }
   EXPECT_EQ(Judge({.status = 429, .body = "an engine's"}), LineVerdict::kWait);
+  EXPECT_EQ(Judge({.status = 529, .body = "a provider's"}), LineVerdict::kWait);
   EXPECT_EQ(Judge({.status = 0}), LineVerdict::kWait);
 }
 
