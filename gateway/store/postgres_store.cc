@@ -34,8 +34,8 @@ constexpr uint64_t kLeastVersion = 130'000;  // PostgreSQL 13
 // here has seen.
 constexpr uint64_t kLostNumbers = 1'000;
 // In one transaction, of several commits.
-constexpr size_t kMostWrites = 256;
-constexpr size_t kMostBytes = 4u << 20;
+constexpr size_t kMostTogether = 256;
+constexpr size_t kMostBytesTogether = 4u << 20;
 
 // A transaction that stands still, since its gateway does, must not hold the others up.
 constexpr const char* kSetSession =
@@ -191,7 +191,7 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
         ++writes;
         bytes += write.body ? write.body->size() : 0;
       }
-      if (!together.empty() && (writes > kMostWrites || bytes > kMostBytes)) break;
+      if (!together.empty() && (writes > kMostTogether || bytes > kMostBytesTogether)) break;
       together.push_back(commits_.front());
       commits_.pop_front();
     }
