@@ -180,11 +180,9 @@ TEST(Batches, LinesHaveThePriceOfBatches) {
   ASSERT_TRUE(gateway.Settles());
   int lines = 0;
   for (const gateway::ledger::Record& record : gateway.Records()) {
-    if (record.kind != gateway::ledger::Kind::kClose || record.counts.input == 0) continue;
-    const auto input = static_cast<int64_t>(record.counts.input);
-    const auto output = static_cast<int64_t>(record.counts.output);
-    const bool of_batch = record.counts.cost_micro_usd == input * 100 + output * 300;
-    EXPECT_TRUE(of_batch || record.counts.cost_micro_usd == input * 1000 + output * 2000);
+    if (record.kind != gateway::ledger::Kind::kClose || record.input == 0) continue;
+    const bool of_batch = record.cost_micro_usd == record.input * 100 + record.output * 300;
+    EXPECT_TRUE(of_batch || record.cost_micro_usd == record.input * 1000 + record.output * 2000);
     lines += of_batch ? 1 : 0;
   }
   EXPECT_EQ(lines, 3);

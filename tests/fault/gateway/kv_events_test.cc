@@ -19,7 +19,7 @@
 namespace tests {
 namespace {
 
-constexpr std::string_view kAdminKey = "a-bootstrap-key-of-enough-characters";
+constexpr std::string_view kEventsAdminKey = "a-bootstrap-key-of-enough-characters";
 constexpr const char* kModel = "routing: {policy: cost}";
 
 std::string Known(const char* name) {
@@ -274,7 +274,7 @@ TEST_F(KvEvents, AReplayThatNeverComesIsGivenUp) {
 TEST_F(KvEvents, APeerThatHangsCostsNothing) {
   const SilentPeer silent;
   const TempDir folder;
-  std::ofstream(folder / "key") << kAdminKey;
+  std::ofstream(folder / "key") << kEventsAdminKey;
   chmod((folder / "key").c_str(), 0600);
   GatewayConfig config = Config(fmt::format("url: 'tcp://127.0.0.1:{}'", silent.port()));
   config.sections = fmt::format("admin: {{bootstrap_key: \"file:{}\"}}\n", folder / "key");
@@ -282,7 +282,8 @@ TEST_F(KvEvents, APeerThatHangsCostsNothing) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(gateway.Ask(ChatPrompt(i % 4)).status, 200);
   EXPECT_GT(Ask(gateway, ChatPrompt(1)).predicted, 500) << "guessed, as without events";
   const Json endpoints =
-      gateway.AskAdmin(Get("/admin/v1/endpoints", fmt::format("Authorization: Bearer {}\r\n", kAdminKey)))
+      gateway
+          .AskAdmin(Get("/admin/v1/endpoints", fmt::format("Authorization: Bearer {}\r\n", kEventsAdminKey)))
           .json();
   EXPECT_EQ(endpoints["data"][0]["kv_events"], "connecting") << endpoints;
   EXPECT_EQ(Value(gateway, "tidegate_exact_replicas"), 0);

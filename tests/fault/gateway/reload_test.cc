@@ -21,11 +21,11 @@ namespace {
 using gateway::ledger::Kind;
 using gateway::ledger::Record;
 
-constexpr std::string_view kAdminKey = "a-bootstrap-key-of-enough-characters";
+constexpr std::string_view kReloadAdminKey = "a-bootstrap-key-of-enough-characters";
 
 struct Reload : testing::Test {
   Reload() {
-    std::ofstream(folder / "key") << kAdminKey;
+    std::ofstream(folder / "key") << kReloadAdminKey;
     std::ofstream(folder / "secret") << "sk-a-secret-of-the-engine";
     chmod((folder / "key").c_str(), 0600);
     chmod((folder / "secret").c_str(), 0600);
@@ -71,7 +71,7 @@ TEST_F(Reload, ARefusedOneIsInTheLedgerWithWhoOfferedWhat) {
   moved.threads = 1;  // well-formed, and nothing that a reload can change
   gateway.WriteConfig(moved);
   const Answer refused = gateway.AskAdmin(
-      Post("/admin/v1/config:reload", "", fmt::format("Authorization: Bearer {}\r\n", kAdminKey)));
+      Post("/admin/v1/config:reload", "", fmt::format("Authorization: Bearer {}\r\n", kReloadAdminKey)));
   EXPECT_GE(refused.status, 400);
   EXPECT_LT(refused.status, 500);
   const Record by_admin = Refusal(gateway, 2);
@@ -89,7 +89,7 @@ TEST_F(Reload, ARefusedOneIsInTheLedgerWithWhoOfferedWhat) {
     if (!segment.is_regular_file()) continue;
     const std::string text = tests::ReadFile(segment.path());
     EXPECT_EQ(text.find("sk-a-secret"), std::string::npos);
-    EXPECT_EQ(text.find(kAdminKey), std::string::npos);
+    EXPECT_EQ(text.find(kReloadAdminKey), std::string::npos);
   }
   EXPECT_EQ(gateway.Stop(), 0);
   EXPECT_TRUE(gateway.Verify().ok());
@@ -124,7 +124,7 @@ TEST_F(Reload, ANewKeysLimitsAreSharedAsSoonAsTheKeyIsThere) {
   const GatewayProcess gateway(Config(fmt::format(
       "redis: {{url: redis://127.0.0.1:{}, gateways: 2, timeout: 100ms, when_unavailable: keep-share}}\n",
       nobody.number())));
-  const std::string admin = fmt::format("Authorization: Bearer {}\r\n", kAdminKey);
+  const std::string admin = fmt::format("Authorization: Bearer {}\r\n", kReloadAdminKey);
   for (int i = 0; i < 5; ++i) {
     const Answer made = gateway.AskAdmin(
         Post("/admin/v1/keys", R"({"tenant":"demo","name":"k","limits":{"concurrency":10}})", admin));
