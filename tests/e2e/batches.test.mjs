@@ -102,7 +102,7 @@ describe('batches', { timeout: 120_000 }, () => {
   });
 
   test('a line that an engine refuses is in the error file', async () => {
-    const now = await ended(await run([chat('good'), line('bad', { messages: [{ role: 'user', content: 'x' }], max_tokens: -1 })]));
+    const now = await ended(await run([chat('good'), line('bad', { messages: [{ role: 'user', content: 'x' }], temperature: -1 })]));
     assert.equal(now.status, 'completed');
     assert.deepEqual(now.request_counts, { total: 2, completed: 1, failed: 1 });
     const [bad] = await results(now.error_file_id);
@@ -142,7 +142,7 @@ describe('batches', { timeout: 120_000 }, () => {
 
     test('a batch gives one result for each request, and is deleted with its files', async () => {
       const ids = Array.from({ length: 12 }, (_, i) => `m-${i}`);
-      const batch = await messages.create({ requests: [...ids.map((id) => request(id)), request('bad', { max_tokens: -1 })] });
+      const batch = await messages.create({ requests: [...ids.map((id) => request(id)), request('bad', { temperature: -1 })] });
       assert.equal(batch.type, 'message_batch');
       assert.equal(batch.processing_status, 'in_progress');
       assert.equal(batch.results_url, null);

@@ -226,7 +226,7 @@ TEST(Batches, AfterItsWindowItEndsWithWhatWasDone) {
     EXPECT_TRUE(co_await world.Ends(id));
     const Batch batch = world.Of(id);
     EXPECT_EQ(batch.state, BatchState::kExpired);
-    EXPECT_EQ(batch.counts, (LineCounts{.total = 30, .completed = 0, .failed = 30}));
+    EXPECT_EQ(batch.counts, (LineCounts{.total = 30, .completed = 0, .failed = 30, .unsent = 30}));
     EXPECT_EQ(world.ResultsIn(batch.error_file).size(), 30u);
     EXPECT_EQ(batch.output_file, "");
     co_await world.Close();
