@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "conf/json_fields.h"
-#include "gateway/batches/message_requests.h"
 #include "gateway/batches/stored_file.h"
 #include "gateway/people/stored_json.h"
 

@@ -21,6 +21,8 @@
 
 namespace gateway::batches {
 
+inline constexpr std::string_view kMessagesUrl = "/v1/messages";  // the endpoint of batches of messages
+
 enum class BatchState : uint8_t {
   kValidating,
   kInProgress,

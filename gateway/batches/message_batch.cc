@@ -4,10 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "conf/json_text.h"
-#include "gateway/api/error.h"
-#include "gateway/batches/message_requests.h"
-
 namespace gateway::batches {
 namespace {
 
@@ -20,19 +16,6 @@ Json MomentOrNull(const std::optional<conf::TimePoint>& at) {
 std::string_view StatusOf(BatchState state) {
   if (HasEnded(state)) return "ended";
   return state == BatchState::kCancelling ? "canceling" : "in_progress";
-}
-
-// What another than an engine of messages says has another form.
-std::string AsError(const LineResult& result) {
-  api::ApiError error;
-  error.code = result.code;
-  error.message = result.message;
-  if (result.status == 0) return api::RenderError(api::Protocol::kAnthropic, error, {});
-  const nlohmann::json body = nlohmann::json::parse(result.body, nullptr, false);
-  if (body.is_object() && body.value("type", nlohmann::json()) == "error") return OnOneLine(result.body);
-  error.status = result.status;
-  error.message = fmt::format("the answer has status {} and another form", result.status);
-  return api::RenderError(api::Protocol::kAnthropic, error, result.request_id);
 }
 
 }  // namespace
@@ -61,19 +44,6 @@ Json ShowMessageBatch(const Batch& batch) {
   shown["results_url"] =
       has_results ? Json(fmt::format("{}/batches/{}/results", kMessagesUrl, batch.id)) : Json(nullptr);
   return shown;
-}
-
-std::string RenderMessageResult(const LineResult& result) {
-  std::string out = "{\"custom_id\":";
-  conf::AppendQuoted(out, result.custom_id);
-  if (result.completed()) {
-    out += fmt::format(",\"result\":{{\"type\":\"succeeded\",\"message\":{}", OnOneLine(result.body));
-  } else if (result.unsent()) {
-    out += fmt::format(",\"result\":{{\"type\":\"{}\"", result.code == kCodeExpired ? "expired" : "canceled");
-  } else {
-    out += fmt::format(",\"result\":{{\"type\":\"errored\",\"error\":{}", AsError(result));
-  }
-  return out += "}}\n";
 }
 
 }  // namespace gateway::batches

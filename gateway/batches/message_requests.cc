@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "conf/json_text.h"
+#include "gateway/batches/batch.h"
 #include "gateway/batches/input_index.h"
 
 namespace gateway::batches {

@@ -14,8 +14,6 @@
 
 namespace gateway::batches {
 
-inline constexpr std::string_view kMessagesUrl = "/v1/messages";
-
 class MessageRequests {
  public:
   static constexpr uint64_t kMostGrowth = 3;  // a line beside the shortest request

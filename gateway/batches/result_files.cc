@@ -7,12 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "conf/json_text.h"
 #include "gateway/api/usage.h"
-#include "gateway/batches/message_batch.h"
 #include "gateway/batches/stored_file.h"
 #include "gateway/net/files.h"
 
@@ -92,30 +89,6 @@ bool TakeResult(std::string_view text, bool completed, ResultFiles::Done& done) 
 }
 
 }  // namespace
-
-// In JSON, an end of a line is white space.
-std::string OnOneLine(std::string body) {
-  if (!nlohmann::json::accept(body)) return conf::Quoted(body);
-  std::ranges::replace_if(body, [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  return body;
-}
-
-std::string RenderResult(const LineResult& result, std::string_view id) {
-  std::string out = fmt::format("{{\"id\":\"{}\",\"custom_id\":", id);
-  conf::AppendQuoted(out, result.custom_id);
-  if (result.status == 0) {
-    out += ",\"response\":null,\"error\":{\"code\":";
-    conf::AppendQuoted(out, result.code);
-    out += ",\"message\":";
-    conf::AppendQuoted(out, result.message);
-    return out += "}}\n";
-  }
-  out += fmt::format(",\"response\":{{\"status_code\":{},\"request_id\":", result.status);
-  conf::AppendQuoted(out, result.request_id);
-  out += ",\"body\":";
-  out += OnOneLine(result.body);
-  return out += "},\"error\":null}\n";
-}
 
 ResultFiles::ResultFiles(std::string output_path, std::string error_path, bool of_messages)
     : of_messages_(of_messages) {

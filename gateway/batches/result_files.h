@@ -18,34 +18,10 @@
 #include <vector>
 
 #include "gateway/batches/batch.h"
+#include "gateway/batches/line_result.h"
 #include "gateway/net/fd.h"
 
 namespace gateway::batches {
-
-// Why a line has no answer: its batch ended before.
-inline constexpr std::string_view kCodeCancelled = "batch_cancelled";
-inline constexpr std::string_view kCodeExpired = "batch_expired";
-constexpr bool IsUnsent(std::string_view code) {
-  return code == kCodeCancelled || code == kCodeExpired;
-}
-
-// How a line ended: with an answer, or with the reason why there is none.
-struct LineResult {
-  std::string custom_id = {};
-  int status = 0;  // of the answer; 0: there is none
-  std::string request_id = {};
-  std::string body = {};
-  std::string code = {};  // where there is no answer
-  std::string message = {};
-
-  bool completed() const { return status >= 200 && status < 300; }
-  bool unsent() const { return IsUnsent(code); }
-};
-
-// One line of JSON, with its end, in OpenAI's form.
-std::string RenderResult(const LineResult& result, std::string_view id);
-// On one line, as it was, or as a text where it is no JSON.
-std::string OnOneLine(std::string body);
 
 class ResultFiles {
  public:

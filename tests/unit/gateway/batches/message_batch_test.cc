@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "gateway/batches/message_requests.h"
+#include "gateway/batches/result_files.h"
 #include "tests/support/temp_dir.h"
 
 namespace gateway::batches {
