@@ -33,7 +33,7 @@ struct Identity {
 
   // Set by `route`:
   const router::ApiSpec* spec = nullptr;
-  std::string path_rest;         // what follows /v1/models/, /v1/files/, /v1/batches/ or /v1/messages/batches/
+  std::string path_rest;         // what follows the path of models, files or batches
   bool anthropic_lists = false;  // the list of models has Anthropic's form
 
   // Set by `authenticate`:
