@@ -33,6 +33,9 @@ constexpr size_t kClaimsAtOnce = 512;
 // An idle limit claims this often in the time of a lease.
 constexpr int kIdleClaims = 4;
 
+// How long a start waits for shares that others must give up first.
+constexpr conf::Duration kAwaitShares = std::chrono::seconds(1);
+
 const std::string& ScriptSha() {
   static const std::string hex = [] {
     std::array<unsigned char, SHA_DIGEST_LENGTH> digest;
@@ -122,8 +125,9 @@ LimitsSync::LimitsSync(net::Loop& loop, net::RedisClient& redis, const router::l
       options_(std::move(options)),
       process_(fmt::format("{}:{}", options_.instance, conf::ToUnixMicros(net::Now()))),
       jitter_(options_.interval, options_.interval, options_.seed),
+      begun_(net::Now()),
       pause_(loop.watchdog) {
-  status_.since = net::Now();
+  status_.since = begun_;
   Refresh();
   loop_.tasks.Spawn(Run());
 }
@@ -145,6 +149,7 @@ void LimitsSync::Refresh() {
     policy.stream_linger = options_.stream_linger;
     policy.on_loss = options_.on_loss;
     if (options_.gateways > 0) policy.initial_share = limit.State(now).capacity / options_.gateways;
+    policy.asks_first = !has_begun_.is_set();
     // A new process does not know what the old one admitted, but for budgets, which the ledger restores.
     const bool period = ShapeOf(limit.spec().dimension) == router::limits::Shape::kPeriod;
     entries_.push_back(std::make_shared<Entry>(period ? options_.instance : process_, limit, policy, now));
@@ -171,6 +176,7 @@ net::Task<void> LimitsSync::Stop() {
 // The last step must not touch this object: the task that waits for the end may destroy it.
 net::Task<void> LimitsSync::Run() {
   co_await Keep();
+  has_begun_.Set();
   co_await ReturnShares();
   ended_.Set();
 }
@@ -192,9 +198,22 @@ net::Task<void> LimitsSync::Keep() {
       co_await Round(std::move(due));
     }
     Judge(net::Now());
+    if (HaveShares() || status().failed_rounds > 0 || net::Now() >= begun_ + kAwaitShares) has_begun_.Set();
     if (closed_) break;
     co_await pause_.For(options_.early_interval);
   }
+}
+
+bool LimitsSync::HaveShares() const {
+  return std::ranges::all_of(entries_, [](const auto& entry) {
+    const bool has_none_to_give = entry->gateways > 0 && entry->capacity == 0;
+    return entry->holder.share() > 0 || has_none_to_give;
+  });
+}
+
+net::Task<bool> LimitsSync::AwaitShares() {
+  co_await has_begun_.Wait();
+  co_return HaveShares() && status().failed_rounds == 0;
 }
 
 LimitsSync::Entries LimitsSync::Due(bool full, conf::TimePoint now) {
@@ -251,6 +270,7 @@ net::Task<absl::Status> LimitsSync::ClaimFor(std::span<const std::shared_ptr<Ent
   // Without a server the demand stays counted for the claim that can be sent.
   if (redis_.state().breaker != net::RedisClient::Breaker::kClosed) {
     script_loaded_ = false;
+    for (const auto& entry : entries_) entry->holder.OnNoAnswer(net::Now());
     co_return absl::UnavailableError(fmt::format("redis {}: {}", redis_.address(), redis_.state().reason));
   }
   const conf::TimePoint now = net::Now();
@@ -291,16 +311,19 @@ absl::Status LimitsSync::TakeAnswer(Entry& entry, uint64_t seq, const net::Redis
                                     conf::TimePoint now) {
   if (!reply.ok()) {
     script_loaded_ = false;
+    entry.holder.OnNoAnswer(now);
     return reply.status();
   }
   ShareGrant grant;
   if (reply->is_error()) {
     // A restarted server knows no scripts: the next round loads it again.
     script_loaded_ = false;
+    entry.holder.OnNoAnswer(now);
     return absl::UnavailableError(fmt::format("redis {}: the claim for {} was refused: {}", redis_.address(),
                                               entry.limit.Id(), reply->text));
   }
   if (!ReadGrant(*reply, grant)) {
+    entry.holder.OnNoAnswer(now);
     return absl::InternalError(fmt::format("redis {}: the answer to the claim for {} is not six integers",
                                            redis_.address(), entry.limit.Id()));
   }

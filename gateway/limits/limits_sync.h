@@ -6,7 +6,7 @@
 // carries claims and answers, and says how it stands.
 //
 // A limit that a reload adds is shared from the next Refresh() on: call it right after the tree has changed.
-// Make this object, which shares every limit, before the gateway listens.
+// Make this object, which shares every limit, before the gateway listens, and let it listen once it has begun.
 //
 // At the end a last claim returns what is not used up, which others can use at once; what was admitted still
 // counts. From then on the limits admit nothing: stop it when no requests come any more.
@@ -86,6 +86,10 @@ class LimitsSync {
   LimitsSync(const LimitsSync&) = delete;
   LimitsSync& operator=(const LimitsSync&) = delete;
 
+  // Back when every limit has a share: after some hundred milliseconds where others must give room up first.
+  // False: Redis does not answer, or some limit has none yet.
+  net::Task<bool> AwaitShares();
+
   void Refresh();
   SharingStatus status() const;  // any thread
 
@@ -107,6 +111,7 @@ class LimitsSync {
   absl::Status TakeAnswer(Entry& entry, uint64_t seq, const net::RedisClient::Reply& reply,
                           conf::TimePoint now);
   void Judge(conf::TimePoint now);
+  bool HaveShares() const;
 
   net::Loop& loop_;
   net::RedisClient& redis_;
@@ -118,6 +123,8 @@ class LimitsSync {
   bool script_loaded_ = false;
   bool returning_ = false;  // claims are the last ones
   conf::TimePoint next_round_;
+  conf::TimePoint begun_;
+  net::Event has_begun_;
   bool closed_ = false;
   net::Sleep pause_;
   net::Event ended_;

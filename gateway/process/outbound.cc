@@ -94,6 +94,10 @@ absl::Status Outbound::Start(const Config& config, store::Store& store) {
   return absl::OkStatus();
 }
 
+net::Task<bool> Outbound::AwaitShares() {
+  co_return sync_ == nullptr || co_await sync_->AwaitShares();
+}
+
 absl::Status Outbound::StartRedis(const config::Redis& config) {
   auto tls = TlsFor(config.url.tls(), config.tls);
   if (!tls.ok()) return tls.status();

@@ -31,6 +31,8 @@ class Outbound {
   // Errors: TLS files or sinks' positions that cannot be read. `store` must outlive this. Before the loop
   // runs.
   absl::Status Start(const Config& config, store::Store& store);
+  // Back when requests may come. False: this gateway has no shares of limits from the others.
+  net::Task<bool> AwaitShares();
   // Reports metrics from now on: what they tell of must be there.
   void Begin() {
     if (metrics_) metrics_->Begin();

@@ -31,7 +31,8 @@ conf::TimePoint ToMillis(conf::TimePoint t) {
 }
 
 // Max-min fair: no gateway gets more than it wants while one that wants more has less. What is left is
-// divided equally, so that a burst need not ask first. Remainders go to the first names.
+// divided equally, so that a burst need not ask first; remainders go to the first names. One part more stays
+// free where a gateway is missing.
 int64_t FairTarget(const StoreState& state, const std::string& gateway, int64_t capacity,
                    conf::TimePoint now) {
   struct Member {
@@ -39,11 +40,13 @@ int64_t FairTarget(const StoreState& state, const std::string& gateway, int64_t 
     const std::string* name;
   };
   std::vector<Member> members;
+  bool one_is_missing = false;
   for (const auto& [name, lease] : state.leases) {
     if (now < lease.alive_until) {
       members.push_back({lease.want, &name});
     } else {
       capacity -= lease.held;
+      one_is_missing = one_is_missing || lease.held > 0;
     }
   }
   capacity = std::max<int64_t>(capacity, 0);
@@ -63,6 +66,7 @@ int64_t FairTarget(const StoreState& state, const std::string& gateway, int64_t 
     left -= part;
     --waiting;
   }
+  if (one_is_missing) return target + left / (count + 1);
   int64_t before = 0;  // live gateways whose names come first
   for (const Member& m : members) before += *m.name < gateway ? 1 : 0;
   return target + left / count + (before < left % count ? 1 : 0);
@@ -116,8 +120,8 @@ ShareHolder::ShareHolder(std::string gateway, LimitRef limit, SharePolicy policy
       limit_(std::move(limit)),
       policy_(policy),
       seq_(first_seq),
-      share_(policy.initial_share),
-      target_(policy.initial_share),
+      share_(policy.asks_first ? 0 : policy.initial_share),
+      target_(share_),
       valid_until_(now + policy.ttl) {
   limit_.SetShare(share_, now);
 }
@@ -142,12 +146,21 @@ Claim ShareHolder::Next(conf::TimePoint now) {
 bool ShareHolder::Apply(const ShareGrant& grant, uint64_t seq, conf::TimePoint now) {
   const bool expired = now >= sent_at_ + policy_.ttl;
   if (!grant.accepted || seq != seq_ || expired) return false;
+  // Into an empty store every gateway brings what it holds.
+  const bool brings = grant.recovering && policy_.asks_first && !answered_;
+  share_ = brings ? std::max(grant.share, policy_.initial_share) : grant.share;
+  target_ = brings ? share_ : grant.target;
   answered_ = true;
-  share_ = grant.share;
-  target_ = grant.target;
   limit_.SetShare(share_, now);
   valid_until_ = sent_at_ + policy_.ttl;
   return true;
+}
+
+void ShareHolder::OnNoAnswer(conf::TimePoint now) {
+  if (answered_ || !policy_.asks_first || share_ > 0) return;
+  if (Stale(now) && policy_.on_loss == OnLoss::kFailClosed) return;
+  share_ = target_ = policy_.initial_share;
+  limit_.SetShare(share_, now);
 }
 
 void ShareHolder::Tick(conf::TimePoint now) {

@@ -12,6 +12,11 @@
 // - A store that comes back empty grants no growth for `recovery`; in this time every gateway registers what
 //   it holds. The next period of a budget begins the same way. The default, one ttl, is exact unless a
 //   gateway dies within a minute of the store losing its data; ttl + linger is exact then, too.
+// - What nobody wants is divided equally, so that a burst need not ask first. While a lease of a silent gateway
+//   is kept, one part of it stays free: that gateway may come back as another process, and must not wait until
+//   others have shrunk.
+// - A process that starts asks before it uses anything (`asks_first`), so it takes no room from the others. If
+//   nobody answers, its initial share counts.
 // - Without the store a gateway keeps its last share, or fails closed when its lease has expired. Keeping is
 //   exact while no gateway reaches the store; one that alone is cut off for longer than ttl + linger may hold
 //   room that was granted to others meanwhile. Failing closed is exact then, too.
@@ -38,6 +43,7 @@ struct SharePolicy {
   // For concurrency: how long streams outlive a lease.
   conf::Duration stream_linger = std::chrono::seconds(60);
   int64_t initial_share = 0;  // before the first answer; over all gateways at most the capacity
+  bool asks_first = false;    // it is used once a claim has got no answer
   OnLoss on_loss = OnLoss::kKeepShare;
 };
 
@@ -94,6 +100,9 @@ class ShareHolder {
 
   // Applies the answer to the claim `seq`. False when it came too late.
   bool Apply(const ShareGrant& grant, uint64_t seq, conf::TimePoint now);
+
+  // The latest claim got no answer.
+  void OnNoAnswer(conf::TimePoint now);
 
   // Acts when the lease has expired. Call at least as often as claims are due, answered or not.
   void Tick(conf::TimePoint now);

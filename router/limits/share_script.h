@@ -58,6 +58,7 @@ leases[gateway] = lease
 
 local sum, until_ = 0, 0
 local shared = capacity
+local missing = false
 local members = {}
 for name, l in pairs(leases) do
   sum = sum + l.held
@@ -66,6 +67,7 @@ for name, l in pairs(leases) do
     members[#members + 1] = {name = name, want = l.want}
   else
     shared = shared - l.held
+    missing = missing or l.held > 0
   end
 end
 local count = #members
@@ -90,8 +92,12 @@ if not recovering then
     left = left - part
     waiting = waiting - 1
   end
-  target = target + math.floor(left / count)
-  if before < left % count then target = target + 1 end
+  if missing then
+    target = target + math.floor(left / (count + 1))
+  else
+    target = target + math.floor(left / count)
+    if before < left % count then target = target + 1 end
+  end
 end
 
 local share

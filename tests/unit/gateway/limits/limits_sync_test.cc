@@ -314,6 +314,20 @@ TEST(LimitsSync, DeclaresWhatItDoesWithoutRedisAndIsBackAfterwards) {
   }
 }
 
+TEST(LimitsSync, WithoutRedisItBeginsAtOnceWithItsInitialShare) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    Store store;
+    FakeRedis& server = Listening(loop, store);
+    server.Stop();
+    LimitsSync::Options options = Named("one");
+    options.gateways = 4;
+    Gateway gateway(loop, server, {{Dimension::kConcurrency, 8}}, options);
+    EXPECT_FALSE(co_await gateway.sync->AwaitShares());
+    EXPECT_EQ(ShareOf(gateway.limits), 2);
+    co_await gateway.Close();
+  });
+}
+
 TEST(LimitsSync, LoadsTheScriptAgainWhenTheServerHasForgottenIt) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     Store store;
@@ -336,7 +350,9 @@ TEST(LimitsSync, FollowsAReloadAndDividesWhatItIsTold) {
     LimitsSync::Options options = Named("one");
     options.gateways = 4;
     Gateway gateway(loop, server, {{Dimension::kConcurrency, 8}}, options);
-    EXPECT_EQ(ShareOf(gateway.limits), 2);
+    EXPECT_EQ(ShareOf(gateway.limits), 0) << "it asks first";
+    EXPECT_TRUE(co_await gateway.sync->AwaitShares());
+    EXPECT_GE(ShareOf(gateway.limits), 2);
     EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(gateway.limits) == 8; }));
     Fill(gateway.limits, {{Dimension::kConcurrency, 8}, {Dimension::kRequests, 400}});
     gateway.sync->Refresh();

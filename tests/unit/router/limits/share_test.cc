@@ -395,6 +395,77 @@ TEST(ShareHolder, FailsClosedOnlyIfConfiguredAndReportsThatItIsStale) {
   }
 }
 
+// Three gateways; one dies, and comes back as another process, again and again.
+TEST(ShareHolder, AProcessThatComesBackFindsRoomAndTakesNoneFromTheOthers) {
+  SharePolicy policy;
+  policy.initial_share = 333;
+  StoreState store = Open();
+  const auto claim = [&](Gateway& gateway, conf::TimePoint now) {
+    const Claim made = gateway.holder->Next(now);
+    EXPECT_TRUE(gateway.holder->Apply(GrantShare(store, made, now), made.seq, now));
+  };
+  std::vector<std::unique_ptr<Gateway>> gateways;
+  uint64_t seq = 1;
+  conf::TimePoint now = kNow;
+  for (const char* const name : {"a", "b", "c"})
+    gateways.push_back(std::make_unique<Gateway>(name, kTokensPerMinute, policy, seq += 1000, now));
+  for (int round = 0; round < 40; ++round, now += 250ms) {
+    for (const auto& gateway : gateways) claim(*gateway, now);
+  }
+  policy.asks_first = true;
+  for (int death = 0; death < 12; ++death) {
+    const size_t dead = static_cast<size_t>(death) % gateways.size();
+    for (int round = 0; round < 40; ++round, now += 250ms) {
+      for (size_t i = 0; i < gateways.size(); ++i) {
+        if (i == dead) continue;
+        claim(*gateways[i], now);
+        EXPECT_GT(gateways[i]->holder->share(), 10) << "after death " << death;
+      }
+    }
+    gateways[dead] =
+        std::make_unique<Gateway>("p" + std::to_string(death), kTokensPerMinute, policy, seq += 1000, now);
+    EXPECT_EQ(gateways[dead]->holder->share(), 0) << "before it has asked";
+    claim(*gateways[dead], now);
+    EXPECT_GT(gateways[dead]->holder->share(), 10) << "at once, after death " << death;
+    now += 50ms;
+    for (const auto& gateway : gateways) {
+      claim(*gateway, now);
+      EXPECT_GT(gateway->holder->share(), 10) << "after death " << death;
+    }
+  }
+}
+
+TEST(ShareHolder, AProcessThatAsksInVainUsesItsInitialShare) {
+  for (const OnLoss on_loss : {OnLoss::kKeepShare, OnLoss::kFailClosed}) {
+    SharePolicy policy;
+    policy.on_loss = on_loss;
+    policy.initial_share = 333;
+    policy.asks_first = true;
+    Gateway gateway("a", kTokensPerMinute, policy, 1, kNow);
+    EXPECT_EQ(gateway.holder->share(), 0);
+    EXPECT_EQ(gateway.holder->Next(kNow).held, 0);
+    gateway.holder->OnNoAnswer(kNow + 200ms);
+    EXPECT_EQ(gateway.holder->share(), 333);
+    gateway.holder->Tick(kNow + 6s);
+    gateway.holder->OnNoAnswer(kNow + 6s);
+    EXPECT_EQ(gateway.holder->share(), on_loss == OnLoss::kKeepShare ? 333 : 0);
+    EXPECT_EQ(gateway.holder->Next(kNow + 7s).held, gateway.holder->share()) << "which the store is told";
+  }
+}
+
+TEST(ShareHolder, AProcessBringsItsInitialShareIntoAnEmptyStore) {
+  SharePolicy policy;
+  policy.initial_share = 333;
+  policy.asks_first = true;
+  StoreState store;
+  Gateway gateway("a", kTokensPerMinute, policy, 1, kNow);
+  for (const auto at : {kNow, kNow + 250ms}) {
+    const Claim claim = gateway.holder->Next(at);
+    EXPECT_TRUE(gateway.holder->Apply(GrantShare(store, claim, at), claim.seq, at));
+    EXPECT_EQ(gateway.holder->share(), 333);
+  }
+}
+
 TEST(ShareHolder, IgnoresAnswersToOldClaimsAndExpiredOnes) {
   StoreState store = Open();
   Gateway gateway("a", kTokensPerMinute, {}, 1, kNow);
