@@ -17,7 +17,7 @@ void Bind(conf::Object& o, Config& config) {
   o.Required("models", config.models, conf::NotEmpty());
   o.Optional("ledger", config.ledger);
   o.Optional("files", config.files);
-  o.Optional("batches", config.batches);
+  if (o.reading() || config.files) o.Optional("batches", config.batches);
   if (o.Has("batches") && !o.Has("files"))
     o.Error("needs the section files, where their input and results are kept", "batches");
   o.Optional("state", config.state);
