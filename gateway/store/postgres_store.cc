@@ -96,17 +96,17 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
     if (listeners_.empty()) EndWatch();
   }
 
-  // Runs `work`, a function that returns a task, when those before it have ended, on a connection. `is_done`:
-  // whether another's turn has done it meanwhile.
-  template <class Result, class Work, class IsDone = bool (*)()>
-  net::Task<Result> InTurn(Work& work, IsDone is_done = [] { return false; }) {
+  // Runs `work`, a function that returns a task, when those before it have ended, on a connection. `give_up` is
+  // asked when its turn comes too late: false, another's turn has done it meanwhile.
+  template <class Result, class Work, class GiveUp = bool (*)()>
+  net::Task<Result> InTurn(Work& work, GiveUp give_up = [] { return true; }) {
     const conf::TimePoint until = net::Now() + options_.patience;
     if (!co_await turns_.Lock()) {
       co_return absl::ResourceExhaustedError(
           fmt::format("{}: {} operations wait already; try again later", address_, options_.max_waiting));
     }
-    if (net::Now() >= until && !is_done()) {
-      turns_.Unlock();
+    if (net::Now() >= until && give_up()) {
+      turns_.Unlock();  // the next one goes on within this call
       co_return absl::UnavailableError(fmt::format("{}: no answer within {}: other operations delay it",
                                                    address_, conf::InWords(options_.patience)));
     }
@@ -129,9 +129,10 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
       if (!mine.result) co_await CommitWaiting();
       co_return *std::move(mine.result);
     };
-    absl::StatusOr<Committed> committed =
-        co_await InTurn<absl::StatusOr<Committed>>(work, [&] { return mine.result.has_value(); });
-    std::erase(commits_, &mine);  // its turn did not come
+    // One that was given up must not be committed with the next.
+    const auto give_up = [&] { return !mine.result && std::erase(commits_, &mine) == 1; };
+    absl::StatusOr<Committed> committed = co_await InTurn<absl::StatusOr<Committed>>(work, give_up);
+    std::erase(commits_, &mine);  // too many waited
     co_return committed;
   }
 

@@ -263,6 +263,40 @@ TEST_F(PostgresStoreTest, AGatewayThatStandsStillInATransactionIsNotWaitedForLon
   });
 }
 
+TEST_F(PostgresStoreTest, ACommitThatIsGivenUpIsNotCommittedWithTheNext) {
+  PostgresServer server;
+  ASSERT_TRUE(server.Start());
+  tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
+    PostgresStoreOptions options = Options(server, "postgres");
+    options.patience = std::chrono::seconds(1);
+    PostgresStore store(loop, options);
+    EXPECT_TRUE((co_await PutOne(store, "first")).ok());
+    net::PostgresConnection other(loop, options.server);
+    EXPECT_TRUE((co_await other.Connect(std::chrono::seconds(5))).ok());
+    std::vector<net::PostgresStatement> hold;
+    hold.push_back({"BEGIN"});
+    hold.push_back({"SELECT last FROM tidegate.sequence FOR UPDATE"});
+    EXPECT_TRUE((co_await other.Run(std::move(hold), std::chrono::seconds(5))).ok());
+    std::map<std::string, absl::Status> ended;
+    const auto put = [&](std::string id) -> net::Task<void> { ended[id] = co_await PutOne(store, id); };
+    loop.tasks.Spawn(put("waits for the row"));
+    loop.tasks.Spawn(put("comes too late"));
+    net::Sleep pause(loop.watchdog);
+    co_await pause.For(std::chrono::milliseconds(500));
+    loop.tasks.Spawn(put("is in time"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ended.size() == 2; }));
+    std::vector<net::PostgresStatement> release;
+    release.push_back({"ROLLBACK"});
+    EXPECT_TRUE((co_await other.Run(std::move(release), std::chrono::seconds(5))).ok());
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ended.size() == 3; }));
+    for (const auto& [id, status] : ended) {
+      const auto found = co_await store.Get("key", id);
+      EXPECT_TRUE(found.ok() && found->has_value() == status.ok()) << id << ": " << status;
+    }
+    EXPECT_TRUE(absl::IsUnavailable(ended["comes too late"])) << ended["comes too late"];
+  });
+}
+
 TEST_F(PostgresStoreTest, AValueThatTheDatabaseRefusesIsRefusedAlone) {
   PostgresServer server;
   ASSERT_TRUE(server.Start());
