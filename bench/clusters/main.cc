@@ -1,7 +1,7 @@
 // bench_cluster: what Kubernetes and a shared store cost; see bench/README.md.
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
 
@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   bench::clusters::Options options;
   std::string json_file;
   app.require_subcommand(1);
+  app.fallthrough();
   app.add_flag("--quick", options.quick, "a tenth of everything: does it work");
   app.add_option("--json", json_file, "write all figures to this file");
   app.add_subcommand("launcher", "starts of pods where there are 1,000, and a cluster with 50,000 of others");
