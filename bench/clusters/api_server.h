@@ -1,4 +1,4 @@
-// The tests' API server of Kubernetes on a thread of its own, so that its CPU time is not that of who asks it.
+// The tests' Kubernetes API server. It runs on its own thread, so that its CPU time is not counted as the caller's.
 #pragma once
 
 #include <functional>

@@ -92,7 +92,7 @@ class Leader {
   static std::string Credentials() { return fmt::format("Authorization: Bearer {}\r\n", kAdminKey); }
   int Ask(const std::string& request) { return gateway_->AskAdmin(request).status; }
 
-  // A job, or an array of so many.
+  // Submits one job, or one array of `jobs` elements.
   absl::Status Submit(size_t jobs) {
     std::string file =
         "name: bench\nwork: batch\nimage: engine:1\ncommand: [sleep, \"86400\"]\ndevices: [{count: 1}]\n";
@@ -108,7 +108,7 @@ class Leader {
       return server_.Created().size() >= pods;
     });
   }
-  // Nothing is written to the database for a while but who leads and who is there.
+  // Waits until the gateways write only their heartbeats and the lead to the database.
   bool Rests() {
     return tests::Within(seconds(120), [&] {
       const auto before = database_.Read();

@@ -1,4 +1,4 @@
-// Batch: one batch, from its creation to its end: what it runs, for whom, and how far it has come.
+// Batch: the state of one batch: its input, its owner and its progress.
 //
 // The store has it as it was at its last change of state. The counts of a running batch follow from its result
 // files (result_files.h), which are the truth of what is done.

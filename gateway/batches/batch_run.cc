@@ -238,7 +238,7 @@ bool BatchRun::HasEnded() const {
 }
 
 void BatchRun::Changed() {
-  // In a turn of its own: who waits goes on and may drop this.
+  // Posted, because the task that waits may destroy this object.
   if (HasEnded()) loop_.Post([self = shared_from_this()] { self->ended_.Set(); });
   wake_();
 }

@@ -59,7 +59,7 @@ class Batches {
 
   struct Environment {
     std::function<std::shared_ptr<const Runtime>()> runtime;
-    // Who a batch is for now; null: its key or tenant does not work any more.
+    // The principal of a batch's key now; null: the key or the tenant no longer works.
     std::function<PrincipalRef(const std::string& tenant, const std::string& key)> principal;
     SendLine send;
   };
