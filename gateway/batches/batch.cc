@@ -11,6 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::string_view kVersion = "/v1";
+
 constexpr conf::Word<BatchState> kStates[] = {
     {"validating", BatchState::kValidating}, {"in_progress", BatchState::kInProgress},
     {"cancelling", BatchState::kCancelling}, {"completed", BatchState::kCompleted},
@@ -37,6 +39,15 @@ Json ShowProblems(const std::vector<BatchProblem>& problems) {
 }
 
 }  // namespace
+
+std::optional<router::Api> ApiOf(std::string_view endpoint) {
+  using enum router::Api;
+  for (const router::Api api : {kChatCompletions, kCompletions, kEmbeddings, kResponses, kMessages}) {
+    const std::string_view path = router::SpecOf(api).path;
+    if (endpoint.starts_with(kVersion) && endpoint.substr(kVersion.size()) == path) return api;
+  }
+  return std::nullopt;
+}
 
 conf::Words<BatchState> WordsOf(BatchState) {
   return kStates;

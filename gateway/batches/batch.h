@@ -18,10 +18,14 @@
 
 #include "conf/time.h"
 #include "conf/words.h"
+#include "router/facts/api.h"
 
 namespace gateway::batches {
 
 inline constexpr std::string_view kMessagesUrl = "/v1/messages";  // the endpoint of batches of messages
+
+// Of the calls that a batch may make; nothing: it may not.
+std::optional<router::Api> ApiOf(std::string_view endpoint);
 
 enum class BatchState : uint8_t {
   kValidating,
@@ -73,7 +77,8 @@ struct Batch {
   std::string key = {};       // that created it; empty: the anonymous tenant
   std::string endpoint = {};  // "/v1/chat/completions"
   std::string input_file = {};
-  // Ids of the result files (of messages, all results are in the first); while it runs, those that they will have. Empty: there is none.
+  // Ids of the result files (of messages, all results are in the first); while it runs, those that they will
+  // have. Empty: there is none.
   std::string output_file = {};
   std::string error_file = {};
   BatchState state = BatchState::kValidating;

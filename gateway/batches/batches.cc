@@ -4,15 +4,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "conf/text.h"
-#include "gateway/api/error.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/off_loop.h"
-#include "gateway/store/kinds.h"
 
 namespace gateway::batches {
 namespace {
@@ -21,28 +18,6 @@ constexpr conf::Duration kStorePause = std::chrono::seconds(1);
 constexpr conf::Duration kLookAtEnds = std::chrono::seconds(1);
 constexpr conf::Duration kEndGrace = std::chrono::seconds(10);  // of lines that run when a batch is to end
 constexpr uint32_t kMostTries = 3;
-constexpr std::string_view kVersion = "/v1";
-
-std::optional<router::Api> ApiOf(std::string_view endpoint) {
-  using enum router::Api;
-  for (const router::Api api : {kChatCompletions, kCompletions, kEmbeddings, kResponses, kMessages}) {
-    const std::string_view path = router::SpecOf(api).path;
-    if (endpoint.starts_with(kVersion) && endpoint.substr(kVersion.size()) == path) return api;
-  }
-  return std::nullopt;
-}
-
-api::ApiError NoBatch(std::string_view id) {
-  return api::Make(api::Code::kNotFound, fmt::format("there is no batch {}", id), "batch_id");
-}
-
-std::string BatchDetail(const Batch& batch) {
-  return nlohmann::ordered_json{{"endpoint", batch.endpoint},          {"input_file", batch.input_file},
-                                {"state", NameOf(batch.state)},        {"total", batch.counts.total},
-                                {"completed", batch.counts.completed}, {"failed", batch.counts.failed},
-                                {"input_tokens", batch.usage.input},   {"output_tokens", batch.usage.output}}
-      .dump();
-}
 
 // Why that model may not be asked by the principal.
 std::optional<std::string> WhyNot(const Runtime& runtime, const Principal& principal,
@@ -70,14 +45,13 @@ LineResult ResultOf(const BatchRun::Line& line, LineAnswer answer) {
 
 Batches::Batches(net::Loop& loop, store::Store& store, Files& files, Environment environment)
     : loop_(loop),
-      store_(store),
       files_(files),
       environment_(std::move(environment)),
-      copy_(loop, store, store::kBatch, DecodeBatch, [] {}),
+      stored_(loop, store, files),
       pump_(loop.watchdog) {}
 
 net::Task<absl::Status> Batches::Start() {
-  co_return co_await copy_.Start();
+  co_return co_await stored_.Start();
 }
 
 void Batches::Begin() {
@@ -88,7 +62,7 @@ void Batches::Begin() {
 // All that have not ended; a new one begins with its creation.
 void Batches::DriveAll() {
   std::vector<std::string> ids;
-  for (const auto& [id, entry] : copy_.all()) {
+  for (const auto& [id, entry] : stored_.all()) {
     if (!HasEnded(entry.value.state) && driven_.insert(id).second) ids.push_back(id);
   }
   for (std::string& id : ids) loop_.tasks.Spawn(Drive(std::move(id), nullptr));
@@ -100,7 +74,7 @@ void Batches::Drain() {
 
 void Batches::Stop() {
   draining_ = stopped_ = true;
-  copy_.Stop();
+  stored_.Stop();
   for (const auto& [id, run] : std::map(runs_)) run->Stop();
   pump_.Cancel();
 }
@@ -108,109 +82,6 @@ void Batches::Stop() {
 net::Task<void> Batches::Pause() {
   net::Sleep pause(loop_.watchdog);
   co_await pause.For(kStorePause);
-}
-
-net::Task<absl::Status> Batches::Commit(const Batch& batch, uint64_t replaces, std::string_view action,
-                                        std::string actor, std::vector<store::Write> also) {
-  std::vector<store::Write> writes = std::move(also);
-  writes.push_back({store::kBatch, batch.id, replaces, EncodeBatch(batch)});
-  if (!action.empty()) writes.push_back(EventFor(action, actor, batch.id, batch.tenant, BatchDetail(batch)));
-  const absl::Status committed = (co_await store_.Commit(std::move(writes))).status();
-  const absl::Status current = co_await copy_.CatchUp();
-  co_return committed.ok() ? current : committed;
-}
-
-net::Task<bool> Batches::Change(std::string id, std::function<void(Batch&)> edit, std::string_view action,
-                                std::vector<store::Write> also) {
-  bool told = false;
-  while (!stopped_) {
-    const auto* const entry = copy_.Find(id);
-    if (entry == nullptr) co_return false;
-    // A commit whose outcome was not known has come to pass.
-    if (HasEnded(entry->value.state)) co_return true;
-    Batch changed = entry->value;
-    edit(changed);
-    const absl::Status committed = co_await Commit(changed, entry->version, action, "control", also);
-    if (committed.ok()) co_return true;
-    // Aborted: it was cancelled meanwhile.
-    if (!absl::IsAborted(committed) && !std::exchange(told, true)) {
-      log::Error("a batch cannot be written to the store; retrying",
-                 {{"batch", id}, {"why", conf::Std(committed.message())}});
-    }
-    co_await Pause();
-  }
-  co_return false;
-}
-
-net::Task<Result<Batch>> Batches::Create(Creation creation, conf::TimePoint now) {
-  const Principal& principal = *creation.principal;
-  const std::optional<router::Api> api = ApiOf(creation.endpoint);
-  if (!api || (*api == router::Api::kMessages && !creation.lines)) {
-    co_return api::Make(
-        api::Code::kInvalidValue,
-        "endpoint must be /v1/chat/completions, /v1/completions, /v1/embeddings or /v1/responses",
-        "endpoint");
-  }
-  if (const auto family = config::FamilyOf(*api); family && !principal.apis.Has(*family)) {
-    co_return api::Make(api::Code::kPermissionDenied,
-                        fmt::format("this key may not use {}", creation.endpoint), "endpoint");
-  }
-  const StoredFile* const input = files_.Find(principal.tenant, creation.input_file, now);
-  if (input == nullptr) {
-    co_return api::Make(api::Code::kNotFound, fmt::format("there is no file {}", creation.input_file),
-                        "input_file_id");
-  }
-  if (input->purpose != Purpose::kBatch) {
-    co_return api::Make(api::Code::kInvalidValue,
-                        fmt::format("the file {} was not uploaded with the purpose batch", input->id),
-                        "input_file_id");
-  }
-  const uint32_t most = environment_.runtime()->config().batches.tenant_batches;
-  size_t active = 0;
-  std::vector<const StoredCopy<Batch>::Entry*> ended;
-  for (const auto& [id, entry] : copy_.all()) {
-    if (entry.value.tenant != principal.tenant) continue;
-    HasEnded(entry.value.state) ? ended.push_back(&entry) : static_cast<void>(++active);
-  }
-  if (active >= most) {
-    co_return api::Make(api::Code::kTooManyBatches,
-                        fmt::format("your tenant has {} batches that have not ended, the most", active));
-  }
-  Batch batch{.id = NewId(*api == router::Api::kMessages ? "msgbatch_" : "batch_"),
-              .tenant = principal.tenant,
-              .key = principal.key,
-              .endpoint = creation.endpoint,
-              .input_file = creation.input_file,
-              .output_file = NewId("file-"),
-              .error_file = NewId("file-"),
-              .state = BatchState::kValidating,
-              .created = now,
-              .expires = now + kWindow,
-              .in_progress = {},
-              .cancelling = {},
-              .finalizing = {},
-              .ended = {},
-              .counts = {},
-              .usage = {},
-              .metadata = std::move(creation.metadata),
-              .output_age = creation.output_age,
-              .problems = {}};
-  if (creation.lines) {
-    batch.state = BatchState::kInProgress;
-    batch.in_progress = now;
-    batch.counts.total = *creation.lines;
-  }
-  std::vector<store::Write> also;
-  if (active + ended.size() >= kMostStored && !ended.empty()) {
-    const auto* const oldest =
-        *std::ranges::min_element(ended, {}, [](const auto* entry) { return entry->value.created; });
-    also.push_back({store::kBatch, oldest->value.id, oldest->version, std::nullopt});
-  }
-  const absl::Status created = co_await Commit(batch, 0, "batch.create", batch.key, std::move(also));
-  if (!created.ok()) co_return ErrorOf(created);
-  if (begun_ && driven_.insert(batch.id).second)
-    loop_.tasks.Spawn(Drive(batch.id, std::move(creation.principal)));
-  co_return batch;
 }
 
 Batch Batches::Shown(const Batch& stored) const {
@@ -223,89 +94,34 @@ Batch Batches::Shown(const Batch& stored) const {
 }
 
 std::optional<Batch> Batches::Find(std::string_view tenant, std::string_view id) const {
-  const auto* const entry = copy_.Find(id);
-  if (entry == nullptr || entry->value.tenant != tenant) return std::nullopt;
-  return Shown(entry->value);
+  const Batch* const batch = stored_.Find(id);
+  if (batch == nullptr || batch->tenant != tenant) return std::nullopt;
+  return Shown(*batch);
 }
 
 std::vector<Batch> Batches::OfTenant(std::string_view tenant) const {
   std::vector<Batch> batches;
-  for (const auto& [id, entry] : copy_.all()) {
-    if (entry.value.tenant == tenant) batches.push_back(Shown(entry.value));
-  }
-  std::ranges::sort(batches, [](const Batch& a, const Batch& b) {
-    return std::pair(a.created, a.id) > std::pair(b.created, b.id);
-  });
+  for (const Batch* const batch : stored_.OfTenant(tenant)) batches.push_back(Shown(*batch));
   return batches;
+}
+
+net::Task<Result<Batch>> Batches::Create(Creation creation, conf::TimePoint now) {
+  PrincipalRef principal = creation.principal;
+  auto created = co_await stored_.Create(std::move(creation),
+                                         environment_.runtime()->config().batches.tenant_batches, now);
+  if (const auto* const batch = std::get_if<Batch>(&created);
+      batch != nullptr && begun_ && driven_.insert(batch->id).second) {
+    loop_.tasks.Spawn(Drive(batch->id, std::move(principal)));
+  }
+  co_return created;
 }
 
 net::Task<Result<Batch>> Batches::Cancel(std::string tenant, std::string id, std::string key,
                                          conf::TimePoint now) {
-  while (true) {
-    const auto* const entry = copy_.Find(id);
-    if (entry == nullptr || entry->value.tenant != tenant) co_return NoBatch(id);
-    if (entry->value.state == BatchState::kCancelling) co_return Shown(entry->value);
-    if (HasEnded(entry->value.state)) {
-      co_return api::Make(api::Code::kConflict,
-                          fmt::format("the batch is {} already", NameOf(entry->value.state)));
-    }
-    Batch changed = entry->value;
-    changed.state = BatchState::kCancelling;
-    changed.cancelling = now;
-    const absl::Status committed = co_await Commit(changed, entry->version, "batch.cancel", key, {});
-    if (absl::IsAborted(committed)) continue;  // it has gone on meanwhile
-    if (!committed.ok()) co_return ErrorOf(committed);
-    Wake();
-    co_return Shown(changed);
-  }
-}
-
-net::Task<Result<Batch>> Batches::Delete(std::string tenant, std::string id, std::string key) {
-  const auto* const entry = copy_.Find(id);
-  if (entry == nullptr || entry->value.tenant != tenant) co_return NoBatch(id);
-  if (!HasEnded(entry->value.state)) {
-    co_return api::Make(api::Code::kConflict,
-                        fmt::format("the batch is {}; cancel it, and delete it when it has ended",
-                                    NameOf(entry->value.state)));
-  }
-  const Batch batch = entry->value;
-  std::vector<store::Write> writes;
-  writes.push_back({store::kBatch, id, entry->version, std::nullopt});
-  writes.push_back(EventFor("batch.delete", key, id, tenant, BatchDetail(batch)));
-  absl::Status deleted = (co_await store_.Commit(std::move(writes))).status();
-  if (deleted.ok()) deleted = co_await copy_.CatchUp();
-  if (!deleted.ok()) co_return ErrorOf(deleted);
-  co_return batch;
-}
-
-std::optional<std::string> Batches::UserOf(std::string_view file) const {
-  for (const auto& [id, entry] : copy_.all()) {
-    if (!HasEnded(entry.value.state) && entry.value.input_file == file) return id;
-  }
-  return std::nullopt;
-}
-
-std::set<std::string> Batches::UsedFiles() const {
-  std::set<std::string> used;
-  for (const auto& [id, entry] : copy_.all()) {
-    if (HasEnded(entry.value.state)) continue;
-    used.insert({entry.value.input_file, entry.value.output_file, entry.value.error_file});
-  }
-  return used;
-}
-
-net::Task<void> Batches::Sweep(conf::TimePoint now) {
-  std::vector<std::string> old;
-  for (const auto& [id, entry] : copy_.all()) {
-    if (entry.value.ended && now >= *entry.value.ended + files_.max_age()) old.push_back(id);
-  }
-  for (const std::string& id : old) {
-    const auto* const entry = copy_.Find(id);
-    if (entry == nullptr) continue;
-    std::vector<store::Write> writes;
-    writes.push_back({store::kBatch, id, entry->version, std::nullopt});
-    if (!(co_await store_.Commit(std::move(writes))).ok() || !(co_await copy_.CatchUp()).ok()) co_return;
-  }
+  auto cancelled = co_await stored_.Cancel(std::move(tenant), std::move(id), std::move(key), now);
+  Wake();
+  if (auto* const batch = std::get_if<Batch>(&cancelled)) *batch = Shown(*batch);
+  co_return cancelled;
 }
 
 BatchStats Batches::stats() const {
@@ -316,7 +132,7 @@ BatchStats Batches::stats() const {
                    .put_off = put_off_,
                    .waiting = 0,
                    .in_flight = in_flight_};
-  for (const auto& [id, entry] : copy_.all()) ++stats.batches[static_cast<size_t>(entry.value.state)];
+  for (const auto& [id, entry] : stored_.all()) ++stats.batches[static_cast<size_t>(entry.value.state)];
   for (const auto& [id, run] : runs_) stats.waiting += run->waiting();
   return stats;
 }
@@ -347,10 +163,10 @@ net::Task<absl::StatusOr<InputIndex>> Batches::Check(std::string path, std::stri
 }
 
 net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
-  const auto* const entry = copy_.Find(id);
-  if (entry == nullptr) co_return false;
-  if (entry->value.state != BatchState::kValidating) co_return true;
-  const Batch batch = entry->value;
+  const Batch* const found = stored_.Find(id);
+  if (found == nullptr) co_return false;
+  if (found->state != BatchState::kValidating) co_return true;
+  const Batch batch = *found;
   if (principal == nullptr) principal = environment_.principal(batch.tenant, batch.key);
   std::vector<BatchProblem> problems;
   LineCounts counts;
@@ -374,7 +190,7 @@ net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
   }
   const bool failed = !problems.empty();
   const conf::TimePoint now = net::Now();
-  const bool changed = co_await Change(
+  const bool changed = co_await stored_.Change(
       id,
       [&](Batch& stored) {
         stored.counts = counts;
@@ -396,15 +212,15 @@ net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
 net::Task<Batches::RunRef> Batches::Open(std::string id) {
   bool told = false;
   while (!stopped_) {
-    const auto* const entry = copy_.Find(id);
-    if (entry == nullptr) co_return nullptr;
-    const Batch& batch = entry->value;
-    const auto run = std::make_shared<BatchRun>(
-        loop_, batch, files_.PathOf(batch.input_file),
-        ResultFiles(files_.PathOf(batch.output_file), files_.PathOf(batch.error_file), batch.of_messages()),
-        [this] { Wake(); });
-    const absl::Status opened = co_await run->Open({.api = *ApiOf(batch.endpoint),
-                                                    .url = batch.endpoint,
+    const Batch* const batch = stored_.Find(id);
+    if (batch == nullptr) co_return nullptr;
+    const auto run =
+        std::make_shared<BatchRun>(loop_, *batch, files_.PathOf(batch->input_file),
+                                   ResultFiles(files_.PathOf(batch->output_file),
+                                               files_.PathOf(batch->error_file), batch->of_messages()),
+                                   [this] { Wake(); });
+    const absl::Status opened = co_await run->Open({.api = *ApiOf(batch->endpoint),
+                                                    .url = batch->endpoint,
                                                     .max_lines = UINT64_MAX,  // it was checked
                                                     .why_not = {},
                                                     .done = nullptr});
@@ -452,7 +268,7 @@ net::Task<void> Batches::Finish(RunRef run) {
   };
   keep(batch.output_file, run->output_bytes(), "output");
   keep(batch.error_file, run->error_bytes(), "error");
-  const bool changed = co_await Change(
+  const bool changed = co_await stored_.Change(
       id,
       [&](Batch& stored) {
         stored.state = run->end() ? run->end()->state : BatchState::kCompleted;
@@ -504,8 +320,8 @@ net::Task<void> Batches::Pump() {
 
 void Batches::CheckEnds(conf::TimePoint now) {
   for (const auto& [id, run] : runs_) {
-    const auto* const entry = copy_.Find(id);
-    if (!run->end() && entry != nullptr && entry->value.state == BatchState::kCancelling) {
+    const Batch* const stored = stored_.Find(id);
+    if (!run->end() && stored != nullptr && stored->state == BatchState::kCancelling) {
       run->EndBy({.state = BatchState::kCancelled,
                   .code = std::string(kCodeCancelled),
                   .message = "the batch was cancelled before this request was executed"},

@@ -5,8 +5,7 @@
 //        └─▶ failed ◀──┤                     a bad line; or the key stopped working
 //                      └─ cancelling ─▶ cancelled
 //
-// Each change of state is in the store, with its event for the ledger, before it counts. A gateway that comes
-// up goes on with every batch that has not ended, where its result files end. Lines go out while there is one
+// A gateway that comes up goes on with every batch that has not ended, where its result files end. Lines go out while there is one
 // of `batches.max_in_flight` free, a tenant at a time in turn; of a tenant, its oldest batch first. Each is
 // sent as a request of the batch's key through the whole pipeline (line_call.h), in the least urgent band.
 //
@@ -20,7 +19,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -32,10 +30,10 @@
 #include "gateway/batches/files.h"
 #include "gateway/batches/input_index.h"
 #include "gateway/batches/line_call.h"
+#include "gateway/batches/stored_batches.h"
 #include "gateway/net/loop.h"
 #include "gateway/net/watchdog.h"
 #include "gateway/people/principal.h"
-#include "gateway/people/stored_copy.h"
 #include "gateway/shard/runtime.h"
 #include "gateway/store/store.h"
 
@@ -54,9 +52,6 @@ struct BatchStats {
 
 class Batches {
  public:
-  static constexpr size_t kMostStored = 1000;  // of a tenant; the oldest that have ended go first
-  static constexpr conf::Duration kWindow = std::chrono::hours(24);
-
   struct Environment {
     std::function<std::shared_ptr<const Runtime>()> runtime;
     // The principal of a batch's key now; null: the key or the tenant no longer works.
@@ -75,14 +70,6 @@ class Batches {
   // Cuts running lines short; their results until now are on disk when the loop's tasks have ended.
   void Stop();
 
-  struct Creation {
-    PrincipalRef principal;
-    std::string input_file = {};
-    std::string endpoint = {};
-    std::map<std::string, std::string> metadata = {};
-    std::optional<conf::Duration> output_age = {};
-    std::optional<uint64_t> lines = {};  // of an input that was checked: the batch runs at once
-  };
   // Looks at every line of an input; an error: it cannot be read.
   net::Task<absl::StatusOr<InputIndex>> Check(std::string path, std::string endpoint, PrincipalRef principal);
   net::Task<Result<Batch>> Create(Creation creation, conf::TimePoint now);
@@ -91,16 +78,7 @@ class Batches {
   std::vector<Batch> OfTenant(std::string_view tenant) const;  // the newest first
   net::Task<Result<Batch>> Cancel(std::string tenant, std::string id, std::string key, conf::TimePoint now);
 
-  // Forgets one that has ended; its files stay.
-  net::Task<Result<Batch>> Delete(std::string tenant, std::string id, std::string key);
-
-  // The batch that has not ended and needs that file.
-  std::optional<std::string> UserOf(std::string_view file) const;
-  // Files that must stay.
-  std::set<std::string> UsedFiles() const;
-  // Forgets batches that ended long ago.
-  net::Task<void> Sweep(conf::TimePoint now);
-
+  StoredBatches& stored() { return stored_; }
   BatchStats stats() const;
 
  private:
@@ -119,20 +97,13 @@ class Batches {
   void CheckEnds(conf::TimePoint now);
   void Wake();
 
-  // Changes a stored batch, with `also` in the same transaction. Tries again until it can be written; false: it
-  // is gone, or the gateway stops.
-  net::Task<bool> Change(std::string id, std::function<void(Batch&)> edit, std::string_view action,
-                         std::vector<store::Write> also = {});
-  net::Task<absl::Status> Commit(const Batch& batch, uint64_t replaces, std::string_view action,
-                                 std::string actor, std::vector<store::Write> also);
   Batch Shown(const Batch& stored) const;
   net::Task<void> Pause();
 
   net::Loop& loop_;
-  store::Store& store_;
   Files& files_;
   const Environment environment_;
-  StoredCopy<Batch> copy_;
+  StoredBatches stored_;
   std::map<std::string, RunRef, std::less<>> runs_;
   std::set<std::string, std::less<>> driven_;
   std::string last_tenant_;  // that was served

@@ -60,14 +60,11 @@ api::ApiError ErrorOf(const absl::Status& status) {
 
 store::Write EventFor(std::string_view action, const std::string& actor, const std::string& subject,
                       const std::string& tenant, std::string detail) {
-  ledger::Event event;
-  event.kind = ledger::Kind::kAdmin;
-  event.action = action;
-  event.actor = actor.empty() ? "anonymous" : actor;
-  event.subject = subject;
-  event.tenant = tenant;
-  event.detail = std::move(detail);
-  return StoredEvent(std::move(event));
+  return StoredEvent({.action = std::string(action),
+                      .actor = actor.empty() ? "anonymous" : actor,
+                      .subject = subject,
+                      .tenant = tenant,
+                      .detail = std::move(detail)});
 }
 
 Files::Files(net::Loop& loop, store::Store& store, std::string dir,

@@ -3,20 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <ranges>
-#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "conf/json_reader.h"
-#include "conf/text.h"
+#include "gateway/batches/batch_request.h"
+#include "gateway/batches/listing.h"
 #include "gateway/batches/message_batch.h"
 #include "gateway/batches/message_requests.h"
 #include "gateway/net/clock.h"
-#include "router/facts/api.h"
 
 namespace gateway::batches {
 namespace {
@@ -29,11 +26,6 @@ constexpr size_t kMostListedBatches = 100;
 constexpr size_t kMostListedMessageBatches = 1000;
 constexpr size_t kMostNamedProblems = 10;  // in the message of a refusal
 constexpr size_t kUsualBatches = 20;
-constexpr size_t kMostMetadata = 16;
-constexpr size_t kMostMetadataKey = 64;
-constexpr size_t kMostMetadataValue = 512;
-constexpr int64_t kLeastAge = 3600;
-constexpr int64_t kMostAge = 2'592'000;
 
 Reply Refused(api::ApiError error) {
   Reply reply;
@@ -60,70 +52,6 @@ Shown Deleted(const std::string& id) {
   return {{"id", id}, {"object", "file"}, {"deleted", true}};
 }
 
-// The parameters of a list.
-struct Page {
-  size_t limit = 0;
-  std::string after = {};
-  std::string before = {};
-  bool ascending = false;
-  std::string purpose = {};
-};
-
-std::variant<Page, api::ApiError> PageOf(std::string_view query, size_t usual, size_t most) {
-  Page page{.limit = usual};
-  while (!query.empty()) {
-    const std::string_view pair = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(query.size(), pair.size() + 1));
-    const std::string_view name = pair.substr(0, pair.find('='));
-    const std::optional<std::string> value =
-        router::PercentDecode(pair.substr(std::min(pair.size(), name.size() + 1)));
-    if (!value) return api::Make(api::Code::kInvalidValue, "the query cannot be read", std::string(name));
-    if (name == "limit") {
-      const std::optional<size_t> limit = conf::ReadNumber<size_t>(*value);
-      if (!limit || *limit < 1 || *limit > most)
-        return api::Make(api::Code::kInvalidValue, fmt::format("limit must be 1 to {}", most), "limit");
-      page.limit = *limit;
-    } else if (name == "after" || name == "after_id") {
-      page.after = *value;
-    } else if (name == "before_id") {
-      page.before = *value;
-    } else if (name == "order") {
-      if (*value != "asc" && *value != "desc")
-        return api::Make(api::Code::kInvalidValue, "order must be asc or desc", "order");
-      page.ascending = *value == "asc";
-    } else if (name == "purpose") {
-      page.purpose = *value;
-    }
-  }
-  return page;
-}
-
-// One page of what is shown, in its order.
-Shown ListOf(const std::vector<Shown>& all, const Page& page) {
-  const auto find = [&](const std::string& id) {
-    return std::ranges::find_if(all, [&](const Shown& one) { return one["id"] == id; });
-  };
-  auto first = all.begin();
-  auto end = all.end();
-  if (!page.after.empty()) {
-    first = find(page.after);
-    if (first != all.end()) ++first;
-  }
-  const bool backwards = !page.before.empty();
-  if (backwards) end = std::max(first, find(page.before));
-  const bool has_more = static_cast<size_t>(end - first) > page.limit;
-  if (has_more && backwards) first = end - static_cast<ptrdiff_t>(page.limit);
-  if (has_more && !backwards) end = first + static_cast<ptrdiff_t>(page.limit);
-  Shown data = Shown::array();
-  for (auto at = first; at != end; ++at) data.push_back(*at);
-  Shown list{{"object", "list"}};
-  list["first_id"] = data.empty() ? Shown(nullptr) : Shown(data.front()["id"]);
-  list["last_id"] = data.empty() ? Shown(nullptr) : Shown(data.back()["id"]);
-  list["has_more"] = has_more;
-  list["data"] = std::move(data);
-  return list;
-}
-
 // `requests[2].params.model`
 std::string MemberOf(const BatchProblem& problem) {
   std::string member = fmt::format("requests[{}]", problem.line.value_or(1) - 1);
@@ -144,52 +72,6 @@ Shown Show(const Batch& batch) {
 std::string WordsOf(const BatchProblem& problem) {
   if (!problem.line) return problem.message;
   return fmt::format("{}: {}", MemberOf(problem), problem.message);
-}
-
-std::variant<Batches::Creation, api::ApiError> ReadCreation(const std::string& text) {
-  const auto wrong = [](std::string_view param, std::string_view why) {
-    return api::Make(api::Code::kInvalidValue, fmt::format("{} {}", param, why), std::string(param));
-  };
-  conf::JsonFaults faults;
-  const std::optional<conf::Json> body = conf::ParseJson(text, faults);
-  if (!body || !body->is_object())
-    return api::Make(api::Code::kInvalidJson, "the body must be one JSON object, without a repeated member");
-  Batches::Creation creation;
-  std::string window;
-  for (const auto& [name, into] :
-       {std::pair("input_file_id", &creation.input_file), std::pair("endpoint", &creation.endpoint),
-        std::pair("completion_window", &window)}) {
-    const auto found = body->find(name);
-    if (found == body->end())
-      return api::Make(api::Code::kMissingParameter, fmt::format("{} must be given", name), name);
-    if (!found->is_string())
-      return api::Make(api::Code::kInvalidType, fmt::format("{} must be a string", name), name);
-    *into = found->get<std::string>();
-  }
-  if (window != "24h") return wrong("completion_window", "must be 24h");
-  if (const auto found = body->find("metadata"); found != body->end() && !found->is_null()) {
-    if (!found->is_object() || found->size() > kMostMetadata)
-      return wrong("metadata", fmt::format("must be an object of at most {} members", kMostMetadata));
-    for (const auto& [name, value] : found->items()) {
-      if (!value.is_string() || name.size() > kMostMetadataKey ||
-          value.get_ref<const std::string&>().size() > kMostMetadataValue) {
-        return wrong("metadata", fmt::format("must have names of at most {} bytes and texts of at most {}",
-                                             kMostMetadataKey, kMostMetadataValue));
-      }
-      creation.metadata[name] = value.get<std::string>();
-    }
-  }
-  if (const auto found = body->find("output_expires_after"); found != body->end() && !found->is_null()) {
-    const bool fits = found->is_object() && found->value("anchor", conf::Json()) == "created_at" &&
-                      found->contains("seconds") && found->at("seconds").is_number_integer();
-    const int64_t seconds = fits ? found->at("seconds").get<int64_t>() : 0;
-    if (seconds < kLeastAge || seconds > kMostAge) {
-      return wrong("output_expires_after",
-                   fmt::format("must be {{anchor: created_at, seconds: {} to {}}}", kLeastAge, kMostAge));
-    }
-    creation.output_age = std::chrono::seconds(seconds);
-  }
-  return creation;
 }
 
 }  // namespace
@@ -224,8 +106,8 @@ void Service::OnAlarm() {
 }
 
 net::Task<void> Service::Sweep() {
-  co_await batches_.Sweep(net::Now());
-  if (!stopped_) co_await files_.Sweep(batches_.UsedFiles(), net::Now());
+  co_await batches_.stored().Sweep(net::Now());
+  if (!stopped_) co_await files_.Sweep(batches_.stored().UsedFiles(), net::Now());
   sweeping_ = false;
 }
 
@@ -335,7 +217,7 @@ Reply Service::ListBatches(const Call& call) const {
 }
 
 net::Task<Reply> Service::DeleteFile(Call call) {
-  if (const std::optional<std::string> user = batches_.UserOf(call.id);
+  if (const std::optional<std::string> user = batches_.stored().UserOf(call.id);
       user && files_.Find(call.principal->tenant, call.id, net::Now()) != nullptr) {
     co_return Refused(api::Code::kConflict,
                       fmt::format("the batch {} needs this file until it has ended", *user), "file_id");
@@ -348,7 +230,7 @@ net::Task<Reply> Service::DeleteFile(Call call) {
 net::Task<Reply> Service::CreateBatch(Call call) {
   auto read = ReadCreation(call.body);
   if (auto* const error = std::get_if<api::ApiError>(&read)) co_return Refused(std::move(*error));
-  auto& creation = std::get<Batches::Creation>(read);
+  auto& creation = std::get<Creation>(read);
   creation.principal = call.principal;
   auto created = co_await batches_.Create(std::move(creation), net::Now());
   if (auto* const error = std::get_if<api::ApiError>(&created)) co_return Refused(std::move(*error));
@@ -378,10 +260,10 @@ net::Task<Reply> Service::CreateMessages(Call call) {
   call.upload.name = fmt::format("{}.jsonl", file);
   auto kept = co_await files_.Keep(std::move(call.upload), net::Now());
   if (auto* const error = std::get_if<api::ApiError>(&kept)) co_return Refused(std::move(*error));
-  Batches::Creation creation{.principal = call.principal,
-                             .input_file = file,
-                             .endpoint = std::string(kMessagesUrl),
-                             .lines = index->total};
+  Creation creation{.principal = call.principal,
+                    .input_file = file,
+                    .endpoint = std::string(kMessagesUrl),
+                    .lines = index->total};
   auto created = co_await batches_.Create(std::move(creation), net::Now());
   if (auto* const error = std::get_if<api::ApiError>(&created)) {
     static_cast<void>(co_await files_.Remove(call.principal->tenant, file, key, net::Now()));
@@ -394,7 +276,7 @@ net::Task<Reply> Service::CreateMessages(Call call) {
 net::Task<Reply> Service::DeleteBatch(Call call) {
   const std::string tenant = call.principal->tenant;
   const std::string key = call.principal->key;
-  auto deleted = co_await batches_.Delete(tenant, call.id, key);
+  auto deleted = co_await batches_.stored().Delete(tenant, call.id, key);
   if (auto* const error = std::get_if<api::ApiError>(&deleted)) co_return Refused(std::move(*error));
   const auto& batch = std::get<Batch>(deleted);
   for (const std::string& file : {batch.input_file, batch.output_file}) {

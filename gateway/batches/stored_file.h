@@ -19,6 +19,10 @@ namespace gateway::batches {
 enum class Purpose : uint8_t { kBatch, kBatchOutput, kUserData };
 conf::Words<Purpose> WordsOf(Purpose);
 
+// What an application may ask for as a file's age, in seconds: OpenAI's bounds.
+inline constexpr int64_t kLeastAge = 3600;
+inline constexpr int64_t kMostAge = 2'592'000;
+
 struct StoredFile {
   std::string id = {};
   std::string tenant = {};

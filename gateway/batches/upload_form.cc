@@ -14,8 +14,6 @@ constexpr size_t kMaxHead = 8192;
 constexpr size_t kMaxField = 1024;
 constexpr size_t kMaxFormParts = 64;
 constexpr size_t kMaxFilename = 255;
-constexpr int64_t kLeastFileAge = 3600;
-constexpr int64_t kMostFileAge = 2'592'000;
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
 constexpr std::string_view kDisposition = "content-disposition:";
 
@@ -168,10 +166,9 @@ bool UploadForm::Finish() {
   purpose_ = *purpose;
   if (!field(Part::kAnchor).seen && !field(Part::kSeconds).seen) return true;
   const std::optional<int64_t> seconds = conf::ReadNumber<int64_t>(field(Part::kSeconds).value);
-  if (field(Part::kAnchor).value != "created_at" || !seconds || *seconds < kLeastFileAge ||
-      *seconds > kMostFileAge) {
-    return Fail(fmt::format("expires_after must have the anchor created_at and {} to {} seconds",
-                            kLeastFileAge, kMostFileAge),
+  if (field(Part::kAnchor).value != "created_at" || !seconds || *seconds < kLeastAge || *seconds > kMostAge) {
+    return Fail(fmt::format("expires_after must have the anchor created_at and {} to {} seconds", kLeastAge,
+                            kMostAge),
                 "expires_after");
   }
   age_ = std::chrono::seconds(*seconds);

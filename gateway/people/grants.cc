@@ -28,24 +28,21 @@ bool NeedsReminder(const TenantGrant& grant, conf::TimePoint now) {
          grant.until - grant.from >= 2 * kReminder;
 }
 
-ledger::Event EventOf(std::string_view action, const std::string& actor, const std::string& subject,
-                      const std::string& tenant, std::string detail) {
-  ledger::Event event;
-  event.kind = ledger::Kind::kAdmin;
-  event.action = action;
-  event.actor = actor.empty() ? "control" : actor;
-  event.subject = subject;
-  event.tenant = tenant;
-  event.detail = std::move(detail);
-  return event;
+store::Write EventOf(std::string_view action, const std::string& actor, const std::string& subject,
+                     const std::string& tenant, std::string detail) {
+  return StoredEvent({.action = std::string(action),
+                      .actor = actor.empty() ? "control" : actor,
+                      .subject = subject,
+                      .tenant = tenant,
+                      .detail = std::move(detail)});
 }
 
 store::Write Event(std::string_view action, const std::string& actor, const TenantGrant& grant) {
-  return StoredEvent(EventOf(action, actor, grant.id, grant.tenant, EncodeGrant(grant)));
+  return EventOf(action, actor, grant.id, grant.tenant, EncodeGrant(grant));
 }
 
 store::Write Event(std::string_view action, const std::string& actor, const GrantRequest& request) {
-  return StoredEvent(EventOf(action, actor, request.id, request.tenant, EncodeRequest(request)));
+  return EventOf(action, actor, request.id, request.tenant, EncodeRequest(request));
 }
 
 absl::Status NoSuch(std::string_view what, std::string_view id) {
@@ -403,9 +400,8 @@ net::Task<absl::StatusOr<GrantRequest>> Grants::Comment(std::string id, RequestC
     commented.comments.push_back(comment);
     const nlohmann::ordered_json detail = {{"request", id}, {"text", comment.text}};
     std::vector<store::Write> writes;
-    writes.push_back(
-        StoredEvent(EventOf("request.comment", comment.by, id, commented.tenant,
-                            detail.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace))));
+    writes.push_back(EventOf("request.comment", comment.by, id, commented.tenant,
+                             detail.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)));
     writes.push_back({store::kRequest, id, entry->version, EncodeRequest(commented)});
     const absl::StatusOr<bool> again = co_await Commit(std::move(writes));
     if (!again.ok()) co_return again.status();

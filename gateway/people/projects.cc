@@ -23,14 +23,11 @@ std::string IdOf(std::string_view tenant, std::string_view who) {
 
 store::Write EventOf(std::string_view action, const std::string& actor, const std::string& tenant,
                      std::string detail) {
-  ledger::Event event;
-  event.kind = ledger::Kind::kAdmin;
-  event.action = action;
-  event.actor = actor;
-  event.subject = tenant;
-  event.tenant = tenant;
-  event.detail = std::move(detail);
-  return StoredEvent(std::move(event));
+  return StoredEvent({.action = std::string(action),
+                      .actor = actor,
+                      .subject = tenant,
+                      .tenant = tenant,
+                      .detail = std::move(detail)});
 }
 
 std::string DetailOf(const Member& member) {
