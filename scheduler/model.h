@@ -70,6 +70,14 @@ struct NodeType {
   bool has_topology() const;
 };
 
+// Of a node, besides its devices.
+struct HostAmounts {
+  int64_t cpu_milli = 0;
+  int64_t memory_mib = 0;
+
+  friend bool operator==(const HostAmounts&, const HostAmounts&) = default;
+};
+
 enum class Health : uint8_t { kHealthy, kSuspect, kDraining, kQuarantined };
 
 struct Node {

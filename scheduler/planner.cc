@@ -120,9 +120,11 @@ void Planner::SetHealth(NodeId node, Health health, conf::TimePoint now) {
   state_->SetHealth(node, health);
 }
 
-void Planner::UpdateNode(NodeId node, Health health, uint32_t broken_devices, conf::TimePoint now) {
+void Planner::UpdateNode(NodeId node, Health health, uint32_t broken_devices, HostAmounts others,
+                         conf::TimePoint now) {
   state_->AdvanceTo(now);
   state_->SetBrokenDevices(node, broken_devices);
+  state_->SetOthers(node, others);
   state_->SetHealth(node, health);
 }
 

@@ -50,11 +50,12 @@ class Planner {
   void NodeRepaired(NodeId node, conf::TimePoint now);
   // As a person decides; healthy also mends its devices and forgets its faults.
   void SetHealth(NodeId node, Health health, conf::TimePoint now);
-  // The report of a cluster manager or a device probe on the node: its health, and which of its devices are
-  // faulty or gone (bit d). Nothing new is placed there; members keep their devices, and faults are
-  // remembered. Afterwards the planner is the same as one made from its snapshot with these values in
-  // `health`.
-  void UpdateNode(NodeId node, Health health, uint32_t broken_devices, conf::TimePoint now);
+  // The report of a cluster manager or a device probe on the node: its health, which of its devices are faulty
+  // or gone (bit d), and the CPU and memory that others hold. Nothing new is placed there; members keep what
+  // they hold, and faults are remembered. Afterwards the planner is the same as one made from its snapshot
+  // with these values in `health`.
+  void UpdateNode(NodeId node, Health health, uint32_t broken_devices, HostAmounts others,
+                  conf::TimePoint now);
 
   Plan Run(conf::TimePoint now, Rng& rng);
   uint64_t version() const;  // rises with every cycle

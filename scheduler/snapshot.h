@@ -46,6 +46,7 @@ struct JobState {
 struct NodeHealth {
   Health health = Health::kHealthy;
   uint32_t broken_devices = 0;            // bit d
+  HostAmounts others{};                   // held by what the planner does not know
   std::vector<conf::TimePoint> faults{};  // within the fault policy's window
 };
 

@@ -133,7 +133,15 @@ void Planning::Leave(const std::string& id, conf::TimePoint now) {
   asked_queues_.erase(id);
   const scheduler::JobIndex job = planner().jobs().Find(id);
   if (job == scheduler::kNone) return;
+  const scheduler::ClusterState& state = planner().state();
+  std::set<scheduler::NodeId> nodes;
+  for (const scheduler::MemberId member : state.of(job)) nodes.insert(state.member(member).holding.node);
   planner().Ended(job, now);
+  // Where others hold more than there was beside it, they hold what it leaves.
+  for (const scheduler::NodeId node : nodes) {
+    if (reports_[node].left > 0 || reports_[node].others != scheduler::HostAmounts())
+      UpdatePlanner(node, now);
+  }
   changed_ = true;
 }
 
@@ -142,32 +150,30 @@ bool Planning::Knows(const std::string& id) {
 }
 
 void Planning::UpdateNodes(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now) {
-  const scheduler::ClusterState& state = planner().state();
   std::map<std::string_view, const plugins::launchers::SharedNode*> by_name;
   for (const plugins::launchers::SharedNode& node : nodes) by_name[node.name] = &node;
   for (scheduler::NodeId n = 0; n < cluster().nodes.size(); ++n) {
     const auto found = by_name.find(cluster().nodes[n].name);
-    reports_[n].gone = 0;
+    NodeReport& report = reports_[n];
+    report.left = 0;
+    report.others = {};
     if (found == by_name.end()) {
-      reports_[n].health = scheduler::Health::kQuarantined;
+      report.health = scheduler::Health::kQuarantined;
       UpdatePlanner(n, now);
       continue;
     }
     const plugins::launchers::SharedNode& node = *found->second;
     const scheduler::NodeType& type = cluster().type_of(n);
-    uint32_t ours = 0;
-    for (const scheduler::MemberId member : state.on(n)) ours |= state.member(member).holding.devices;
-    uint32_t left = 0;
     if (type.devices > 0) {
       const uint32_t there = node.kind == cluster().kinds[type.kind].name ? node.devices : 0;
-      left = node.taken + type.devices - std::min<uint32_t>(type.devices, there);
+      report.left = node.taken + type.devices - std::min<uint32_t>(type.devices, there);
     }
-    for (uint32_t d = 0; d < type.devices && left > 0; ++d) {
-      if ((ours >> d & 1) != 0) continue;
-      reports_[n].gone |= uint32_t{1} << d;
-      --left;
+    if (node.host) {
+      report.others = node.host->taken;
+      report.others.cpu_milli += std::max<int64_t>(0, type.cpu_milli - node.host->has.cpu_milli);
+      report.others.memory_mib += std::max<int64_t>(0, type.memory_mib - node.host->has.memory_mib);
     }
-    reports_[n].health = node.health;
+    report.health = node.health;
     UpdatePlanner(n, now);
   }
   changed_ = true;
@@ -203,8 +209,18 @@ void Planning::UpdatePlanner(scheduler::NodeId node, conf::TimePoint now) {
   const NodeReport& report = reports_[node];
   const scheduler::Health otherwise = report.health.value_or(cluster().nodes[node].health);
   const bool sets_aside = report.is_cordoned && otherwise == scheduler::Health::kHealthy;
-  planner().UpdateNode(node, sets_aside ? scheduler::Health::kSuspect : otherwise,
-                       report.gone | report.faulty | report.cordoned, now);
+  const scheduler::ClusterState& state = planner().state();
+  uint32_t ours = 0;
+  for (const scheduler::MemberId member : state.on(node)) ours |= state.member(member).holding.devices;
+  uint32_t unusable = report.faulty | report.cordoned;
+  uint32_t left = report.left;
+  for (uint32_t d = 0; d < cluster().type_of(node).devices && left > 0; ++d) {
+    if ((ours >> d & 1) != 0) continue;
+    unusable |= uint32_t{1} << d;
+    --left;
+  }
+  planner().UpdateNode(node, sets_aside ? scheduler::Health::kSuspect : otherwise, unusable, report.others,
+                       now);
 }
 
 scheduler::ClusterChange Planning::CompareCluster(const scheduler::Cluster& found,

@@ -33,9 +33,9 @@ class Planning {
   void Leave(const std::string& id, conf::TimePoint now);
   bool Knows(const std::string& id);
 
-  // The state of the nodes of a shared cluster, and how many devices others hold there. It is not
-  // known which devices these are, so the lowest ones that we have not assigned count as taken, and so do
-  // devices that only our description of the cluster has. A node that is missing here is not used.
+  // The state of the nodes of a shared cluster, and what others hold there. It is not known which devices
+  // these are, so the lowest ones that we have not assigned count as taken, and so do devices that only our
+  // description of the cluster has. A node that is missing here is not used.
   void UpdateNodes(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now);
 
   // Devices that get no new work; their holders keep them.
@@ -76,7 +76,8 @@ class Planning {
   // The reports about a node.
   struct NodeReport {
     std::optional<scheduler::Health> health{};  // by the launcher; absent: no report
-    uint32_t gone = 0;                          // devices that others hold, or that do not exist
+    uint32_t left = 0;                          // devices that others hold, or that do not exist
+    scheduler::HostAmounts others{};            // CPU and memory that others hold, or that do not exist
     uint32_t faulty = 0;                        // devices
     uint32_t cordoned = 0;                      // devices
     bool is_cordoned = false;                   // all of it

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "conf/text.h"
@@ -233,19 +234,23 @@ void KubernetesLauncher::OnOther(const json& object, bool deleted) {
   if (!pod || runs_.IsOurs(*pod)) return;
   if (listing_others_) others_named_.insert(pod->uid);
   Other other{.node = pod->node};
-  if (!deleted && !pod->over() && !pod->node.empty()) other.taken = table_.TakenBy(pod->devices);
+  if (!deleted && !pod->over() && !pod->node.empty()) other.taken = table_.TakenBy(*pod);
   const auto known = others_.find(pod->uid);
-  if (other.taken.none()) {
-    if (known == others_.end()) return;
-    others_.erase(known);
-  } else if (known == others_.end()) {
+  if (known == others_.end() ? other.taken.none() : known->second == other) return;
+  if (known != others_.end()) ForgetOther(known);
+  if (!other.taken.none()) {
+    taken_by_others_[other.node].Add(other.taken);
     others_[pod->uid] = std::move(other);
-  } else if (known->second == other) {
-    return;
-  } else {
-    known->second = std::move(other);
   }
   shared_is_old_ = true;
+}
+
+std::map<std::string, KubernetesLauncher::Other>::iterator KubernetesLauncher::ForgetOther(
+    std::map<std::string, Other>::iterator known) {
+  const auto on_node = taken_by_others_.find(known->second.node);
+  on_node->second.Remove(known->second.taken);
+  if (on_node->second.none()) taken_by_others_.erase(on_node);
+  return others_.erase(known);
 }
 
 Watch::Handlers KubernetesLauncher::OfOthers() {
@@ -258,7 +263,8 @@ Watch::Handlers KubernetesLauncher::OfOthers() {
   handlers.on_deleted = [this](const json& object) { OnOther(object, true); };
   handlers.on_listed = [this] {
     listing_others_ = false;
-    std::erase_if(others_, [this](const auto& pod) { return !others_named_.contains(pod.first); });
+    for (auto other = others_.begin(); other != others_.end();)
+      other = others_named_.contains(other->first) ? std::next(other) : ForgetOther(other);
     others_named_.clear();
     shared_is_old_ = true;
   };
@@ -289,9 +295,8 @@ void KubernetesLauncher::Share() {
   // Before, what our runs hold is not known.
   if (options_.discovery && !watch_runs_.listed()) return;
   FindCluster();
-  std::map<std::string, kubernetes::Taken> taken;
-  for (const auto& [uid, pod] : others_) taken[pod.node].Add(pod.taken);
-  for (const auto& [name, pod] : runs_.leftovers()) taken[pod.node].Add(table_.TakenBy(pod.devices));
+  std::map<std::string, kubernetes::Taken> taken = taken_by_others_;
+  for (const auto& [name, pod] : runs_.leftovers()) taken[pod.node].Add(table_.TakenBy(pod));
   SharedCluster seen = kubernetes::Share(nodes_, taken, expected_, table_, tolerated_);
   seen.left_out.insert(seen.left_out.end(), found_left_out_.begin(), found_left_out_.end());
   if (shared_known_ && seen.nodes == shared_.nodes && seen.left_out == shared_.left_out) return;

@@ -110,6 +110,7 @@ class KubernetesLauncher final : public Launcher {
   plugins::kubernetes::Watch::Handlers OfOthers();
   void OnRun(const nlohmann::json& object, kubernetes::Runs::Round* round);
   void OnOther(const nlohmann::json& object, bool deleted);
+  std::map<std::string, Other>::iterator ForgetOther(std::map<std::string, Other>::iterator known);
   void CheckLate();
   void FindCluster();
   void Share();
@@ -126,7 +127,8 @@ class KubernetesLauncher final : public Launcher {
   kubernetes::Runs::Round round_;  // of the watch's list
   std::map<std::string, kubernetes::Node> nodes_;
   std::set<std::string> nodes_named_;
-  std::map<std::string, Other> others_;  // by uid; those that hold devices
+  std::map<std::string, Other> others_;                       // by uid; those that hold something
+  std::map<std::string, kubernetes::Taken> taken_by_others_;  // by node
   std::set<std::string> others_named_;
   bool listing_nodes_ = false;
   bool listing_others_ = false;

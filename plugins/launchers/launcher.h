@@ -113,6 +113,13 @@ struct RunStatus {
   bool orphan = false;
 };
 
+// CPU and memory of a node: what it has for all, and what others hold.
+struct SharedHost {
+  scheduler::HostAmounts has{};
+  scheduler::HostAmounts taken{};
+  friend bool operator==(const SharedHost&, const SharedHost&) = default;
+};
+
 // A node of a cluster that others use too: its health, its devices, and how many of them others hold.
 struct SharedNode {
   std::string name{};
@@ -120,8 +127,9 @@ struct SharedNode {
   std::string kind{};  // of its devices; empty: it has none
   uint32_t devices = 0;
   uint32_t taken = 0;
-  std::string why{};   // why it is not healthy; may be empty
-  bool leave = false;  // what runs there is to move elsewhere
+  std::string why{};                 // why it is not healthy; may be empty
+  bool leave = false;                // what runs there is to move elsewhere
+  std::optional<SharedHost> host{};  // absent: not told
   friend bool operator==(const SharedNode&, const SharedNode&) = default;
 };
 struct SharedCluster {

@@ -51,6 +51,7 @@ void Restore(PlanningState& s, const Snapshot& snapshot) {
   for (NodeId n = 0; n < snapshot.health.size(); ++n) {
     const NodeHealth& health = snapshot.health[n];
     s.SetBrokenDevices(n, health.broken_devices);
+    s.SetOthers(n, health.others);
     s.SetHealth(n, health.health);
     if (!health.faults.empty()) s.faults[n] = health.faults;
   }
@@ -77,7 +78,8 @@ Snapshot TakeSnapshot(const PlanningState& s) {
     snapshot.reserved.push_back({s.jobs[r.job].job.id, r.start, r.end, r.nodes, r.members});
   }
   for (NodeId n = 0; n < snapshot.cluster.nodes.size(); ++n) {
-    NodeHealth health{.health = s.state.health(n), .broken_devices = 0, .faults = {}};
+    NodeHealth health{
+        .health = s.state.health(n), .broken_devices = 0, .others = s.state.others(n), .faults = {}};
     if (const auto at = s.broken_devices.find(n); at != s.broken_devices.end())
       health.broken_devices = at->second;
     if (const auto at = s.faults.find(n); at != s.faults.end()) health.faults = at->second;

@@ -248,6 +248,13 @@ void PlanningState::SetBrokenDevices(NodeId node, uint32_t devices) {
   if ((before & ~devices) != 0) ++freed;
 }
 
+void PlanningState::SetOthers(NodeId node, HostAmounts amounts) {
+  const HostAmounts before = state.others(node);
+  state.SetOthers(node, amounts);
+  const HostAmounts after = state.others(node);
+  if (after.cpu_milli < before.cpu_milli || after.memory_mib < before.memory_mib) ++freed;
+}
+
 void PlanningState::Mend(NodeId node) {
   faults.erase(node);
   SetBrokenDevices(node, 0);

@@ -56,6 +56,7 @@ struct PlanningState {
   void Fault(NodeId node, conf::TimePoint now);
   void BreakDevice(NodeId node, int device);
   void SetBrokenDevices(NodeId node, uint32_t devices);  // just these, bit d
+  void SetOthers(NodeId node, HostAmounts amounts);      // of CPU and memory: what others hold
   void Mend(NodeId node);                                // its devices work again, its faults are forgotten
   void RecoverNodes();                                   // suspects without a fault for long enough
   void AdvanceTo(conf::TimePoint time);

@@ -67,9 +67,16 @@ constexpr void Bind(O& o, Domain& t) {
 }
 
 template <class O>
+constexpr void Bind(O& o, HostAmounts& t) {
+  o.Optional("cpu_milli", t.cpu_milli);
+  o.Optional("memory_mib", t.memory_mib);
+}
+
+template <class O>
 constexpr void Bind(O& o, NodeHealth& t) {
   o.Optional("health", t.health);
   o.Optional("broken_devices", t.broken_devices);
+  o.Optional("others", t.others);
   o.Optional("faults", t.faults);
 }
 

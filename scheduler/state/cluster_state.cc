@@ -258,6 +258,29 @@ void ClusterState::SetDeviceHealth(NodeId node, int device, bool healthy) {
   Reclass(node);
 }
 
+void ClusterState::SetOthers(NodeId node, HostAmounts amounts) {
+  assert(journal_.empty());
+  NodeState& state = nodes_[node];
+  const HostAmounts before = others(node);
+  state.free_cpu_milli += before.cpu_milli;
+  state.free_memory_mib += before.memory_mib;
+  amounts = {std::clamp<int64_t>(amounts.cpu_milli, 0, state.free_cpu_milli),
+             std::clamp<int64_t>(amounts.memory_mib, 0, state.free_memory_mib)};
+  state.free_cpu_milli -= amounts.cpu_milli;
+  state.free_memory_mib -= amounts.memory_mib;
+  if (amounts == HostAmounts()) {
+    others_.erase(node);
+  } else {
+    others_[node] = amounts;
+  }
+  Reclass(node);
+}
+
+HostAmounts ClusterState::others(NodeId node) const {
+  const auto found = others_.find(node);
+  return found == others_.end() ? HostAmounts() : found->second;
+}
+
 ClusterState::Footprint ClusterState::footprint() const {
   Footprint bytes;
   bytes.nodes = nodes_.capacity() * sizeof(NodeState) + health_.capacity() +
@@ -284,6 +307,7 @@ std::string ClusterState::Check() const {
       fresh.Assign(members_[id]);
     }
     fresh.journal_.clear();
+    fresh.SetOthers(n, others(n));
   }
   for (NodeId n = 0; n < nodes_.size(); ++n) {
     const std::string& name = cluster_->nodes[n].name;

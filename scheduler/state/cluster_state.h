@@ -8,6 +8,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -103,6 +104,9 @@ class ClusterState {
   // Facts, not plans: not journalled. Never within a trial.
   void SetHealth(NodeId node, Health health);
   void SetDeviceHealth(NodeId node, int device, bool healthy);
+  // CPU and memory that others hold; of more than is free, what is free.
+  void SetOthers(NodeId node, HostAmounts amounts);
+  HostAmounts others(NodeId node) const;
 
   // Bytes of memory, estimated from its containers: {per node, per member}.
   struct Footprint {
@@ -141,6 +145,7 @@ class ClusterState {
   std::vector<TypeView> views_;
   std::vector<NodeState> nodes_;
   std::vector<Health> health_;
+  std::map<NodeId, HostAmounts> others_;
   std::vector<FixedClass> fixed_;
   std::vector<StaticId> fixed_of_;
   NodeClasses classes_;

@@ -116,6 +116,43 @@ void AddRequests(const json& spec, Pod& pod) {
   }
 }
 
+struct Request {
+  int64_t cpu_milli = 0;
+  int64_t bytes = 0;
+};
+
+Request ReadRequest(const json& amounts) {
+  return {ReadMilli(TextAt(amounts, "cpu")).value_or(0), ReadBytes(TextAt(amounts, "memory")).value_or(0)};
+}
+
+// An init container that goes on beside the others (a sidecar) is held from its start; of the rest, one runs at
+// a time, before the containers of the pod.
+scheduler::HostAmounts HostOf(const json& spec) {
+  const auto add = [](Request a, Request b) { return Request{a.cpu_milli + b.cpu_milli, a.bytes + b.bytes}; };
+  const auto most = [](Request a, Request b) {
+    return Request{std::max(a.cpu_milli, b.cpu_milli), std::max(a.bytes, b.bytes)};
+  };
+  const auto request_of = [](const json& container) {
+    const json& resources = ObjectAt(container, "resources");
+    return ReadRequest(ObjectAt(resources, resources.contains("requests") ? "requests" : "limits"));
+  };
+  Request beside;
+  Request before;
+  if (const json* const containers = ListAt(spec, "initContainers")) {
+    for (const json& container : *containers) {
+      const Request one = request_of(container);
+      before = most(before, add(beside, one));
+      if (TextAt(container, "restartPolicy") == "Always") beside = add(beside, one);
+    }
+  }
+  if (const json* const containers = ListAt(spec, "containers")) {
+    for (const json& container : *containers) beside = add(beside, request_of(container));
+  }
+  const Request all = add(most(before, beside), ReadRequest(ObjectAt(spec, "overhead")));
+  constexpr int64_t kMib = 1 << 20;
+  return {all.cpu_milli, (all.bytes + kMib - 1) / kMib};
+}
+
 void ReadContainer(const json& status, Pod& pod) {
   const json* const containers = ListAt(status, "containerStatuses");
   if (containers == nullptr) return;
@@ -186,6 +223,7 @@ std::optional<Pod> ReadPod(const json& object) {
   pod.ip = TextAt(status, "podIP");
   pod.host_ip = TextAt(status, "hostIP");
   AddRequests(spec, pod);
+  pod.host = HostOf(spec);
   ReadConditions(status, pod);
   ReadContainer(status, pod);
   return pod;

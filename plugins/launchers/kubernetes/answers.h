@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "scheduler/model.h"
 
 namespace plugins::launchers::kubernetes {
 
@@ -57,6 +58,7 @@ struct Pod {
 
   // What it asks for of resources whose name has a '/': those of device plugins.
   std::vector<std::pair<std::string, uint32_t>> devices{};
+  scheduler::HostAmounts host{};  // CPU and memory, as Kubernetes' scheduler counts them
 
   bool over() const { return phase == "Succeeded" || phase == "Failed"; }
 };

@@ -82,9 +82,9 @@ const DeviceResource* DeviceTable::RowOf(const Node& node) const {
   return row == rows_.end() ? nullptr : &*row;
 }
 
-Taken DeviceTable::TakenBy(const std::vector<std::pair<std::string, uint32_t>>& devices) const {
-  Taken taken;
-  for (const auto& [resource, count] : devices) {
+Taken DeviceTable::TakenBy(const Pod& pod) const {
+  Taken taken{.host = pod.host};
+  for (const auto& [resource, count] : pod.devices) {
     const bool whole =
         std::ranges::any_of(rows_, [&](const DeviceResource& row) { return row.resource == resource; });
     if (whole) {
@@ -138,6 +138,16 @@ std::string WhyNot(const Node& node, const std::vector<Toleration>& tolerated) {
 void Taken::Add(const Taken& other) {
   devices += other.devices;
   for (const auto& [resource, count] : other.instances) instances[resource] += count;
+  host.cpu_milli += other.host.cpu_milli;
+  host.memory_mib += other.host.memory_mib;
+}
+
+void Taken::Remove(const Taken& other) {
+  devices -= other.devices;
+  for (const auto& [resource, count] : other.instances) instances[resource] -= count;
+  std::erase_if(instances, [](const auto& instance) { return instance.second == 0; });
+  host.cpu_milli -= other.host.cpu_milli;
+  host.memory_mib -= other.host.memory_mib;
 }
 
 SharedCluster Share(const std::map<std::string, Node>& nodes, const std::map<std::string, Taken>& taken,
@@ -153,10 +163,11 @@ SharedCluster Share(const std::map<std::string, Node>& nodes, const std::map<std
     const Node& node = found->second;
     SharedNode row{.name = name, .health = HealthOf(node, tolerated), .why = WhyNot(node, tolerated)};
     row.leave = row.health == scheduler::Health::kDraining;
+    const auto by_others = taken.find(name);
+    const Taken held = by_others == taken.end() ? Taken() : by_others->second;
+    row.host = {.has = {node.cpu_milli, node.memory_mib}, .taken = held.host};
     if (want.devices > 0) {
       const std::string resource = table.ResourceOf(node, want.kind);
-      const auto by_others = taken.find(name);
-      const Taken held = by_others == taken.end() ? Taken() : by_others->second;
       uint32_t holds = held.devices;
       if (!resource.empty()) {
         row.kind = want.kind;

@@ -42,9 +42,11 @@ inline constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
 struct Taken {
   uint32_t devices = 0;                         // whole ones, whatever their kind
   std::map<std::string, uint32_t> instances{};  // of MIG, by resource
+  scheduler::HostAmounts host{};
 
-  bool none() const { return devices == 0 && instances.empty(); }
+  bool none() const { return *this == Taken(); }
   void Add(const Taken& other);
+  void Remove(const Taken& other);  // that was added before
   friend bool operator==(const Taken&, const Taken&) = default;
 };
 
@@ -57,8 +59,8 @@ class DeviceTable {
   std::string ResourceOf(const Node& node, const std::string& kind) const;
   // The first row whose devices the node has; null: it has no whole devices.
   const DeviceResource* RowOf(const Node& node) const;
-  // Of what a pod asks for: what that takes of its node.
-  Taken TakenBy(const std::vector<std::pair<std::string, uint32_t>>& devices) const;
+  // What a pod takes of its node.
+  Taken TakenBy(const Pod& pod) const;
 
  private:
   std::vector<DeviceResource> rows_;

@@ -358,7 +358,14 @@ TEST(PlannerProperty, UpdatedNodeEqualsAPlannerBuiltFromTheSnapshot) {
         NodeHealth& health = after.health[node];
         health.health = kHealths[h.rng.Uniform(std::size(kHealths))];
         health.broken_devices = h.rng.Uniform(2) == 0 ? 0 : static_cast<uint32_t>(h.rng.Uniform(256));
-        h.planner.UpdateNode(node, health.health, health.broken_devices, h.now);
+        const NodeType& type = h.cluster.type_of(node);
+        health.others =
+            h.rng.Uniform(2) == 0
+                ? HostAmounts()
+                : HostAmounts{
+                      static_cast<int64_t>(h.rng.Uniform(2 * static_cast<uint64_t>(type.cpu_milli) + 1)),
+                      static_cast<int64_t>(h.rng.Uniform(static_cast<uint64_t>(type.memory_mib) + 1))};
+        h.planner.UpdateNode(node, health.health, health.broken_devices, health.others, h.now);
         ASSERT_EQ(h.planner.TakeSnapshot(h.now).health[node].faults, before.health[node].faults);
       }
       ASSERT_EQ(h.planner.state().Check(), "") << "seed " << seed << " step " << step;

@@ -357,13 +357,13 @@ TEST(Planner, UpdateNodeTakesAwayDevicesAndGivesThemBackWithoutTouchingMembers) 
   w.Submit(w.Make("small", Devices(2)));
   EXPECT_THAT(w.Run(), ElementsAre("start small"));
   const Holding held = w.planner.state().member(w.planner.state().of(w.Find("small"))[0]).holding;
-  w.planner.UpdateNode(0, Health::kHealthy, 0xff & ~held.devices, w.now);
+  w.planner.UpdateNode(0, Health::kHealthy, 0xff & ~held.devices, {}, w.now);
   w.Submit(w.Make("next", Devices(1)));
   EXPECT_THAT(w.Run(), IsEmpty());
   EXPECT_EQ(w.NodesOf("small"), (std::vector<NodeId>{0}));
-  w.planner.UpdateNode(0, Health::kQuarantined, 0, w.now);
+  w.planner.UpdateNode(0, Health::kQuarantined, 0, {}, w.now);
   EXPECT_THAT(w.Run(), IsEmpty());
-  w.planner.UpdateNode(0, Health::kHealthy, held.devices, w.now);
+  w.planner.UpdateNode(0, Health::kHealthy, held.devices, {}, w.now);
   EXPECT_THAT(w.Run(), ElementsAre("start next"));
 }
 

@@ -176,6 +176,42 @@ TEST(Planning, DevicesOfOthersAreNotAssignedAndOursStay) {
   EXPECT_EQ(third.starts[0].first, "r-b");
 }
 
+TEST(Planning, CpuAndMemoryOfOthersAreNotAssignedAndOursStay) {
+  config::Scaling machine = Machine();
+  machine.nodes.types[0].cpu_milli = 8000;
+  machine.nodes.types[0].memory_mib = 1024;
+  Planning planning(machine, kStart);
+  const auto submit = [&](std::string id, int64_t cpu_milli, int64_t memory_mib) {
+    scheduler::Job job = Replica(std::move(id), 1);
+    job.roles[0].ask.cpu_milli = cpu_milli;
+    job.roles[0].ask.memory_mib = memory_mib;
+    planning.Submit(std::move(job), kStart);
+  };
+  const auto others_hold = [&](int64_t cpu_milli, int64_t memory_mib) {
+    planning.UpdateNodes({{.name = "local",
+                           .kind = "h100",
+                           .devices = 4,
+                           .host = {{.has = {7000, 1024}, .taken = {cpu_milli, memory_mib}}}}},
+                         kStart);
+  };
+  submit("r-a", 3000, 0);
+  EXPECT_EQ(RunCycle(planning).starts.size(), 1u);
+  others_hold(2000, 512);
+  submit("r-b", 3000, 0);
+  submit("r-c", 2000, 512);
+  const Outcome second = RunCycle(planning);
+  ASSERT_EQ(second.starts.size(), 1u) << "of 7 cores, others hold 2 and r-a 3";
+  EXPECT_EQ(second.starts[0].first, "r-c");
+  EXPECT_EQ(second.stops, 0u);
+  others_hold(6000, 0);
+  planning.Leave("r-a", kStart);
+  EXPECT_THAT(RunCycle(planning).starts, IsEmpty()) << "what r-a leaves, others hold";
+  others_hold(0, 0);
+  const Outcome last = RunCycle(planning);
+  ASSERT_EQ(last.starts.size(), 1u) << "they have gone";
+  EXPECT_EQ(last.starts[0].first, "r-b");
+}
+
 TEST(Planning, NoDeviceIsGivenThatOnlyOurDescriptionOfTheClusterHas) {
   for (const auto& [kind, devices, starts] :
        {std::tuple{"h100", 4u, 4u}, {"h100", 8u, 4u}, {"h100", 3u, 3u}, {"a100", 4u, 0u}, {"", 0u, 0u}}) {

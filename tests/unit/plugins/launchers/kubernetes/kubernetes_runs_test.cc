@@ -336,6 +336,37 @@ TEST(KubernetesCluster, HealthIsWhatTheNodeSays) {
   EXPECT_EQ(shared.left_out.size(), 1U);
 }
 
+TEST(KubernetesCluster, APodHoldsTheCpuAndMemoryThatItsContainersAskFor) {
+  const auto container = [](const char* cpu, const char* memory) {
+    return json{{"resources", {{"requests", {{"cpu", cpu}, {"memory", memory}}}}}};
+  };
+  json sidecar = container("500m", "1Gi");
+  sidecar["restartPolicy"] = "Always";
+  json object = {{"metadata", {{"name", "a"}}}, {"spec", {{"nodeName", "node-1"}}}};
+  json& spec = object["spec"];
+  const auto host = [&] { return ReadPod(object)->host; };
+  EXPECT_EQ(host(), scheduler::HostAmounts());
+  spec["containers"] = {container("2", "1Gi"), container("1500m", "1000001")};
+  EXPECT_EQ(host(), (scheduler::HostAmounts{3500, 1025}));
+  spec["initContainers"] = {container("4", "1Mi")};
+  EXPECT_EQ(host(), (scheduler::HostAmounts{4000, 1025})) << "it runs before them";
+  spec["initContainers"] = {sidecar, container("4", "1Mi")};
+  EXPECT_EQ(host(), (scheduler::HostAmounts{4500, 2049})) << "a sidecar runs beside all that come later";
+  spec["overhead"] = {{"cpu", "250m"}};
+  EXPECT_EQ(host(), (scheduler::HostAmounts{4750, 2049}));
+
+  const DeviceTable table({});
+  Taken sum = table.TakenBy(*ReadPod(object));
+  sum.Add(table.TakenBy({.devices = {{"nvidia.com/gpu", 1}}, .host = {1000, 1}}));
+  Node node;
+  node.cpu_milli = 8000;
+  node.memory_mib = 4096;
+  const SharedCluster shared = Share({{"node-1", node}}, {{"node-1", sum}}, {{"node-1", {}}}, table, {});
+  EXPECT_EQ(shared.nodes.at(0).host, (SharedHost{.has = {8000, 4096}, .taken = {5750, 2050}}));
+  sum.Remove(table.TakenBy({.devices = {{"nvidia.com/gpu", 1}}, .host = {1000, 1}}));
+  EXPECT_EQ(sum, table.TakenBy(*ReadPod(object)));
+}
+
 TEST(KubernetesCluster, TaintsAreToleratedAsKubernetesDoes) {
   Node node;
   node.ready = "True";
@@ -366,7 +397,8 @@ TEST(KubernetesCluster, InstancesOfOthersFillDevicesTogether) {
   const DeviceTable table({});
   const auto taken = [&](uint32_t pods, uint32_t each) {
     Taken sum;
-    for (uint32_t i = 0; i < pods; ++i) sum.Add(table.TakenBy({{"nvidia.com/mig-1g.10gb", each}}));
+    for (uint32_t i = 0; i < pods; ++i)
+      sum.Add(table.TakenBy({.devices = {{"nvidia.com/mig-1g.10gb", each}}}));
     const SharedCluster shared = Share({{"a", node}}, {{"a", sum}}, {{"a", {"h100-mig", 8}}}, table, {});
     return shared.nodes.at(0).taken;
   };
