@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "router/load/headroom.h"
+#include "router/load/spare_room.h"
 
 namespace router {
 
@@ -25,6 +26,9 @@ bool Candidates::Usable(uint32_t place) const {
 bool Candidates::HasHeadroomFor(uint32_t place, const PickFacts& facts) const {
   if (!spec_.headroom) return true;
   const ObservedSignals seen = state(place).engine.ReadObserved(now_);
+  if (facts.spare && replicas_[place].spec.headroom_known &&
+      !HasSpareRoom(Read(place), seen, *spec_.headroom))
+    return false;
   const int64_t held = HeldAt(place, facts);
   return HasHeadroom(
       spec_, replicas_[place].spec, seen,

@@ -45,6 +45,7 @@ struct PickFacts {
   double remote_prefill_seconds = 0;
   CallerId caller = kAnyCaller;  // whose doing a failure may be
   bool prefer_headroom = false;  // replicas with headroom before others; see load/headroom.h
+  bool spare = false;            // nobody waits for it: its headroom is load/spare_room.h's
 };
 
 // The facts of a request that waits: owns what they refer to, and records nothing.

@@ -121,7 +121,8 @@ bool Claim(const Candidates& candidates, const Choice& choice, const LoadView& l
                   .context = facts.prompt_tokens - held + facts.output_tokens,
                   .unseen = facts.not_streamed,
                   .output = facts.max_output,
-                  .remote_prefill = decision.remote_prefill};
+                  .remote_prefill = decision.remote_prefill,
+                  .spare = facts.spare};
   const AdapterId adapter = candidates.adapter().id;
   std::optional<double> expected;
   if (adapter != AdapterId::kNone) {
@@ -266,7 +267,7 @@ class PickRun {
   bool From(TrackId track, Avoid avoid) {
     const Candidates all = CandidatesIn(track, false, avoid);
     if (facts_.of_session && ChooseOfSession(all, load_, facts_, now_, decision_)) return true;
-    const bool asks_for_headroom = facts_.prefer_headroom && model_.spec.headroom;
+    const bool asks_for_headroom = (facts_.prefer_headroom || facts_.spare) && model_.spec.headroom;
     return (asks_for_headroom && Within(track, avoid, &facts_)) || Within(track, avoid, nullptr);
   }
 

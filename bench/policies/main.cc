@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "bench/policies/backlog.h"
 #include "bench/policies/report.h"
 #include "bench/replay/study.h"
 #include "gateway/net/standard_descriptors.h"
@@ -20,11 +21,14 @@ int main(int argc, char** argv) {
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   bool quick = false;
   bool azure = false;
+  bool backlog = false;
   bench::AddStudyOptions(app, study);
   app.add_option("--trace", trace, "another trace than Mooncake's conversations: a file in its form");
   app.add_flag("--azure", azure, "--trace is in Azure's form, in which prompts share nothing");
   app.add_option("--engine", engine, "the replicas' engine, a preset's name")->capture_default_str();
   app.add_option("--threads", threads, "the figures do not depend on it")->check(CLI::Range(1, 256));
+  app.add_flag("--backlog", backlog,
+               "batch lines beside Azure's conversations instead: what they cost and use");
   app.add_flag("--quick", quick, "8 replicas at two loads: does it work");
   CLI11_PARSE(app, argc, argv);
 
@@ -34,11 +38,24 @@ int main(int argc, char** argv) {
                fmt::join(scheduler::engine::PresetNames(), ", "));
     return 2;
   }
-  if (trace.empty()) trace = study.traces + "/mooncake/conversation_trace.jsonl";
+  if (trace.empty()) {
+    trace = study.traces +
+            (backlog ? "/azure_llm/AzureLLMInferenceTrace_conv.csv" : "/mooncake/conversation_trace.jsonl");
+    azure = backlog;
+  }
   using router::sim::TrafficFormat;
   const auto requests = bench::LoadRequests(trace, azure ? TrafficFormat::kAzure : TrafficFormat::kMooncake);
   if (!requests) return 1;
 
+  if (backlog) {
+    const std::vector<bench::policies::BacklogResult> results =
+        bench::policies::RunBacklog(*requests, router::sim::Simulated(*profile), quick, threads);
+    bench::policies::PrintBacklog(results);
+    nlohmann::json out = {{"trace", trace}, {"engine", engine}, {"requests", requests->size()}};
+    for (const bench::policies::BacklogResult& result : results)
+      out["backlog"].push_back(bench::policies::ToJson(result));
+    return bench::WriteFigures(study, out);
+  }
   const std::vector<bench::policies::Scenario> scenarios = bench::policies::Scenarios(quick);
   const std::vector<bench::policies::Result> results =
       bench::policies::RunAll(scenarios, *requests, router::sim::Simulated(*profile), threads);

@@ -61,7 +61,8 @@ double OccupiedOf(const router::EngineSignals& engine, const scheduler::autoscal
   if (signals.requests < 1) return 0;  // the contents of an idle cache are no load
   const double context = signals.kv_use * capacity.kv_tokens / signals.requests;
   const double most = MostInTime(capacity, context, inter_token);
-  return std::clamp(std::max(signals.requests / most, signals.kv_use), 0.0, 1.0);
+  const double part = std::clamp(std::max(signals.requests / most, signals.kv_use), 0.0, 1.0);
+  return part * std::max(0.0, signals.requests - signals.spare) / signals.requests;
 }
 
 }  // namespace gateway::control

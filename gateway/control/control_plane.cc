@@ -215,7 +215,7 @@ void ControlPlane::OnWaiting() {
   if (!gateways_ || !runtime->config().scaling) return;
   const auto waits = [&](const config::ModelPolicy& policy) {
     const std::optional<ModelId> id = runtime->routes().Find(policy.model());
-    return id && runtime->model(*id).waits->waiting() > 0;
+    return id && runtime->model(*id).waits->urgent() > 0;
   };
   if (std::ranges::any_of(runtime->config().scaling->models, waits)) gateways_->TellSoon();
 }

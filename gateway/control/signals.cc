@@ -82,10 +82,11 @@ DemandByModel DemandHere(std::span<const ShardMetrics* const> shards, const Runt
           .held_work_ns = of->second.held_work_ns,
           .active = of->second.active};
     const ModelQueue& queue = *runtime.model(*id).waits;
-    at.waiting = queue.waiting();
+    at.waiting = queue.urgent();
     if (at.waiting == 0) continue;
-    for (const ModelQueue::Band& band : queue.Describe(now, 0).bands)
-      at.oldest = std::max(at.oldest, band.oldest);
+    for (const ModelQueue::Band& band : queue.Describe(now, 0).bands) {
+      if (!band.spare) at.oldest = std::max(at.oldest, band.oldest);
+    }
   }
   return here;
 }
@@ -107,13 +108,14 @@ scheduler::autoscale::Signals Meter::Next(const Asked& asked, const ModelQueue& 
                                    .hopeless = static_cast<double>(hopeless)};
   }
   signals.in_flight = static_cast<double>(asked.active);
-  const uint64_t held = queue.waiting() + asked.waiting_elsewhere;
+  const uint64_t held = queue.urgent() + asked.waiting_elsewhere;
   if (held == 0) return signals;
   signals.held = static_cast<double>(held);
   signals.demand.oldest = asked.oldest_elsewhere;
   signals.demand.backlog = static_cast<double>(asked.held_work_ns) * 1e-9;
-  for (const ModelQueue::Band& band : queue.Describe(now, 0).bands)
-    signals.demand.oldest = std::max(signals.demand.oldest, band.oldest);
+  for (const ModelQueue::Band& band : queue.Describe(now, 0).bands) {
+    if (!band.spare) signals.demand.oldest = std::max(signals.demand.oldest, band.oldest);
+  }
   return signals;
 }
 

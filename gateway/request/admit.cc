@@ -42,13 +42,18 @@ struct Turn {
   router::QueuePosition entered{};  // kRefused: why, and when to come back
 };
 
+// A line of a batch starts none.
+bool MayStartReplica(const Exchange& x) {
+  return !x.identity.is_of_batch() && x.runtime->MayStartReplica(x.model_id);
+}
+
 router::HeadroomFound FindHeadroom(const Exchange& x, conf::TimePoint now) {
   return router::FindHeadroom(x.runtime->routes(), x.model_id, x.runtime->load(), 1, now);
 }
 
 // Whether no replica will have room in time: the attempt, made at once, says why.
 bool FailsAtOnce(const Exchange& x, const router::HeadroomFound& found, conf::TimePoint now) {
-  if (!found.expected()) return !x.runtime->MayStartReplica(x.model_id);
+  if (!found.expected()) return !MayStartReplica(x);
   return found.rested_at &&
          *found.rested_at >=
              std::min(*x.at.deadline, now + std::min(x.model().queue->max_wait, kLongestRest));
@@ -167,7 +172,8 @@ router::PickFacts PickFactsOf(const Exchange& x) {
           .cached = x.delivery.prefix.matches(),
           .may_split = x.delivery.transfer != nullptr,
           .caller = x.identity.principal->caller,
-          .prefer_headroom = x.delivery.place != nullptr};
+          .prefer_headroom = x.delivery.place != nullptr,
+          .spare = x.identity.is_of_batch()};
 }
 
 void Wake(ModelQueue& queue, const Runtime& runtime, conf::TimePoint now) {
@@ -185,10 +191,13 @@ DispatchPlan::Advice AskPlan(Exchange& x, conf::TimePoint now) {
 DispatchPlan::Advice GoesAtOnce(Exchange& x, conf::TimePoint now) {
   const ModelRuntime& model = x.model();
   if (!model.queue) return {};
-  const bool first = model.waits->waiting() == 0;
+  const bool spare = x.identity.is_of_batch();
+  const bool first = (spare ? model.waits->waiting() : model.waits->urgent()) == 0;
   const router::HeadroomFound found = first ? FindHeadroom(x, now) : router::HeadroomFound();
-  if (found.replicas > 0 && router::AllHaveHeadroom(x.runtime->routes(), x.model_id, x.runtime->load(), now))
+  if (found.replicas > 0 && !spare &&
+      router::AllHaveHeadroom(x.runtime->routes(), x.model_id, x.runtime->load(), now)) {
     return {};
+  }
   DispatchPlan::Advice going = AskPlan(x, now);
   if (found.replicas == 0) going.now = first && FailsAtOnce(x, found, now);
   return going;
@@ -211,6 +220,13 @@ StageResult Deny(Exchange& x, const Turn& turn) {
   return OutOfTime(x);
 }
 
+// Whether a turn that has come can be used: others may have taken the place.
+bool StillGoes(Exchange& x, conf::TimePoint now) {
+  const router::HeadroomFound found = FindHeadroom(x, now);
+  if (!found.expected() && !MayStartReplica(x)) return true;
+  return found.replicas > 0 && (!x.identity.is_of_batch() || AskPlan(x, now).now);
+}
+
 // Waits in the model's queue. `takes`: the time to its first token, as the plan has said.
 net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
   using Outcome = Turn::Outcome;
@@ -220,7 +236,7 @@ net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
   const conf::Duration service =
       waits->LeastService({.whole = !x.body.facts.stream, .tokens = x.MaxOutput()}, now);
   const conf::TimePoint in_time = *x.at.deadline - service;
-  const bool cold = x.runtime->MayStartReplica(x.model_id) && !FindHeadroom(x, now).expected();
+  const bool cold = MayStartReplica(x) && !FindHeadroom(x, now).expected();
   const conf::Duration max_wait = cold ? x.model().cold_wait() : queue.max_wait;
   x.delivery.place = std::make_unique<QueuePlace>(
       waits, x.shard.loop,
@@ -228,7 +244,8 @@ net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
                  .tenant = x.identity.principal->tenant,
                  .weight = static_cast<double>(x.identity.principal->weight),
                  .parent_weights = x.identity.principal->parent_weights,
-                 .band = queue.bands[x.Band()].name,
+                 .band = x.identity.is_of_batch() ? "batch" : queue.bands[x.Band()].name,
+                 .spare = x.identity.is_of_batch(),
                  .cost = QueueCost({.input = x.body.prompt_tokens, .output = x.ExpectedOutput()}),
                  .bytes = x.body.text.size() + kFootprint,
                  .deadline = std::min(in_time, now + max_wait),
@@ -250,8 +267,7 @@ net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
   while (outcome == QueuePlace::Outcome::kTurn) {
     TakeLatestRuntime(x);
     now = net::Now();
-    const router::HeadroomFound found = FindHeadroom(x, now);
-    if (found.replicas > 0 || (!found.expected() && !x.runtime->MayStartReplica(x.model_id))) break;
+    if (StillGoes(x, now)) break;
     x.delivery.place->PutBack(now);
     Wake(*waits, *x.runtime, now);
     outcome = co_await x.delivery.place->Wait();
@@ -335,7 +351,7 @@ net::Task<StageResult> stages::Admit(Exchange& x) {
   x.at.deadline = std::min(x.at.deadline.value_or(x.at.until), x.at.until);
   if (x.body.whole) x.client.Watch();
   if (x.client.gone()) co_return x.Gone();  // it may have left while the ledger was waited for
-  x.delivery.demand.Begin(EstimateDemand(x));
+  if (!x.identity.is_of_batch()) x.delivery.demand.Begin(EstimateDemand(x));
   Turn turn;
   if (const DispatchPlan::Advice going = GoesAtOnce(x, start); !going.now) {
     turn = co_await AwaitTurn(x, going.takes);

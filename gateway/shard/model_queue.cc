@@ -8,10 +8,25 @@
 namespace gateway {
 namespace {
 
+// Lines of batches wait behind all bands, in one of their own, which has another name where a configured band has
+// this one.
+std::string BandOfBatches(const config::Queue& config) {
+  constexpr const char* kBatch = "batch";
+  const bool is_taken = std::ranges::find(config.bands, kBatch, &config::Band::name) != config.bands.end();
+  return is_taken ? "batch lines" : kBatch;
+}
+
 router::AdmissionSpec SpecOf(const config::Queue& config) {
   router::AdmissionSpec spec{config.max_requests, config.max_bytes, {}};
   for (const config::Band& band : config.bands) spec.bands.push_back({band.name, band.reserved});
+  spec.bands.push_back({.name = BandOfBatches(config), .spare = true});
   return spec;
+}
+
+std::vector<std::string> BandNames(const router::AdmissionSpec& spec) {
+  std::vector<std::string> names;
+  for (const router::BandSpec& band : spec.bands) names.push_back(band.name);
+  return names;
 }
 
 std::optional<conf::Duration> Known(conf::Duration wait, double pace) {
@@ -23,27 +38,29 @@ std::optional<conf::Duration> Known(conf::Duration wait, double pace) {
 ModelQueue::ModelQueue(std::string model, const std::function<void()>& on_waiting)
     : model_(std::move(model)), on_waiting_(on_waiting), queue_(SpecOf({})) {
   const std::lock_guard lock(mutex_);
-  for (const config::Band& band : config::Queue().bands) bands_.push_back(band.name);
+  bands_ = BandNames(SpecOf({}));
 }
 
 void ModelQueue::Configure(const config::Queue& config) {
   const std::lock_guard lock(mutex_);
-  queue_.Configure(SpecOf(config));
-  bands_.clear();
-  for (const config::Band& band : config.bands) bands_.push_back(band.name);
+  router::AdmissionSpec spec = SpecOf(config);
+  bands_ = BandNames(spec);
+  queue_.Configure(std::move(spec));
 }
 
-// A band that a reload has removed counts as the least urgent one.
-uint32_t ModelQueue::IndexOf(std::string_view band) const {
-  const auto found = std::ranges::find(bands_, band) - bands_.begin();
-  return static_cast<uint32_t>(std::min<ptrdiff_t>(found, std::ssize(bands_) - 1));
+// A band that a reload has removed counts as the least urgent one of those that are configured.
+uint32_t ModelQueue::IndexOf(const QueueEntry& entry) const {
+  const ptrdiff_t of_batches = std::ssize(bands_) - 1;
+  if (entry.spare) return static_cast<uint32_t>(of_batches);
+  const auto found = std::ranges::find(bands_, entry.band) - bands_.begin();
+  return static_cast<uint32_t>(std::min(found, of_batches - 1));
 }
 
 router::Arrival ModelQueue::ArrivalOf(const QueueEntry& entry) const {
   return {.tenant = entry.tenant,
           .weight = entry.weight,
           .parent_weights = entry.parent_weights,
-          .band = IndexOf(entry.band),
+          .band = IndexOf(entry),
           .cost = entry.cost,
           .bytes = entry.bytes,
           .deadline = entry.deadline,
@@ -58,7 +75,7 @@ router::QueuePosition ModelQueue::Enter(const WaiterRef& waiter, const QueueEntr
   if (entered.refused != router::QueueRefusal::kNone) return entered;
   waiter->ticket = entered.ticket;
   waiters_.emplace(entered.ticket, waiter);
-  if (queue_.waiting() == 1) on_waiting_();
+  if (queue_.urgent() == 1) on_waiting_();
   return entered;
 }
 
@@ -100,7 +117,7 @@ void ModelQueue::PutBack(Waiter& waiter, conf::TimePoint now) {
   waiter.state.store(TurnState::kWaiting, std::memory_order_relaxed);
   queue_.PutBack(waiter.ticket, now);
   --called_;
-  if (queue_.waiting() == 1) on_waiting_();
+  if (queue_.urgent() == 1) on_waiting_();
 }
 
 void ModelQueue::Leave(Waiter& waiter, bool used, conf::TimePoint now) {
@@ -138,8 +155,8 @@ ModelQueue::View ModelQueue::Describe(conf::TimePoint now, size_t most) const {
   view.drain_per_second = queue_.DrainPerSecond(now);
   double cost = 0;
   for (const router::BandState& band : queue_.Bands(now)) {
-    view.bands.push_back({std::string(band.name), band.waiting, band.bytes, band.oldest});
-    cost += band.cost;
+    view.bands.push_back({std::string(band.name), band.waiting, band.bytes, band.oldest, band.spare});
+    if (!band.spare) cost += band.cost;
   }
   if (view.drain_per_second > 0) {
     view.expected_wait = std::chrono::duration_cast<conf::Duration>(

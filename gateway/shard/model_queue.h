@@ -44,6 +44,7 @@ struct QueueEntry {
   double weight = 1;
   std::span<const double> parent_weights{};  // as router::Arrival has them
   std::string_view band;
+  bool spare = false;  // a line of a batch: waits behind all bands
   double cost = 1;     // as router::Arrival counts it
   uint64_t bytes = 0;  // that it holds while it waits
   conf::TimePoint deadline;
@@ -73,6 +74,7 @@ class ModelQueue {
     const std::string tenant;
     const std::vector<double> parent_weights;
     const std::string band;
+    const bool spare;
     const conf::TimePoint since;
     const std::string model;
     const router::OwnedPickFacts facts;
@@ -89,6 +91,8 @@ class ModelQueue {
   void Configure(const config::Queue& config);
 
   uint32_t waiting() const { return queue_.waiting(); }
+  // Without lines of batches.
+  uint32_t urgent() const { return queue_.urgent(); }
 
   // Wakes the next waiters while replicas have room. Wakes all of them when no replica can be used and none
   // may be started: they fail at once. `freed`: the replica that may have room now. `supply` is of the latest
@@ -122,6 +126,7 @@ class ModelQueue {
     uint32_t waiting = 0;
     uint64_t bytes = 0;
     conf::Duration oldest{};
+    bool spare = false;  // of lines of batches
   };
   struct Standing {
     std::string request;
@@ -141,7 +146,7 @@ class ModelQueue {
   View Describe(conf::TimePoint now, size_t most) const;
 
  private:
-  uint32_t IndexOf(std::string_view band) const;
+  uint32_t IndexOf(const QueueEntry& entry) const;
   router::Arrival ArrivalOf(const QueueEntry& entry) const;
   std::optional<router::Dispatch> NextTurn(const ModelSupply& supply, conf::TimePoint now);
 

@@ -16,6 +16,7 @@ QueuePlace::QueuePlace(std::shared_ptr<ModelQueue> queue, net::Loop& loop, const
                                      std::string(entry.tenant),
                                      {entry.parent_weights.begin(), entry.parent_weights.end()},
                                      std::string(entry.band),
+                                     entry.spare,
                                      now,
                                      std::string(entry.model),
                                      router::OwnedPickFacts(entry.facts)}),
@@ -24,10 +25,12 @@ QueuePlace::QueuePlace(std::shared_ptr<ModelQueue> queue, net::Loop& loop, const
                             .weight = entry.weight,
                             .parent_weights = waiter_->parent_weights,
                             .band = waiter_->band,
+                            .spare = entry.spare,
                             .cost = entry.cost,
                             .bytes = entry.bytes,
                             .deadline = entry.deadline,
-                            .order_delay = entry.order_delay}),
+                            .order_delay = entry.order_delay,
+                            .replicas_start = entry.replicas_start}),
       weight_(entry.weight),
       cost_(entry.cost),
       deadline_(entry.deadline) {}
@@ -77,6 +80,7 @@ void QueuePlace::Settle(double cost) {
                   .weight = weight_,
                   .parent_weights = waiter_->parent_weights,
                   .band = waiter_->band,
+                  .spare = waiter_->spare,
                   .deadline = deadline_},
                  cost - cost_);
 }

@@ -1,11 +1,18 @@
 #include "router/admission/dispatch_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "router/admission/headroom_search.h"
 #include "router/load/headroom.h"
 
 namespace router {
+namespace {
+
+// The part of the replicas that compute no prompt of a spare request, for one that comes next.
+constexpr double kLeftToOthers = 0.25;
+
+}  // namespace
 
 DispatchPlan::DispatchPlan(const RouteTable& table, ModelId model, const LoadView& load, conf::TimePoint now,
                            scheduler::Rng& rng)
@@ -18,14 +25,45 @@ DispatchPlan::DispatchPlan(const RouteTable& table, ModelId model, const LoadVie
             return IsFull(table_.model(model).spec, replica.spec,
                           load_[replica.id].engine.ReadObserved(now_));
           },
-          load.cell(model), rng) {}
+          load.cell(model), rng),
+      rng_(rng) {}
+
+Candidates DispatchPlan::CandidatesOf(ModelId asked) const {
+  const Model& model = table_.model(asked);
+  return {model.spec,
+          table_.replicas(asked),
+          load_,
+          {},
+          now_,
+          true,
+          {.avoid = {.suspected = true},
+           .adapter = {.id = model.adapter, .placements = load_.placements(asked)}}};
+}
+
+// What one waiting spare request has not found, the others do not find either.
+DispatchPlan::Advice DispatchPlan::ConsiderSpare(ModelId asked, const PickFacts& facts) {
+  if (no_spare_room_) return {.now = false};
+  const Candidates candidates = CandidatesOf(asked);
+  const uint32_t size = candidates.size();
+  const auto begin = size > kMaxHeadroomScan ? static_cast<uint32_t>(rng_.Uniform(size)) : 0;
+  uint32_t usable = 0;
+  uint32_t with_room = 0;
+  for (uint32_t i = 0; i < std::min(size, kMaxHeadroomScan); ++i) {
+    const uint32_t place = (begin + i) % size;
+    if (!candidates.Usable(place)) continue;
+    ++usable;
+    with_room += candidates.HasHeadroomFor(place, facts) ? 1 : 0;
+  }
+  if (usable == 0) return {};
+  no_spare_room_ = with_room < 1 + std::floor(kLeftToOthers * usable);
+  return {.now = !no_spare_room_};
+}
 
 DispatchPlan::Advice DispatchPlan::Consider(ModelId asked, const PickFacts& facts) {
   const Model& model = table_.model(asked);
+  if (facts.spare && model.spec.headroom) return ConsiderSpare(asked, facts);
   if (!WaitsForBestReplica(model.spec) || facts.of_session || facts.track != kStable) return {};
-  const Candidates candidates(model.spec, table_.replicas(asked), load_, {}, now_, true,
-                              {.avoid = {.suspected = true},
-                               .adapter = {.id = model.adapter, .placements = load_.placements(asked)}});
+  const Candidates candidates = CandidatesOf(asked);
   const std::optional<Choice> best = plan_.Next(candidates, facts);
   if (!best) return {};
   const auto takes =

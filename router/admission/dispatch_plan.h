@@ -10,7 +10,9 @@
 // replica is waited for only when the measured answers there show that one ends soon.
 //
 // The plan uses the formula of the `cost` policy. Requests of models with another policy or with prefill
-// transfer, and requests of sessions or canaries, go in the order of the queue. Pure but for the shared state
+// transfer, and requests of sessions or canaries, go in the order of the queue. A spare request goes when more
+// than a quarter of the replicas have room to spare (load/spare_room.h), so that a request of others that comes
+// next finds one that computes no prompt. Pure but for the shared state
 // that it is given.
 #pragma once
 
@@ -45,10 +47,15 @@ class DispatchPlan {
   Advice Consider(ModelId asked, const PickFacts& facts);
 
  private:
+  Candidates CandidatesOf(ModelId asked) const;
+  Advice ConsiderSpare(ModelId asked, const PickFacts& facts);
+
   const RouteTable& table_;
   const LoadView& load_;
   const conf::TimePoint now_;
   CostPlan plan_;
+  scheduler::Rng& rng_;
+  bool no_spare_room_ = false;
 };
 
 // A request in the queue: its model, which may be an adapter on the queue's model, and its facts.

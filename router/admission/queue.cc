@@ -68,6 +68,8 @@ void AdmissionQueue::Configure(AdmissionSpec spec) {
   for (auto& [ticket, waiter] : waiters_) waiter.band = moved[waiter.band];
   bands_ = std::move(bands);
   spec_ = std::move(spec);
+  urgent_ = 0;
+  for (const Band& band : bands_) urgent_ += band.spec.spare ? 0 : band.root->waiting;
 }
 
 std::unique_ptr<AdmissionQueue::Share> AdmissionQueue::MakeShare(Share* parent, std::string_view tenant) {
@@ -128,11 +130,14 @@ AdmissionQueue::Share& AdmissionQueue::OwnOf(Band& band, std::string_view tenant
 
 QueueRefusal AdmissionQueue::RoomFor(const Band& band, const Share& own, uint64_t bytes) const {
   double places =
-      LeftByOthers(bands_, &band, spec_.max_requests, [](const Band& b) { return b.root->waiting; }) -
-      waiting_.load(std::memory_order_relaxed);
+      LeftByOthers(bands_, &band, spec_.max_requests, [](const Band& b) { return b.root->waiting; });
   double space = LeftByOthers(bands_, &band, static_cast<double>(spec_.max_bytes),
-                              [](const Band& b) { return b.root->bytes; }) -
-                 static_cast<double>(bytes_);
+                              [](const Band& b) { return b.root->bytes; });
+  for (const Band& other : bands_) {
+    if (other.spec.spare && !band.spec.spare) continue;
+    places -= other.root->waiting;
+    space -= static_cast<double>(other.root->bytes);
+  }
   if (places < 1 || space < static_cast<double>(bytes)) return QueueRefusal::kQueueFull;
   // From the root down. A tenant that holds `used` of its share can get (2 · free - used) / 3 more until it holds twice
   // what is free then.
@@ -158,9 +163,12 @@ QueuePosition AdmissionQueue::Estimate(const Band& band, const Share& own, doubl
                                        conf::TimePoint now) const {
   double more_urgent = 0;
   double all = 0;
+  double waiting = 0;
   for (const Band& other : bands_) {
+    if (other.spec.spare && !band.spec.spare) continue;
     if (&other < &band) more_urgent += other.root->cost;
     all += other.root->cost;
+    waiting += other.root->waiting;
   }
   double served = own_ahead + cost;  // until then, of the share
   for (const Share* share = &own; share->parent != nullptr; share = share->parent) {
@@ -170,7 +178,6 @@ QueuePosition AdmissionQueue::Estimate(const Band& band, const Share& own, doubl
   }
   const double in_band = served - cost;
   QueuePosition out;
-  const double waiting = waiting_.load(std::memory_order_relaxed);
   if (all > 0) {
     const double ahead = (more_urgent + in_band) * waiting / all;
     out.ahead = static_cast<uint32_t>(std::min(std::round(ahead), waiting));
@@ -185,7 +192,7 @@ QueuePosition AdmissionQueue::Estimate(const Band& band, const Share& own, doubl
 
 void AdmissionQueue::Join(WaitTicket ticket, Waiter& waiter, conf::TimePoint now) {
   Band& band = bands_[waiter.band];
-  if (waiting_.load(std::memory_order_relaxed) == 0) drain_.Backlogged(true, now);
+  if (!band.spec.spare && urgent_.fetch_add(1, std::memory_order_relaxed) == 0) drain_.Backlogged(true, now);
   if (band.root->waiting == 0) {
     // It has no claim to the share that it did not use while it had no work.
     double others = 0;
@@ -203,7 +210,6 @@ void AdmissionQueue::Join(WaitTicket ticket, Waiter& waiter, conf::TimePoint now
     share->bytes += waiter.bytes;
   }
   band.arrivals.insert({waiter.sequence, waiter.since});
-  bytes_ += waiter.bytes;
   waiting_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -223,9 +229,10 @@ void AdmissionQueue::Remove(WaitTicket ticket, Waiter& waiter, conf::TimePoint n
       parent.floor = std::max(parent.floor, share->served);  // no part is owed service
     parent.active_weight = parent.active.empty() ? 0 : parent.active_weight - share->weight;
   }
-  bands_[waiter.band].arrivals.erase({waiter.sequence, waiter.since});
-  bytes_ -= waiter.bytes;
-  if (waiting_.fetch_sub(1, std::memory_order_relaxed) == 1) drain_.Backlogged(false, now);
+  Band& band = bands_[waiter.band];
+  band.arrivals.erase({waiter.sequence, waiter.since});
+  waiting_.fetch_sub(1, std::memory_order_relaxed);
+  if (!band.spec.spare && urgent_.fetch_sub(1, std::memory_order_relaxed) == 1) drain_.Backlogged(false, now);
 }
 
 void AdmissionQueue::Charge(Share& own, double cost) {
@@ -250,12 +257,14 @@ QueuePosition AdmissionQueue::Enter(const Arrival& arrival, conf::TimePoint now)
   out.refused = RoomFor(band, own, arrival.bytes);
   if (out.refused != QueueRefusal::kNone) {
     double all = 0;
-    for (const Band& b : bands_) all += b.root->cost;
+    for (const Band& b : bands_) all += b.spec.spare && !band.spec.spare ? 0 : b.root->cost;
     const double pace = drain_.PerSecond(now);
     out.expected_wait = pace > 0 ? Seconds(all / 2 / pace) : kUnknownPace;
     return out;
   }
-  if (arrival.deadline && !arrival.replicas_start && now + out.expected_wait > *arrival.deadline) {
+  // The pace is that of the others: of spare requests it says nothing.
+  if (arrival.deadline && !arrival.replicas_start && !band.spec.spare &&
+      now + out.expected_wait > *arrival.deadline) {
     out.refused = QueueRefusal::kTooLate;
     out.expected_wait -= std::max(*arrival.deadline - now, conf::Duration::zero());
     return out;
@@ -294,6 +303,8 @@ AdmissionQueue::Band* AdmissionQueue::NextBand() {
 }
 
 void AdmissionQueue::CountDispatched(Band& band, double cost, conf::TimePoint now) {
+  if (band.spec.spare) return;
+  drain_.Dispatched(cost, now);
   const double passed = conf::ToSeconds(std::max(now - dispatched_at_, conf::Duration::zero()));
   const double kept = std::exp2(-passed / conf::ToSeconds(DrainRate::kHalfLife));
   for (Band& b : bands_) b.dispatched *= kept;
@@ -305,7 +316,6 @@ Dispatch AdmissionQueue::Take(Band& band, WaitTicket ticket, conf::TimePoint now
   Waiter& waiter = waiters_.at(ticket);
   const Dispatch dispatch{.ticket = ticket, .expired = waiter.deadline < now, .waited = now - waiter.since};
   if (!dispatch.expired) {
-    drain_.Dispatched(waiter.cost, now);
     CountDispatched(band, waiter.cost, now);
     for (Share* share = waiter.own; share->parent != nullptr; share = share->parent)
       share->parent->floor = std::max(share->parent->floor, share->served);
@@ -363,7 +373,6 @@ void AdmissionQueue::PutBack(WaitTicket ticket, conf::TimePoint now) {
   Waiter& waiter = at->second;
   Band& band = bands_[waiter.band];
   waiter.dispatched = false;
-  drain_.Dispatched(-waiter.cost, now);
   CountDispatched(band, -waiter.cost, now);
   Charge(*waiter.own, -waiter.cost);
   Join(ticket, waiter, now);
@@ -448,8 +457,13 @@ std::vector<BandState> AdmissionQueue::Bands(conf::TimePoint now) const {
   std::vector<BandState> out;
   for (const Band& band : bands_) {
     const Share& all = *band.root;
-    if (all.waiting == 0 && static_cast<size_t>(&band - bands_.data()) >= spec_.bands.size()) continue;
-    out.push_back({.name = band.spec.name, .waiting = all.waiting, .bytes = all.bytes, .cost = all.cost});
+    const bool is_configured = static_cast<size_t>(&band - bands_.data()) < spec_.bands.size();
+    if (all.waiting == 0 && (!is_configured || band.spec.spare)) continue;
+    out.push_back({.name = band.spec.name,
+                   .waiting = all.waiting,
+                   .bytes = all.bytes,
+                   .cost = all.cost,
+                   .spare = band.spec.spare});
     if (!band.arrivals.empty()) out.back().oldest = now - band.arrivals.begin()->second;
   }
   return out;

@@ -16,11 +16,14 @@
 // a tenant's children that wait does not change what their parent gets. A tenant's own requests compete with its
 // children, with the tenant's own weight. A child that waits alone gets all that its parent gets.
 //
+// Requests of a spare band wait behind all others, which do not notice them: they take none of the places, and the
+// pace and the expected waits are those of the others.
+//
 // Bounded in requests and bytes. No tenant, with those below it, may hold more than twice the places that are
 // still free, so that one tenant cannot shut the others out; likewise for several children and the places that
 // are left to their parent. A request that cannot go before its deadline, at the measured pace, is refused at
 // once, unless replicas are starting. Time and costs are arguments. Callable from every shard: one short lock
-// per call, O(depth · log n); waiting() takes none.
+// per call, O(depth · log n); waiting() and urgent() take none.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -47,6 +50,7 @@ namespace router {
 struct BandSpec {
   std::string name;     // "interactive"
   double reserved = 0;  // part of the places and of the dispatched cost; at most 1 over all bands
+  bool spare = false;   // its requests are spare ones: others do not count them as waiting before them
 };
 
 struct AdmissionSpec {
@@ -102,6 +106,7 @@ struct BandState {
   uint32_t waiting = 0;
   uint64_t bytes = 0;
   double cost = 0;
+  bool spare = false;
   conf::Duration oldest{};
 };
 
@@ -130,6 +135,8 @@ class AdmissionQueue {
   void Settle(const Arrival& arrival, double more);
 
   uint32_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
+  // Without those of spare bands.
+  uint32_t urgent() const { return urgent_.load(std::memory_order_relaxed); }
   std::optional<QueuePosition> PositionOf(WaitTicket ticket, conf::TimePoint now) const;
   // Up to `most` waiting requests, the next one first; the first ones of every tenant come before further
   // ones. For people.
@@ -212,11 +219,11 @@ class AdmissionQueue {
                          conf::TimePoint now) const;
 
   std::atomic<uint32_t> waiting_{0};
+  std::atomic<uint32_t> urgent_{0};
   mutable std::mutex mutex_;  // guards all below; the thread sanitizer does not see into absl::Mutex
   AdmissionSpec spec_;
   std::vector<Band> bands_;
   absl::flat_hash_map<WaitTicket, Waiter> waiters_;
-  uint64_t bytes_ = 0;
   WaitTicket last_ticket_ = 0;
   uint64_t last_sequence_ = 0;
   DrainRate drain_;

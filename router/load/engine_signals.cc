@@ -96,6 +96,7 @@ void EngineSignals::Begin(InFlightRequest& request, conf::TimePoint now) {
   request.began = now;
   context_.fetch_add(request.work.context, kRelaxed);
   const int64_t others = requests_.fetch_add(1, kRelaxed) - coming_.load(kRelaxed);
+  if (request.work.spare) spare_.fetch_add(1, kRelaxed);
   if (request.work.remote_prefill) {
     request.coming = true;
     coming_.fetch_add(1, kRelaxed);
@@ -267,6 +268,7 @@ SpeedTotals EngineSignals::totals() const {
 
 void EngineSignals::End(const InFlightRequest& request) {
   requests_.fetch_sub(1, kRelaxed);
+  if (request.work.spare) spare_.fetch_sub(1, kRelaxed);
   ended_.fetch_add(1, kRelaxed);
   context_.fetch_sub(request.work.context, kRelaxed);
   if (request.coming) {
@@ -326,6 +328,7 @@ ReplicaSignals EngineSignals::Read(conf::TimePoint now) const {
   const bool known = TelemetryIsFresh(now);
   const double kv_tokens = kv_tokens_.load(kRelaxed);
   s.requests = static_cast<double>(requests) + (known ? foreign_requests_.load(kRelaxed) : 0);
+  s.spare = static_cast<double>(spare_.load(kRelaxed));
   const auto seen_waiting = static_cast<double>(waiting_.load(kRelaxed));
   const Unseen unseen = unseen_count > 0 ? ReadUnseen(now) : Unseen{};
   const double waiting = seen_waiting + unseen.waiting;

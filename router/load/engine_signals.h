@@ -36,6 +36,7 @@ struct Work {
   // Another replica computes the prompt: the request counts here from the beginning, but no token is expected
   // before Charge::PrefillArrived.
   bool remote_prefill = false;
+  bool spare = false;  // nobody waits for it: no sign that replicas are wanted
 };
 
 // The record of a request while it is at a replica; its Charge keeps it.
@@ -62,6 +63,7 @@ struct Telemetry {
 // included.
 struct ReplicaSignals {
   double requests = 0;         // there, others' included
+  double spare = 0;            // of these, ours that nobody waits for
   double waiting = 0;          // of these, before their first token
   double backlog = 0;          // uncached prompt tokens to compute before a new request's
   double context = 0;          // tokens that our requests hold of the KV cache
@@ -180,6 +182,7 @@ class alignas(64) EngineSignals {
   void EndUnseen(const InFlightRequest& request);
 
   std::atomic<int64_t> requests_{0};
+  std::atomic<int64_t> spare_{0};   // of requests_
   std::atomic<int64_t> coming_{0};  // of requests_: prompts still being computed elsewhere
   std::atomic<int64_t> waiting_{0};
   std::atomic<int64_t> backlog_{0};

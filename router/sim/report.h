@@ -29,6 +29,12 @@ struct Report {
   uint64_t preemptions = 0;
   uint64_t adapter_loads = 0;
   uint64_t remote_prefill = 0;  // prompts computed by another replica than the one that answered
+  struct Spare {
+    uint64_t finished = 0;  // in time, as are the tokens
+    uint64_t prompt_tokens = 0;
+    uint64_t output_tokens = 0;
+  };
+  Spare spare{};
 };
 
 // Collects samples while the requests run.

@@ -65,18 +65,34 @@ RouteTable MakeTable(const Options& options) {
   return *std::move(table);
 }
 
+// The others first, then the lines; nothing without lines.
+std::vector<Request> WithSpare(const Options& options, std::span<const Request> requests) {
+  if (!options.spare) return {};
+  std::vector<Request> all(requests.begin(), requests.end());
+  all.insert(all.end(), options.spare->lines.begin(), options.spare->lines.end());
+  return all;
+}
+
+AdmissionSpec AdmissionOf(const Options& options) {
+  AdmissionSpec spec = options.queue ? options.queue->admission : AdmissionSpec();
+  if (options.spare) spec.bands.push_back({.name = "spare", .spare = true});
+  return spec;
+}
+
 class PoolSimulation {
  public:
   PoolSimulation(const Options& options, std::span<const Request> requests)
       : options_(options),
-        requests_(requests),
+        own_(WithSpare(options, requests)),
+        requests_(own_.empty() ? requests : std::span<const Request>(own_)),
+        urgent_(requests.size()),
         table_(MakeTable(options)),
         index_({.max_bytes = size_t{64} << 20, .max_members = 1024}),
         states_(&index_),
         load_(table_, states_),
-        queue_(options.queue ? options.queue->admission : AdmissionSpec()),
+        queue_(AdmissionOf(options)),
         rng_(options.seed),
-        flights_(requests.size()),
+        flights_(requests_.size()),
         report_(options.slo) {
     for (const engine::Profile& profile : options.replicas) {
       engine::Profile loaded = profile;
@@ -129,6 +145,10 @@ class PoolSimulation {
   bool ComesWhole(uint32_t index) const {
     return std::floor((index + 1) * options_.whole) > std::floor(index * options_.whole);
   }
+  bool IsSpare(uint32_t index) const { return index >= urgent_; }
+  void Refuse(uint32_t index);
+  void SendLines();
+  void DropLines();
   EngineSignals& signals(size_t replica) { return load_[static_cast<ReplicaId>(replica)].engine; }
   TimePoint Next() const;
   void TakeSample();
@@ -152,7 +172,9 @@ class PoolSimulation {
   Report Made();
 
   Options options_;
+  const std::vector<Request> own_;
   std::span<const Request> requests_;
+  const size_t urgent_;  // the requests before the lines
   RouteTable table_;
   prefix::Index index_;
   ReplicaStates states_;
@@ -170,14 +192,16 @@ class PoolSimulation {
   TimePoint next_call_ = kBegin;
   size_t next_request_ = 0;
   size_t next_fault_ = 0;
-  uint64_t open_ = 0;  // requests in flight
+  uint64_t open_ = 0;        // requests in flight
+  size_t next_line_ = 0;     // among the lines
+  uint64_t open_lines_ = 0;  // in flight or held
   double expected_output_ = 256;
   ReportBuilder report_;
 };
 
 TimePoint PoolSimulation::Next() const {
   TimePoint next = TimePoint::max();
-  if (next_request_ < requests_.size()) next = kBegin + requests_[next_request_].at;
+  if (next_request_ < urgent_) next = kBegin + requests_[next_request_].at;
   for (const SimulatedReplica& replica : engines_) {
     if (!replica.dead && !replica.hung) next = std::min(next, replica.model.NextStep());
   }
@@ -240,6 +264,7 @@ PickFacts PoolSimulation::FactsOf(uint32_t index, std::span<const PrefixMatch> m
       .cached = matches,
       .may_split = true,
       .prefer_headroom = flights_[index].was_held,
+      .spare = IsSpare(index) && options_.spare->only_spare,
   };
 }
 
@@ -252,25 +277,26 @@ void PoolSimulation::Come(uint32_t index) {
   const PickFacts facts = FactsOf(index, std::span(matches).first(MatchesFor(index, matches)));
   const DispatchPlan::Advice going =
       DispatchPlan(table_, ModelId{0}, load_, now_, rng_).Consider(ModelId{requests_[index].adapter}, facts);
-  if (held_.empty()) {
+  if (held_.empty()) next_call_ = now_ + kCallEvery;
+  if ((IsSpare(index) ? queue_.waiting() : queue_.urgent()) == 0) {
     const HeadroomFound found = FindHeadroom(table_, ModelId{0}, load_, 1, now_);
     if (!found.expected() || (found.replicas > 0 && going.now)) return Send(index);
-    next_call_ = now_ + kCallEvery;
   }
   const double order_delay = options_.queue->shorter_first * conf::ToSeconds(going.takes);
-  const QueuePosition entered =
-      queue_.Enter({.tenant = "t",
-                    .cost = static_cast<double>(facts.prompt_tokens + 2 * facts.output_tokens),
-                    .bytes = kTokenBytes * static_cast<uint64_t>(facts.prompt_tokens) + kFootprint,
-                    .deadline = now_ + options_.queue->max_wait,
-                    .order_delay = Duration(static_cast<int64_t>(1e9 * order_delay))},
-                   now_);
+  const QueuePosition entered = queue_.Enter(
+      {.tenant = "t",
+       .band = IsSpare(index) ? static_cast<uint32_t>(options_.queue->admission.bands.size()) : 0,
+       .cost = static_cast<double>(facts.prompt_tokens + 2 * facts.output_tokens),
+       .bytes = kTokenBytes * static_cast<uint64_t>(facts.prompt_tokens) + kFootprint,
+       .deadline = IsSpare(index) ? std::nullopt : std::optional(now_ + options_.queue->max_wait),
+       .order_delay = Duration(static_cast<int64_t>(1e9 * order_delay))},
+      now_);
   if (entered.refused != QueueRefusal::kNone) {
-    ++report_.counts.refused;
+    Refuse(index);
     return;
   }
   held_.emplace(entered.ticket, Held{index, OwnedPickFacts(facts)});
-  ++report_.counts.held;
+  if (!IsSpare(index)) ++report_.counts.held;
   flights_[index].was_held = true;
   CallWaiting();
 }
@@ -289,9 +315,9 @@ void PoolSimulation::CallWaiting() {
     const auto held = held_.find(turn->ticket);
     const uint32_t index = held->second.request;
     held_.erase(held);
-    report_.Waited(turn->waited);
+    if (!IsSpare(index)) report_.Waited(turn->waited);
     if (turn->expired) {
-      ++report_.counts.refused;
+      Refuse(index);
       continue;
     }
     Send(index);
@@ -311,7 +337,7 @@ void PoolSimulation::Send(uint32_t index) {
         PickReplicaPair(table_, ModelId{request.adapter}, load_, facts, flight.tried, {}, now_, rng_);
     Decision& decision = pair.answer;
     if (!decision.replica || flight.tried.size() > options_.max_retries) {
-      ++report_.counts.refused;
+      Refuse(index);
       return;
     }
     const auto at = static_cast<size_t>(*decision.replica);
@@ -330,10 +356,10 @@ void PoolSimulation::Send(uint32_t index) {
       continue;
     }
     if (!Begin(computes_at, index, flight.remote_prefill ? 1 : request.output_tokens, 0)) {
-      ++report_.counts.refused;
+      Refuse(index);
       return;
     }
-    report_.Chosen(computes.cached, known > 0 ? matches[0].tokens : 0);
+    if (!IsSpare(index)) report_.Chosen(computes.cached, known > 0 ? matches[0].tokens : 0);
     flight.charge = std::move(decision.charge);
     flight.answers_at.reset();
     if (flight.remote_prefill) {
@@ -379,11 +405,36 @@ void PoolSimulation::Leave(size_t replica, uint32_t index) {
   flights_[index].charge.Release();
   flights_[index].prefill.Release();
   --open_;
+  if (IsSpare(index)) --open_lines_;
+}
+
+void PoolSimulation::Refuse(uint32_t index) {
+  IsSpare(index) ? --open_lines_ : ++report_.counts.refused;
+}
+
+void PoolSimulation::SendLines() {
+  if (!options_.spare || next_request_ == urgent_) return;
+  for (uint64_t room = options_.spare->in_flight - open_lines_; room > 0; --room) {
+    if (urgent_ + next_line_ == requests_.size()) return;
+    ++open_lines_;
+    Come(static_cast<uint32_t>(urgent_ + next_line_++));
+  }
+}
+
+// No further request of the others comes.
+void PoolSimulation::DropLines() {
+  for (auto held = held_.begin(); held != held_.end();) {
+    const auto at = held++;
+    if (!IsSpare(at->second.request)) continue;
+    queue_.Leave(at->first, now_);
+    held_.erase(at);
+    --open_lines_;
+  }
 }
 
 void PoolSimulation::CountPrompt(size_t at, uint32_t index, uint32_t cached) {
   const Request& request = requests_[index];
-  report_.Prompt(request.prompt_tokens, cached);
+  if (!IsSpare(index)) report_.Prompt(request.prompt_tokens, cached);
   engines_[at].computed += request.prompt_tokens - cached;
 }
 
@@ -430,7 +481,7 @@ void PoolSimulation::OnEvent(size_t at, const engine::Event& event) {
     flight.first_token = now_;
     flight.charge.FirstToken(now_);
     flight.charge.Report(Outcome::kGood, now_);
-    report_.FirstToken(now_ - arrived);
+    if (!IsSpare(index)) report_.FirstToken(now_ - arrived);
     if (!flight.remote_prefill) CountPrompt(at, index, event.cached_tokens);
     if (!options_.kv_events && !whole) flight.charge.Hold(request.blocks, now_);
   }
@@ -442,7 +493,14 @@ void PoolSimulation::OnEvent(size_t at, const engine::Event& event) {
     }
   }
   flight.charge.LastToken(event.generated, now_);
-  report_.LastToken(now_ - arrived, now_ - *flight.first_token, event.generated);
+  if (!IsSpare(index)) {
+    report_.LastToken(now_ - arrived, now_ - *flight.first_token, event.generated);
+  } else if (next_request_ < urgent_) {
+    Report::Spare& spare = report_.counts.spare;
+    ++spare.finished;
+    spare.prompt_tokens += request.prompt_tokens;
+    spare.output_tokens += event.generated;
+  }
   expected_output_ += 0.05 * (event.generated - expected_output_);
   Leave(at, index);
 }
@@ -495,7 +553,7 @@ void PoolSimulation::Tick() {
 }
 
 Report PoolSimulation::Made() {
-  Report report = report_.Build(requests_.size(), now_ - kBegin);
+  Report report = report_.Build(urgent_, now_ - kBegin);
   double most = 0;
   double sum = 0;
   for (const SimulatedReplica& replica : engines_) {
@@ -511,7 +569,8 @@ Report PoolSimulation::Made() {
 Report PoolSimulation::Run(const std::function<bool(size_t)>& keep_going) {
   std::vector<engine::Event> events;
   size_t told = 0;
-  while (next_request_ < requests_.size() || open_ > 0 || !held_.empty()) {
+  SendLines();
+  while (next_request_ < urgent_ || open_ > 0 || !held_.empty()) {
     now_ = Next();
     if (options_.telemetry_age > Duration::zero() && now_ >= next_sample_) {
       TakeSample();
@@ -539,9 +598,11 @@ Report PoolSimulation::Run(const std::function<bool(size_t)>& keep_going) {
       on_the_way_.erase(on_the_way_.begin());
       Arrive(index);
     }
-    while (next_request_ < requests_.size() && kBegin + requests_[next_request_].at <= now_) {
+    while (next_request_ < urgent_ && kBegin + requests_[next_request_].at <= now_) {
       Come(static_cast<uint32_t>(next_request_++));
+      if (next_request_ == urgent_) DropLines();
     }
+    SendLines();
     if (!held_.empty() && now_ >= next_call_) {
       CallWaiting();
       next_call_ = now_ + kCallEvery;

@@ -54,6 +54,14 @@ struct WaitOptions {
   double shorter_first = 4;  // a request lets others pass for this many times its prefill and adapter load
 };
 
+// Requests that nobody waits for, like the lines of a batch: one after the other, until the last request of the
+// others has come.
+struct SpareLoad {
+  std::vector<Request> lines;
+  uint32_t in_flight = 64;  // at replicas or in the queue, at most
+  bool only_spare = true;   // false: each goes where a request would, behind the others
+};
+
 struct Options {
   PolicyKind policy = PolicyKind::kCost;
   CostWeights cost;
@@ -74,6 +82,7 @@ struct Options {
   double transfer_rate = 200'000;    // tokens per second from one replica to another
   bool kv_events = false;            // engines report what their caches hold, instead of the index guessing
   std::optional<WaitOptions> queue;  // none: each request is sent when it arrives
+  std::optional<SpareLoad> spare;    // needs a queue
   uint64_t seed = 1;
 };
 

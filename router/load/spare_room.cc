@@ -1,0 +1,29 @@
+#include "router/load/spare_room.h"
+
+#include <algorithm>
+
+namespace router {
+namespace {
+
+constexpr double kQuiet = 0.001;      // seconds: less to compute is none
+constexpr double kKeptPlaces = 0.25;  // part of them
+constexpr double kKeptKv = 0.3;       // part of it: it fills up while answers grow
+// Where neither the operator nor the engine says how many requests it runs.
+constexpr double kUsualPlaces = 64;
+
+double PlacesOf(const ObservedSignals& seen, const HeadroomLimits& limits) {
+  double places = limits.max_running > 0 ? limits.max_running : seen.max_running;
+  if (seen.observed_batch_limit > 0)
+    places = places > 0 ? std::min(places, seen.observed_batch_limit) : seen.observed_batch_limit;
+  return places > 0 ? places : kUsualPlaces;
+}
+
+}  // namespace
+
+bool HasSpareRoom(const ReplicaSignals& s, const ObservedSignals& seen, const HeadroomLimits& limits) {
+  if (s.requests < 1) return true;
+  if (s.backlog > kQuiet * s.prefill_rate) return false;
+  return s.kv_use < 1 - kKeptKv && s.requests + 1 <= (1 - kKeptPlaces) * PlacesOf(seen, limits);
+}
+
+}  // namespace router
