@@ -20,7 +20,7 @@ struct Files {
 };
 
 struct Batches {
-  uint32_t max_in_flight = 16;   // lines at replicas or in queues, of all batches together
+  uint32_t max_in_flight = 64;   // lines at replicas or in queues, of all batches together
   uint32_t max_lines = 50'000;   // of one batch
   uint32_t tenant_batches = 20;  // that have not ended
 };

@@ -237,12 +237,18 @@ static void Bind(conf::Object& o, ReplicaTemplate& replica) {
   CheckKey(o, replica);
 }
 
+static void Bind(conf::Object& o, BatchStarts& batch) {
+  o.Optional("may_start", batch.may_start);
+  o.Optional("max_replicas", batch.max_replicas, conf::Range{1U, 1000U});
+}
+
 static void Bind(conf::Object& o, ModelPolicy& policy) {
   BindScaling(o, policy.scaling);
   o.Optional("placement", policy.placement);
+  o.Optional("batch", policy.batch);
   o.Optional("replica", policy.replica);
   o.Optional("scale", policy.scale);
-  for (const std::string_view key : {"replica", "placement"}) {
+  for (const std::string_view key : {"replica", "placement", "batch"}) {
     if (o.Has(key) && o.Has("scale")) {
       o.Error(
           "has no effect with scale: the cluster starts the replicas and places them; remove one of the two",
@@ -270,6 +276,15 @@ scheduler::Job AskOf(const ModelPolicy& policy) {
   job.topology = placement.topology;
   job.never_preempts = SparedBy(placement.may_preempt);
   job.spread = placement.spread == Spread::kLeaf;
+  return job;
+}
+
+scheduler::Job AskForBatches(const ModelPolicy& policy) {
+  scheduler::Job job = AskOf(policy);
+  job.work = WorkClass::kBatch;
+  job.preemptible = true;
+  job.priority = static_cast<int32_t>(Rank::kBatch);
+  job.never_preempts = SparedBy({});
   return job;
 }
 

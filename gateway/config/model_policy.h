@@ -78,11 +78,18 @@ struct ReplicaTemplate {
   conf::Duration drain = std::chrono::minutes(10);  // that its last requests may take
 };
 
+// Replicas that run for lines of batches alone, on devices that nobody else wants.
+struct BatchStarts {
+  bool may_start = false;
+  uint32_t max_replicas = 1;  // beside those of the autoscaler
+};
+
 struct ModelPolicy {
   std::string file;
   std::string sha256;  // of its text
   scheduler::autoscale::ScalingPolicy scaling;
   Placement placement;
+  BatchStarts batch{};
   std::optional<ReplicaTemplate> replica;  // absent: in a simulation, which starts nothing, and with scale
   std::optional<ScaleTarget> scale{};  // the cluster starts and places the replicas; absent: Tidegate does
 
@@ -96,6 +103,9 @@ void Write(conf::Writer& writer, Victim in);
 // The request to the planner for one replica. Its id, its time of submission and, where the policy names
 // none, its queue are the caller's.
 scheduler::Job AskOf(const ModelPolicy& policy);
+// Likewise for one that runs for batches alone: it preempts nothing, and all that may preempt batch jobs may
+// preempt it.
+scheduler::Job AskForBatches(const ModelPolicy& policy);
 
 // That one replica holds, those of all its members: by its first choice, shares as parts; 0: it needs none.
 double DevicesOf(const ModelPolicy& policy);

@@ -31,7 +31,7 @@ void DemandElsewhere::Update(const GatewayRecord& record, conf::TimePoint now) {
   gateway.start = record.start;
   gateway.heard = now;
   // A model that the record leaves out has no demand now; what was counted of it stays known.
-  for (auto& [model, at] : gateway.demand) at.held_work_ns = at.active = at.waiting = 0;
+  for (auto& [model, at] : gateway.demand) at.held_work_ns = at.active = at.waiting = at.lines = 0;
   for (const auto& [model, at] : record.demand) gateway.demand[model] = at;
 }
 
@@ -39,7 +39,7 @@ void DemandElsewhere::Gone(std::string_view name) {
   const auto known = gateways_.find(name);
   if (known == gateways_.end()) return;
   // What it has counted stays known: it may have been cut off, and come back.
-  for (auto& [model, at] : known->second.demand) at.held_work_ns = at.active = at.waiting = 0;
+  for (auto& [model, at] : known->second.demand) at.held_work_ns = at.active = at.waiting = at.lines = 0;
 }
 
 DemandByModel DemandElsewhere::Sum(conf::TimePoint now) const {
@@ -50,7 +50,9 @@ DemandByModel DemandElsewhere::Sum(conf::TimePoint now) const {
       of.held_work_ns += at.held_work_ns;
       of.active += at.active;
       of.waiting += at.waiting;
+      of.lines += at.lines;
       if (at.waiting > 0) of.oldest = std::max(of.oldest, at.oldest + (now - gateway.heard));
+      if (at.lines > 0) of.oldest_line = std::max(of.oldest_line, at.oldest_line);
     }
   }
   return sum;

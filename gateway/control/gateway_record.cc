@@ -30,9 +30,17 @@ std::vector<std::string_view> Busiest(const DemandByModel& demand) {
 }
 
 json Written(const DemandAt& at) {
-  return {{"work_ns", at.work_ns}, {"came", at.came},         {"in_time", at.in_time},
-          {"late", at.late},       {"hopeless", at.hopeless}, {"held_work_ns", at.held_work_ns},
-          {"active", at.active},   {"waiting", at.waiting},   {"oldest_ms", conf::ToMillis(at.oldest)}};
+  return {{"work_ns", at.work_ns},
+          {"came", at.came},
+          {"in_time", at.in_time},
+          {"late", at.late},
+          {"hopeless", at.hopeless},
+          {"held_work_ns", at.held_work_ns},
+          {"active", at.active},
+          {"waiting", at.waiting},
+          {"oldest_ms", conf::ToMillis(at.oldest)},
+          {"lines", at.lines},
+          {"oldest_line_ms", conf::ToMillis(at.oldest_line)}};
 }
 
 DemandAt ReadDemand(const json& in) {
@@ -46,6 +54,8 @@ DemandAt ReadDemand(const json& in) {
   at.active = in.at("active").get<uint64_t>();
   at.waiting = in.at("waiting").get<uint64_t>();
   at.oldest = std::chrono::milliseconds(in.at("oldest_ms").get<int64_t>());
+  at.lines = in.value("lines", uint64_t{0});  // a gateway of an earlier version tells none
+  at.oldest_line = std::chrono::milliseconds(in.value("oldest_line_ms", int64_t{0}));
   return at;
 }
 

@@ -35,7 +35,9 @@ struct DemandAt {
   uint64_t held_work_ns = 0;  // now; ...
   uint64_t active = 0;
   uint64_t waiting = 0;
-  conf::Duration oldest{};  // age of the oldest waiting request
+  conf::Duration oldest{};       // age of the oldest waiting request
+  uint64_t lines = 0;            // of batches, waiting or at replicas; none of them count above
+  conf::Duration oldest_line{};  // age of the oldest waiting line
 
   bool operator==(const DemandAt&) const = default;
 };

@@ -22,6 +22,7 @@ using scheduler::autoscale::ReplicaPhase;
 
 // A replica on a node without trust that may still answer counts for this long as if the node were trusted.
 constexpr conf::Duration kPatience = std::chrono::seconds(10);
+constexpr conf::Duration kDrainOfBatches = std::chrono::seconds(15);  // somebody waits for its devices
 constexpr conf::Duration kLate = std::chrono::seconds(5);  // later than this, a replica counts as late
 // After a replica was removed from the routes: by then every shard has the new routes.
 constexpr conf::Duration kShardsKnow = std::chrono::milliseconds(500);
@@ -100,8 +101,9 @@ ReplicaState ReplicaStateOf(const Workload& replica) {
   return ReplicaState::kStopping;
 }
 
-Workload& Replicas::Add(std::string_view model, std::string why) {
+Workload& Replicas::Add(std::string_view model, std::string why, For whom) {
   Workload replica;
+  replica.for_batches = whom == For::kBatches;
   // Unique over all processes: microseconds, and more than the last one.
   last_stamp_ = std::max(last_stamp_ + 1, conf::ToUnixMicros(context_.now()));
   replica.id = ReplicaId(model, last_stamp_);
@@ -171,15 +173,16 @@ void Replicas::Tick(Workload& replica, conf::TimePoint now) {
       // Absent: another gateway may still send it requests.
       const std::optional<uint32_t> elsewhere = env_.left_elsewhere(replica);
       const uint32_t left = replica.in_flight() + elsewhere.value_or(0);
+      const conf::Duration drain = replica.for_batches ? std::min(by.drain, kDrainOfBatches) : by.drain;
       if (left == 0 && elsewhere) {
         workloads_.Enter(replica, State::kDraining, "its last request has ended");
-      } else if (now - replica.since > by.drain) {
+      } else if (now - replica.since > drain) {
         workloads_.Enter(
             replica, State::kDraining,
             left == 0 ? fmt::format("another gateway has not confirmed within {} that it sends it nothing",
-                                    conf::InWords(by.drain))
+                                    conf::InWords(drain))
                       : fmt::format("{} {} not ended within {}", conf::Counted(left, "request"),
-                                    left == 1 ? "has" : "have", conf::InWords(by.drain)));
+                                    left == 1 ? "has" : "have", conf::InWords(drain)));
       }
       break;
     }
@@ -220,7 +223,10 @@ void Replicas::Publish() {
 std::vector<scheduler::autoscale::ReplicaView> Replicas::Views(std::string_view model) const {
   std::vector<scheduler::autoscale::ReplicaView> views;
   for (const Workload& replica : workloads_.all()) {
-    if (replica.kind != Kind::kReplica || replica.model != model || replica.serving.set_aside) continue;
+    if (replica.kind != Kind::kReplica || replica.model != model || replica.serving.set_aside ||
+        replica.for_batches) {
+      continue;
+    }
     if (const std::optional<ReplicaPhase> phase = PhaseOf(replica.state))
       views.push_back({replica.number, *phase, replica.since, replica.in_flight()});
   }
@@ -319,7 +325,7 @@ scheduler::Job Replicas::AskOf(const Workload& replica) const {
   const config::ModelPolicy* const policy = env_.policy(replica.model);
   scheduler::Job job;
   if (policy != nullptr) {
-    job = config::AskOf(*policy);
+    job = replica.for_batches ? config::AskForBatches(*policy) : config::AskOf(*policy);
     config::AskForUncut(job.roles.front().ask, context_.planning->uncut());
   } else {  // it is about to end; the planner has it until then
     job.work = scheduler::WorkClass::kInference;
@@ -379,7 +385,8 @@ void Replicas::OnMembersUp(Workload& replica) {
 }
 
 bool Replicas::Saves(const Workload& replica, Afterwards then) const {
-  return then == Afterwards::kEnds && replica.serving.endpoint != nullptr;
+  const bool finishes = then == Afterwards::kEnds || then == Afterwards::kWaits;  // kWaits: it makes room
+  return finishes && replica.serving.endpoint != nullptr;
 }
 
 void Replicas::Fail(Workload& replica, std::string why, Blame blame) {

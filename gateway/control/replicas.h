@@ -49,8 +49,9 @@ class Replicas final : public WorkloadKind {
   Replicas(const Context& context, Workloads& workloads, Environment env)
       : context_(context), workloads_(workloads), env_(std::move(env)) {}
 
+  enum class For : uint8_t { kAll, kBatches };
   // Adds a replica, which waits for devices.
-  Workload& Add(std::string_view model, std::string why);
+  Workload& Add(std::string_view model, std::string why, For whom = For::kAll);
   // The replica is no longer wanted: it finishes its requests and ends. One without devices is dropped at
   // once.
   void Retire(Workload& replica, std::string why);
@@ -62,7 +63,7 @@ class Replicas final : public WorkloadKind {
   // Sends requests to replicas that are ready and, until the ledger has it, to those that are to stop.
   void Publish();
 
-  // As the autoscaler counts them: without stopping replicas and without those that are set aside.
+  // As the autoscaler counts them: without stopping replicas, those that are set aside, and those for batches.
   std::vector<scheduler::autoscale::ReplicaView> Views(std::string_view model) const;
   uint32_t Count(std::string_view model, ReplicaState state) const;
   // Calls it with each replica of a model; it must drop none.

@@ -53,7 +53,12 @@ void Scaler::Decide(conf::TimePoint now) {
       const std::optional<router::HeadroomLimits>& room = runtime->routes().model(*id).spec.headroom;
       pool.signals.demand.occupied = Occupied(pool, room.value_or(router::HeadroomLimits{}), now);
       ObeyHold(pool, now);
-      pool.policy.scale ? DecideScaled(pool, now) : Decide(pool, now);
+      if (pool.policy.scale) {
+        DecideScaled(pool, now);
+      } else {
+        Decide(pool, now);
+        DecideForBatches(pool, *runtime->model(*id).waits, now);
+      }
       Keep(pool, now);
     } else {
       std::vector<std::string> ids;  // a replica without devices is dropped at once
@@ -104,6 +109,23 @@ void Scaler::Decide(Pool& pool, conf::TimePoint now) {
   replicas_.ForEach(model, [&](const Workload& replica) {
     if (replica.state == State::kRunning) pool.crashes.Served(now - replica.since);
   });
+}
+
+void Scaler::DecideForBatches(Pool& pool, const ModelQueue& queue, conf::TimePoint now) {
+  const std::string& model = pool.policy.model();
+  BatchReplicas::Seen seen{.lines = pool.asked.lines,
+                           .oldest_wait = std::max(pool.asked.oldest_line_elsewhere, OldestLine(queue, now))};
+  std::vector<std::string> ids;
+  replicas_.ForEach(model, [&](const Workload& replica) {
+    if (!replica.for_batches || replica.ends()) return;
+    ids.push_back(replica.id);
+    ++seen.there;
+    seen.coming += replica.state == State::kRunning ? 0 : 1;
+  });
+  const BatchReplicas::Decision decision = pool.batches.Tick(pool.policy.batch, seen, now);
+  if (decision.start && !pool.held) replicas_.Add(model, decision.why, Replicas::For::kBatches);
+  if (!decision.end) return;
+  for (const std::string& id : ids) replicas_.Retire(*workloads_.Find(id), decision.why);
 }
 
 void Scaler::DecideScaled(Pool& pool, conf::TimePoint now) {
@@ -203,7 +225,7 @@ void Scaler::PublishTrouble(Pool& pool) {
   const std::string& model = pool.policy.model();
   bool waits = false;
   replicas_.ForEach(model, [&](const Workload& replica) {
-    if (waits || replica.state != State::kPending) return;
+    if (waits || replica.state != State::kPending || replica.for_batches) return;
     waits = true;
     trouble = replica.unplaced;
   });

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/control/batch_replicas.h"
 #include "gateway/control/cold_starts.h"
 #include "gateway/control/crash_loop.h"
 #include "gateway/control/gateway_record.h"
@@ -67,6 +68,7 @@ class Scaler {
     Meter meter;
     Asked asked;  // as of the last tick
     CrashLoop crashes;
+    BatchReplicas batches;
     scheduler::autoscale::Signals signals;
     scheduler::autoscale::Decision decision;
     std::optional<uint32_t> held;  // the number of replicas that an operator keeps
@@ -80,6 +82,7 @@ class Scaler {
   };
 
   void Decide(Pool& pool, conf::TimePoint now);
+  void DecideForBatches(Pool& pool, const ModelQueue& queue, conf::TimePoint now);
   // Of a model whose replicas Kubernetes runs: those that are found are ready, the others are on their way.
   void DecideScaled(Pool& pool, conf::TimePoint now);
   std::vector<const router::ReplicaState*> Discovered(const Pool& pool) const;

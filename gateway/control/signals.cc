@@ -36,6 +36,7 @@ std::map<std::string, Asked, std::less<>> AddUp(std::span<const ShardMetrics* co
       sum.work_ns += cells.demand.work_ns.value();
       sum.held_work_ns += cells.demand.held_work_ns.value();
       sum.active += cells.demand.active.value();
+      sum.lines += cells.demand.lines.value();
       sum.came += cells.demand.active.value();
       for (size_t reason = 0; reason < ledger::kEndReasons; ++reason) {
         if (static_cast<ledger::EndReason>(reason) != ledger::EndReason::kRefused)
@@ -62,6 +63,15 @@ void Add(const DemandAt& elsewhere, Asked& sum) {
   sum.active += elsewhere.active;
   sum.waiting_elsewhere += elsewhere.waiting;
   sum.oldest_elsewhere = std::max(sum.oldest_elsewhere, elsewhere.oldest);
+  sum.lines += elsewhere.lines;
+  sum.oldest_line_elsewhere = std::max(sum.oldest_line_elsewhere, elsewhere.oldest_line);
+}
+
+conf::Duration OldestLine(const ModelQueue& queue, conf::TimePoint now) {
+  if (queue.waiting() == queue.urgent()) return {};
+  const ModelQueue::View view = queue.Describe(now, 0);
+  const auto lines = std::ranges::find_if(view.bands, &ModelQueue::Band::spare);
+  return lines == view.bands.end() ? conf::Duration() : lines->oldest;
 }
 
 DemandByModel DemandHere(std::span<const ShardMetrics* const> shards, const Runtime& runtime,
@@ -80,8 +90,10 @@ DemandByModel DemandHere(std::span<const ShardMetrics* const> shards, const Runt
           .late = of->second.late,
           .hopeless = of->second.hopeless,
           .held_work_ns = of->second.held_work_ns,
-          .active = of->second.active};
+          .active = of->second.active,
+          .lines = of->second.lines};
     const ModelQueue& queue = *runtime.model(*id).waits;
+    at.oldest_line = OldestLine(queue, now);
     at.waiting = queue.urgent();
     if (at.waiting == 0) continue;
     for (const ModelQueue::Band& band : queue.Describe(now, 0).bands) {

@@ -39,6 +39,8 @@ struct Asked {
   uint64_t hopeless = 0;
   uint64_t waiting_elsewhere = 0;     // requests that wait at other gateways,
   conf::Duration oldest_elsewhere{};  // and the age of the oldest of them
+  uint64_t lines = 0;                 // of batches, at all gateways
+  conf::Duration oldest_line_elsewhere{};
   std::map<std::string, AskedOfClass, std::less<>> classes;
 };
 
@@ -52,6 +54,9 @@ void Add(const DemandAt& elsewhere, Asked& sum);
 // What this gateway tells others of the models that a policy scales, and of no others.
 DemandByModel DemandHere(std::span<const ShardMetrics* const> shards, const Runtime& runtime,
                          conf::TimePoint now);
+
+// Age of the oldest line of a batch that waits here.
+conf::Duration OldestLine(const ModelQueue& queue, conf::TimePoint now);
 
 class Meter {
  public:

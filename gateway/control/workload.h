@@ -132,6 +132,7 @@ struct Workload {
   Kind kind = Kind::kJob;
   std::string model{};                     // of a replica
   bool keyed = false;                      // of a replica: its engine demands a key (ReplicaKeys)
+  bool for_batches = false;                // of a replica: it runs for lines of batches alone (BatchReplicas)
   std::shared_ptr<const Submission> of{};  // of a job
   uint32_t element = 0;                    // of an array
   uint32_t number = 0;                     // unique in this process, for the autoscaler; never used again

@@ -142,6 +142,7 @@ Workload ReadWorkload(const std::string& id, const json& in, const Submissions& 
   if (workload.kind == Kind::kReplica) {
     workload.model = in["model"].get<std::string>();
     workload.keyed = in.value("keyed", false);
+    workload.for_batches = in.value("for_batches", false);
   } else {
     const auto of = in.at("of").get<std::string>();
     const auto submission = submissions.find(of);
@@ -197,6 +198,7 @@ std::string BodyOf(const Workload& workload, const scheduler::Cluster& cluster) 
   if (workload.kind == Kind::kReplica) {
     out["model"] = workload.model;
     out["keyed"] = workload.keyed;
+    if (workload.for_batches) out["for_batches"] = true;
     out["serves"] = workload.state == State::kRunning ||
                     (workload.state == State::kStarting && workload.serving.continues);
   } else {

@@ -78,6 +78,7 @@ struct DemandCells {
   Cell work_ns;       // time of one replica that its requests need
   Cell held_work_ns;  // ... of requests that wait at the gateway now
   Cell active;        // requests in progress
+  Cell lines;         // of batches, in progress; they count nowhere else here
 };
 
 // The requests of one class for a model. A class is a band of the model's queue, named by the request's

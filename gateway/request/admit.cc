@@ -42,18 +42,13 @@ struct Turn {
   router::QueuePosition entered{};  // kRefused: why, and when to come back
 };
 
-// A line of a batch starts none.
-bool MayStartReplica(const Exchange& x) {
-  return !x.identity.is_of_batch() && x.runtime->MayStartReplica(x.model_id);
-}
-
 router::HeadroomFound FindHeadroom(const Exchange& x, conf::TimePoint now) {
   return router::FindHeadroom(x.runtime->routes(), x.model_id, x.runtime->load(), 1, now);
 }
 
 // Whether no replica will have room in time: the attempt, made at once, says why.
 bool FailsAtOnce(const Exchange& x, const router::HeadroomFound& found, conf::TimePoint now) {
-  if (!found.expected()) return !MayStartReplica(x);
+  if (!found.expected()) return !x.MayStartReplica();
   return found.rested_at &&
          *found.rested_at >=
              std::min(*x.at.deadline, now + std::min(x.model().queue->max_wait, kLongestRest));
@@ -223,7 +218,7 @@ StageResult Deny(Exchange& x, const Turn& turn) {
 // Whether a turn that has come can be used: others may have taken the place.
 bool StillGoes(Exchange& x, conf::TimePoint now) {
   const router::HeadroomFound found = FindHeadroom(x, now);
-  if (!found.expected() && !MayStartReplica(x)) return true;
+  if (!found.expected() && !x.MayStartReplica()) return true;
   return found.replicas > 0 && (!x.identity.is_of_batch() || AskPlan(x, now).now);
 }
 
@@ -236,7 +231,7 @@ net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
   const conf::Duration service =
       waits->LeastService({.whole = !x.body.facts.stream, .tokens = x.MaxOutput()}, now);
   const conf::TimePoint in_time = *x.at.deadline - service;
-  const bool cold = MayStartReplica(x) && !FindHeadroom(x, now).expected();
+  const bool cold = x.MayStartReplica() && !FindHeadroom(x, now).expected();
   const conf::Duration max_wait = cold ? x.model().cold_wait() : queue.max_wait;
   x.delivery.place = std::make_unique<QueuePlace>(
       waits, x.shard.loop,
@@ -351,7 +346,11 @@ net::Task<StageResult> stages::Admit(Exchange& x) {
   x.at.deadline = std::min(x.at.deadline.value_or(x.at.until), x.at.until);
   if (x.body.whole) x.client.Watch();
   if (x.client.gone()) co_return x.Gone();  // it may have left while the ledger was waited for
-  if (!x.identity.is_of_batch()) x.delivery.demand.Begin(EstimateDemand(x));
+  if (x.identity.is_of_batch()) {
+    x.delivery.demand.BeginLine(x.shard.metrics.model(x.runtime->names(), x.model_id).demand);
+  } else {
+    x.delivery.demand.Begin(EstimateDemand(x));
+  }
   Turn turn;
   if (const DispatchPlan::Advice going = GoesAtOnce(x, start); !going.now) {
     turn = co_await AwaitTurn(x, going.takes);

@@ -42,7 +42,13 @@ Exchange::Exchange(Shard& shard_of, net::http::ServerConnection& connection)
 
 size_t Exchange::Band() const {
   const config::Queue& queue = model().config->queue;
-  return identity.is_of_batch() ? queue.bands.size() - 1 : queue.BandOf(identity.Priority());
+  return queue.BandOf(identity.Priority());
+}
+
+bool Exchange::MayStartReplica() const {
+  const config::ModelPolicy* const policy = model().policy;
+  return runtime->MayStartReplica(model_id) &&
+         (!identity.is_of_batch() || policy == nullptr || policy->batch.may_start);
 }
 
 int64_t Exchange::ExpectedOutput() const {

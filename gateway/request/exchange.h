@@ -140,6 +140,9 @@ struct Exchange {
   const ModelRuntime& model() const { return runtime->model(model_id); }
   // Where it waits among the bands of the model's queue.
   size_t Band() const;
+  // Whether it waits where it finds no replica, because one may be started for it, or discovered. For a line of a
+  // batch, the policy must say so.
+  bool MayStartReplica() const;
   // For the parts that send the request or learn from it; valid while `runtime` stays.
   OutgoingRequest Outgoing() { return {shard, runtime, model_id, client, identity, body, grant.output_cap}; }
   bool keeps_client() const { return client.KeepsConnection(delivery.stream_begun); }

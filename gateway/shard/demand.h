@@ -32,6 +32,13 @@ class Demand {
     LetGo();
     if (ask_.of_class) ask_.of_class->active.Sub();
     if (ask_.model) ask_.model->active.Sub();
+    if (line_of_) line_of_->lines.Sub();
+  }
+
+  // A line of a batch is none of the demand that the autoscaler follows.
+  void BeginLine(DemandCells& model) {
+    line_of_ = &model;
+    model.lines.Add();
   }
 
   void Begin(const RequestDemand& ask) {
@@ -76,6 +83,7 @@ class Demand {
 
  private:
   RequestDemand ask_;  // no class: Begin() was not called
+  DemandCells* line_of_ = nullptr;
   bool held_ = false;
 };
 

@@ -247,7 +247,7 @@ StageResult FailTries(Exchange& x) {
 bool MayWaitForAnother(const Exchange& x, bool broke_before, conf::TimePoint now) {
   const Step& step = *x.delivery.step;
   if (x.outcome.error || x.client.gone() || step.kind != Step::Kind::kFail) return false;
-  if (!x.runtime->MayStartReplica(x.model_id)) return false;
+  if (!x.MayStartReplica()) return false;
   if (!WasNotReached(step.error) && (broke_before || !BrokeOff(step.error))) return false;
   return now < std::min(*x.at.deadline, x.at.queued + x.model().cold_wait());
 }

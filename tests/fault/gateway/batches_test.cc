@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "tests/fault/gateway/scaling.h"
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
 
@@ -123,6 +124,28 @@ TEST(Batches, KilledAgainAndAgainEachLineHasOneResult) {
   EXPECT_LE(engine.Stat("/requests/received"), 200u + 5 * 4);
   EXPECT_TRUE(gateway.Settles());
   EXPECT_TRUE(Balance(gateway.Records()).none());
+}
+
+TEST(Batches, AModelAtZeroIsStartedForLinesWhereItsPolicySaysSo) {
+  ScaledModel model;
+  const Scaled scaled(model, "cluster: [{kind: h100, count: 2}]",
+                      {.replicas = {}, .sections = "files: {}\nbatches: {max_in_flight: 8}\n"});
+  const GatewayProcess& gateway = scaled.gateway;
+  const std::string batch = Begin(gateway, InputOf(20));
+  EXPECT_EQ(Await(gateway, batch, "in_progress")["status"], "in_progress");
+  Pause(std::chrono::seconds(1));
+  EXPECT_EQ(scaled.Replicas().size(), 0u) << "its policy starts none for batches";
+  EXPECT_EQ(StateOf(gateway, batch)["request_counts"]["completed"], 0);
+  model.more = "batch: {may_start: true}\n";
+  scaled.WritePolicy(model);
+  scaled.gateway.Reload();
+  const Json ended = Await(gateway, batch, "completed");
+  EXPECT_EQ(ended["request_counts"]["completed"], 20) << ended.dump();
+  const std::vector<gateway::ledger::Record> actions = scaled.Actions();
+  const auto launch = std::ranges::find(actions, "replica.launch", &gateway::ledger::Record::action);
+  ASSERT_NE(launch, actions.end());
+  EXPECT_THAT(launch->detail, testing::HasSubstr("of batches there"));
+  EXPECT_EQ(scaled.Names("replica.launch"), 1);
 }
 
 TEST(Batches, ACancelledBatchKeepsWhatWasDoneAndNamesTheRest) {

@@ -59,6 +59,31 @@ TEST(DispatchPlan, ARequestThatSavesMoreThanItWaitsStaysAndOthersPass) {
       << "it is computed as soon elsewhere";
 }
 
+TEST(DispatchPlan, ASpareRequestGoesWhileAQuarterOfTheReplicasStaysQuietForOthers) {
+  Busy pool(Pool(8));
+  PickFacts spare = Prompt(1'000);
+  spare.spare = true;
+  for (uint32_t id = 0; id < 6; ++id) {
+    EXPECT_TRUE(pool.Plan().Consider(ModelId{0}, spare).now) << id;
+    pool.Prompt(id, 1'000);
+  }
+  DispatchPlan plan = pool.Plan();
+  EXPECT_FALSE(plan.Consider(ModelId{0}, spare).now) << "two of eight";
+  EXPECT_FALSE(plan.Consider(ModelId{0}, spare).now);
+  EXPECT_TRUE(plan.Consider(ModelId{0}, Prompt(1'000)).now) << "of others";
+}
+
+TEST(DispatchPlan, OfOneReplicaASpareRequestTakesWhatOthersDoNotUse) {
+  Busy pool(Pool(1));
+  PickFacts spare = Prompt(1'000);
+  spare.spare = true;
+  EXPECT_TRUE(pool.Plan().Consider(ModelId{0}, spare).now);
+  pool.Prompt(0, 1'000);
+  EXPECT_FALSE(pool.Plan().Consider(ModelId{0}, spare).now) << "a prompt is being computed";
+  pool.there.front().FirstToken(kLater);
+  EXPECT_TRUE(pool.Plan().Consider(ModelId{0}, spare).now) << "an answer is being written";
+}
+
 TEST(DispatchPlan, RequestsThatStayCountForThoseBehindThem) {
   Busy pool(Pool(2));
   pool.Prompt(0, 5'000);

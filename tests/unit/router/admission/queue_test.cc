@@ -59,6 +59,29 @@ TEST(AdmissionQueue, TheMostUrgentBandGoesFirst) {
   EXPECT_THAT(w.All(), ElementsAre("urgent", "late"));
 }
 
+TEST(AdmissionQueue, SpareRequestsWaitBehindAllOthersWhoDoNotNoticeThem) {
+  AdmissionSpec spec =
+      Bands({{.name = "high"}, {.name = "low", .reserved = 0.5}, {.name = "batch", .spare = true}});
+  spec.max_requests = 2;
+  Waiting w(spec);
+  w.Enter("line", {.tenant = "a", .band = 2, .cost = 1000});
+  w.Enter("another", {.tenant = "a", .band = 2, .cost = 1000});
+  EXPECT_EQ(w.queue.waiting(), 2u);
+  EXPECT_EQ(w.queue.urgent(), 0u);
+  EXPECT_EQ(w.Enter("one too many", {.tenant = "a", .band = 2}).refused, QueueRefusal::kQueueFull);
+  w.Enter("low", {.tenant = "a", .band = 1});
+  const QueuePosition entered = w.Enter("high", {.tenant = "a", .deadline = kStart + seconds(1)});
+  EXPECT_EQ(entered.refused, QueueRefusal::kNone) << "lines take none of the places";
+  EXPECT_EQ(w.queue.urgent(), 2u);
+  EXPECT_EQ(w.Next(), "low") << "its share, of what is not spare, is half";
+  EXPECT_THAT(w.All(), ElementsAre("high", "line", "another"));
+  EXPECT_EQ(w.queue.urgent(), 0u);
+  // Slow lines say nothing of the pace.
+  w.Enter("slow line", {.tenant = "a", .band = 2, .cost = 1e9});
+  w.now += seconds(60);
+  EXPECT_EQ(w.Enter("soon", {.tenant = "a", .deadline = w.now + seconds(1)}).refused, QueueRefusal::kNone);
+}
+
 TEST(AdmissionQueue, OfATenantTheEarliestDeadlineGoesFirstThenTheFirstCome) {
   Waiting w;
   w.Enter("whenever", {.tenant = "a"});

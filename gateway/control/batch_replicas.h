@@ -1,0 +1,35 @@
+// BatchReplicas: how many replicas of a model run for lines of batches alone, beside those that the autoscaler
+// wants. One starts when lines have found no room to spare for a while, where the policy allows it; all end
+// when no line has been there for a while. They are the first that must make room.
+//
+// Pure but for its own state. One thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "conf/time.h"
+#include "gateway/config/model_policy.h"
+
+namespace gateway::control {
+
+class BatchReplicas {
+ public:
+  struct Seen {
+    uint64_t lines = 0;            // waiting or at replicas, of all gateways
+    conf::Duration oldest_wait{};  // of those that wait
+    uint32_t there = 0;            // replicas for batches; those that are ending do not count
+    uint32_t coming = 0;           // of these, not ready yet
+  };
+  struct Decision {
+    bool start = false;  // one more
+    bool end = false;    // all
+    std::string why{};   // of either
+  };
+  Decision Tick(const config::BatchStarts& policy, const Seen& seen, conf::TimePoint now);
+
+ private:
+  conf::TimePoint last_line_{};
+};
+
+}  // namespace gateway::control
