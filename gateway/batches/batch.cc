@@ -97,6 +97,7 @@ constexpr void Bind(O& o, Batch& batch) {
   o.Required("input_file", batch.input_file);
   o.Optional("output_file", batch.output_file);
   o.Optional("error_file", batch.error_file);
+  o.Optional("sealed_by", batch.sealed_by);
   o.Always("state", batch.state);
   o.Required("created", batch.created);
   o.Required("expires", batch.expires);

@@ -81,6 +81,7 @@ struct Batch {
   // have. Empty: there is none.
   std::string output_file = {};
   std::string error_file = {};
+  std::string sealed_by = {};  // as StoredFile has it, of these two
   BatchState state = BatchState::kValidating;
   conf::TimePoint created = {};
   conf::TimePoint expires = {};

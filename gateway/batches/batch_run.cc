@@ -26,11 +26,10 @@ constexpr conf::Duration kMostRest = std::chrono::minutes(5);
 
 }  // namespace
 
-BatchRun::BatchRun(net::Loop& loop, Batch batch, std::string input_path, ResultFiles files,
-                   std::function<void()> wake)
+BatchRun::BatchRun(net::Loop& loop, Batch batch, Input input, ResultFiles files, std::function<void()> wake)
     : loop_(loop),
       batch_(std::move(batch)),
-      input_path_(std::move(input_path)),
+      input_(std::move(input)),
       files_(std::move(files)),
       wake_(std::move(wake)) {}
 
@@ -38,20 +37,20 @@ net::Task<absl::Status> BatchRun::Open(IndexOptions options) {
   struct Opened {
     ResultFiles::Done done;
     InputIndex index;
-    net::Fd input;
+    KeptFile input;
   };
   absl::StatusOr<Opened> opened = co_await net::OffLoop(loop_, [this, &options]() -> absl::StatusOr<Opened> {
     absl::StatusOr<ResultFiles::Done> done = files_.Open();
     if (!done.ok()) return done.status();
     options.done = &done->custom_ids;
-    absl::StatusOr<InputIndex> index = IndexInput(input_path_, std::move(options));
-    if (!index.ok()) return index.status();
-    absl::StatusOr<net::Fd> input = net::OpenFile(input_path_, O_RDONLY | O_NOFOLLOW);
+    absl::StatusOr<KeptFile> input = KeptFile::Open(input_.path, input_.key, KeptFile::Access::kRead);
     if (!input.ok()) return input.status();
+    absl::StatusOr<InputIndex> index = IndexInput(*input, std::move(options));
+    if (!index.ok()) return index.status();
     return Opened{*std::move(done), *std::move(index), *std::move(input)};
   });
   if (!opened.ok()) co_return opened.status();
-  input_ = std::move(opened->input);
+  kept_input_ = std::move(opened->input);
   total_ = opened->index.total;
   progress_ = opened->done.progress;
   lanes_.clear();
@@ -127,12 +126,13 @@ net::Task<void> BatchRun::ReadAhead(std::shared_ptr<BatchRun> self, size_t at) {
 }
 
 // Blocks.
-absl::StatusOr<std::vector<BatchRun::Line>> BatchRun::ReadLines(const std::vector<LineRef>& refs) const {
+absl::StatusOr<std::vector<BatchRun::Line>> BatchRun::ReadLines(const std::vector<LineRef>& refs) {
+  const std::lock_guard lock(reading_);
   std::vector<Line> lines;
   std::string text;
   for (const LineRef& ref : refs) {
     text.resize(ref.bytes);
-    const absl::StatusOr<size_t> read = net::ReadAt(input_.get(), input_path_, ref.offset, text);
+    const absl::StatusOr<size_t> read = kept_input_->ReadAt(ref.offset, text);
     if (!read.ok()) return read.status();
     std::variant<InputLine, BatchProblem> parsed = ParseInputLine(std::string_view(text).substr(0, *read));
     auto* const line = std::get_if<InputLine>(&parsed);

@@ -14,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,9 +45,14 @@ class BatchRun : public std::enable_shared_from_this<BatchRun> {
     std::string message = {};
   };
 
+  // Where the input lies, and its key, as KeptFile has them.
+  struct Input {
+    std::string path = {};
+    ledger::ContentKeyRef key = {};
+  };
+
   // `wake` is called when there may be something to send.
-  BatchRun(net::Loop& loop, Batch batch, std::string input_path, ResultFiles files,
-           std::function<void()> wake);
+  BatchRun(net::Loop& loop, Batch batch, Input input, ResultFiles files, std::function<void()> wake);
 
   // Reads what is done and what is left. An error: it can be tried again.
   net::Task<absl::Status> Open(IndexOptions options);
@@ -103,7 +109,7 @@ class BatchRun : public std::enable_shared_from_this<BatchRun> {
   };
 
   net::Task<void> ReadAhead(std::shared_ptr<BatchRun> self, size_t lane);
-  absl::StatusOr<std::vector<Line>> ReadLines(const std::vector<LineRef>& refs) const;
+  absl::StatusOr<std::vector<Line>> ReadLines(const std::vector<LineRef>& refs);
   net::Task<void> WriteResults(std::shared_ptr<BatchRun> self);
   void Left(const Line& line);
   bool HasEnded() const;
@@ -111,10 +117,11 @@ class BatchRun : public std::enable_shared_from_this<BatchRun> {
 
   net::Loop& loop_;
   const Batch batch_;
-  const std::string input_path_;
+  const Input input_;
   ResultFiles files_;
   const std::function<void()> wake_;
-  net::Fd input_;
+  std::mutex reading_;  // lanes read on threads of their own
+  std::optional<KeptFile> kept_input_;
   std::vector<Lane> lanes_;
   size_t next_lane_ = 0;
   uint64_t total_ = 0;

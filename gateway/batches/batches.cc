@@ -150,7 +150,7 @@ net::Task<void> Batches::Drive(std::string id, PrincipalRef principal) {
   driven_.erase(id);
 }
 
-net::Task<absl::StatusOr<InputIndex>> Batches::Check(std::string path, std::string endpoint,
+net::Task<absl::StatusOr<InputIndex>> Batches::Check(BatchRun::Input input, std::string endpoint,
                                                      PrincipalRef principal) {
   const std::shared_ptr<const Runtime> runtime = environment_.runtime();
   IndexOptions options{
@@ -159,7 +159,11 @@ net::Task<absl::StatusOr<InputIndex>> Batches::Check(std::string path, std::stri
       .max_lines = runtime->config().batches.max_lines,
       .why_not = [runtime, principal](std::string_view model) { return WhyNot(*runtime, *principal, model); },
       .done = nullptr};
-  co_return co_await net::OffLoop(loop_, [&] { return IndexInput(path, std::move(options)); });
+  co_return co_await net::OffLoop(loop_, [&]() -> absl::StatusOr<InputIndex> {
+    absl::StatusOr<KeptFile> file = KeptFile::Open(input.path, input.key, KeptFile::Access::kRead);
+    if (!file.ok()) return file.status();
+    return IndexInput(*file, std::move(options));
+  });
 }
 
 net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
@@ -176,8 +180,12 @@ net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
                         .param = {},
                         .line = {}});
   } else {
-    absl::StatusOr<InputIndex> index =
-        co_await Check(files_.PathOf(batch.input_file), batch.endpoint, std::move(principal));
+    const auto key = files_.KeyOfFile(batch.input_file);
+    absl::StatusOr<InputIndex> index = key.status();
+    if (key.ok()) {
+      index = co_await Check({.path = files_.PathOf(batch.input_file), .key = *key}, batch.endpoint,
+                             std::move(principal));
+    }
     if (index.ok()) {
       problems = std::move(index->problems);
       counts.total = index->total;
@@ -214,11 +222,17 @@ net::Task<Batches::RunRef> Batches::Open(std::string id) {
   while (!stopped_) {
     const Batch* const batch = stored_.Find(id);
     if (batch == nullptr) co_return nullptr;
-    const auto run =
-        std::make_shared<BatchRun>(loop_, *batch, files_.PathOf(batch->input_file),
-                                   ResultFiles(files_.PathOf(batch->output_file),
-                                               files_.PathOf(batch->error_file), batch->of_messages()),
-                                   [this] { Wake(); });
+    const auto input_key = files_.KeyOfFile(batch->input_file);
+    const auto result_key = files_.KeyOf(batch->sealed_by);
+    if (!input_key.ok() || !result_key.ok()) {
+      co_await FailErased(id);
+      co_return nullptr;
+    }
+    const auto run = std::make_shared<BatchRun>(
+        loop_, *batch, BatchRun::Input{.path = files_.PathOf(batch->input_file), .key = *input_key},
+        ResultFiles(files_.PathOf(batch->output_file), files_.PathOf(batch->error_file), batch->of_messages(),
+                    *result_key),
+        [this] { Wake(); });
     const absl::Status opened = co_await run->Open({.api = *ApiOf(batch->endpoint),
                                                     .url = batch->endpoint,
                                                     .max_lines = UINT64_MAX,  // it was checked
@@ -231,6 +245,22 @@ net::Task<Batches::RunRef> Batches::Open(std::string id) {
     co_await Pause();
   }
   co_return nullptr;
+}
+
+net::Task<void> Batches::FailErased(std::string id) {
+  co_await stored_.Change(
+      id,
+      [](Batch& stored) {
+        stored.state = BatchState::kFailed;
+        stored.ended = net::Now();
+        stored.problems = {{.code = "content_erased",
+                            .message = "the content of this batch was erased",
+                            .param = {},
+                            .line = {}}};
+        stored.output_file.clear();
+        stored.error_file.clear();
+      },
+      "batch.end");
 }
 
 net::Task<void> Batches::Finish(RunRef run) {
@@ -261,6 +291,7 @@ net::Task<void> Batches::Finish(RunRef run) {
                     .purpose = Purpose::kBatchOutput,
                     .name = fmt::format("{}_{}.jsonl", id, what),
                     .bytes = bytes,
+                    .sealed_by = batch.sealed_by,
                     .created = now,
                     .expires = {}};
     if (batch.output_age) made.expires = now + *batch.output_age;

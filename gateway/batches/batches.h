@@ -71,7 +71,8 @@ class Batches {
   void Stop();
 
   // Looks at every line of an input; an error: it cannot be read.
-  net::Task<absl::StatusOr<InputIndex>> Check(std::string path, std::string endpoint, PrincipalRef principal);
+  net::Task<absl::StatusOr<InputIndex>> Check(BatchRun::Input input, std::string endpoint,
+                                              PrincipalRef principal);
   net::Task<Result<Batch>> Create(Creation creation, conf::TimePoint now);
   // Nothing: the tenant has none of that id. With the progress of now.
   std::optional<Batch> Find(std::string_view tenant, std::string_view id) const;
@@ -88,6 +89,7 @@ class Batches {
   // False: it has ended, or the gateway stops.
   net::Task<bool> Validate(std::string id, PrincipalRef principal);
   net::Task<RunRef> Open(std::string id);
+  net::Task<void> FailErased(std::string id);
   net::Task<void> Finish(RunRef run);
   net::Task<void> Pump();
   void DriveAll();

@@ -67,10 +67,11 @@ store::Write EventFor(std::string_view action, const std::string& actor, const s
                       .detail = std::move(detail)});
 }
 
-Files::Files(net::Loop& loop, store::Store& store, std::string dir,
+Files::Files(net::Loop& loop, store::Store& store, ledger::ContentKeys* keys, std::string dir,
              std::function<std::optional<config::Files>()> options)
     : loop_(loop),
       store_(store),
+      keys_(keys),
       dir_(std::move(dir)),
       options_(std::move(options)),
       copy_(loop, store, store::kFile, DecodeFile, [] {}) {}
@@ -100,9 +101,37 @@ uint64_t Files::bytes() const {
   return bytes;
 }
 
-Result<Files::Place> Files::Hold(const std::string& tenant, uint64_t bytes) {
+net::Task<absl::StatusOr<ledger::ContentKeyRef>> Files::KeyFor(std::string tenant) {
+  if (keys_ == nullptr) co_return ledger::ContentKeyRef();
+  ledger::ContentKeyRef key = keys_->For(tenant);
+  if (key != nullptr) co_return key;
+  const absl::Status made = co_await net::OffLoop(loop_, [&] { return keys_->Ensure({tenant}); });
+  if (!made.ok()) co_return made;
+  co_return keys_->For(tenant);
+}
+
+absl::StatusOr<ledger::ContentKeyRef> Files::KeyOf(const std::string& sealed_by) const {
+  if (sealed_by.empty()) return ledger::ContentKeyRef();
+  ledger::ContentKeyRef key = keys_ == nullptr ? nullptr : keys_->Find(sealed_by);
+  if (key == nullptr) return absl::FailedPreconditionError("its content was erased");
+  return key;
+}
+
+absl::StatusOr<ledger::ContentKeyRef> Files::KeyOfFile(const std::string& id) const {
+  if (const auto held = held_.find(id); held != held_.end()) return KeyOf(held->second.sealed_by);
+  const auto* const entry = copy_.Find(id);
+  return KeyOf(entry == nullptr ? std::string() : entry->value.sealed_by);
+}
+
+net::Task<Result<Files::Place>> Files::Hold(std::string tenant, uint64_t bytes) {
+  const absl::StatusOr<ledger::ContentKeyRef> key = co_await KeyFor(tenant);
+  if (!key.ok()) {
+    log::Error("a content key cannot be made",
+               {{"tenant", tenant}, {"why", conf::Std(key.status().message())}});
+    co_return api::Make(api::Code::kStoreUnavailable, "the gateway cannot keep a file now; try again");
+  }
   const std::optional<config::Files> options = options_();
-  if (!options) return api::Make(api::Code::kNotFound, "this gateway keeps no files");
+  if (!options) co_return api::Make(api::Code::kNotFound, "this gateway keeps no files");
   uint64_t used = 0;
   size_t count = 0;
   size_t uploads = 0;
@@ -118,24 +147,25 @@ Result<Files::Place> Files::Hold(const std::string& tenant, uint64_t bytes) {
     ++uploads;
   }
   if (uploads >= kMaxUploads) {
-    return api::Make(api::Code::kConcurrencyLimit,
-                     fmt::format("{} files are being uploaded already; wait for one to end", uploads));
+    co_return api::Make(api::Code::kConcurrencyLimit,
+                        fmt::format("{} files are being uploaded already; wait for one to end", uploads));
   }
   if (count >= options->tenant_files)
-    return NoRoom(fmt::format("your tenant has {} files, the most; delete some", count));
+    co_return NoRoom(fmt::format("your tenant has {} files, the most; delete some", count));
   if (used >= options->tenant_bytes) {
-    return NoRoom(
+    co_return NoRoom(
         fmt::format("your tenant's files have {} bytes of {}; delete some", used, options->tenant_bytes));
   }
   const uint64_t most = std::min({bytes, options->file_bytes, options->tenant_bytes - used});
   if (most < std::min(bytes, options->file_bytes)) {
-    return NoRoom(fmt::format("your tenant's files have {} bytes of {}; this one does not fit, delete some",
-                              used, options->tenant_bytes));
+    co_return NoRoom(
+        fmt::format("your tenant's files have {} bytes of {}; this one does not fit, delete some", used,
+                    options->tenant_bytes));
   }
-  Place place{.id = NewId("file-"), .path = {}, .most_bytes = most};
+  Place place{.id = NewId("file-"), .path = {}, .key = *key, .most_bytes = most};
   place.path = UploadPathOf(place.id);
-  held_[place.id] = {.tenant = tenant, .bytes = most};
-  return place;
+  held_[place.id] = {.tenant = tenant, .bytes = most, .sealed_by = *key == nullptr ? "" : (*key)->id()};
+  co_return place;
 }
 
 store::Write Files::Making(const StoredFile& file) {
@@ -149,9 +179,11 @@ net::Task<Result<StoredFile>> Files::Keep(Upload upload, conf::TimePoint now) {
                   .purpose = upload.purpose,
                   .name = std::move(upload.name),
                   .bytes = upload.bytes,
+                  .sealed_by = {},
                   .created = now,
                   .expires = {}};
   if (upload.age) file.expires = now + *upload.age;
+  if (const auto held = held_.find(file.id); held != held_.end()) file.sealed_by = held->second.sealed_by;
   const std::string path = PathOf(file.id);
   absl::Status kept =
       co_await net::OffLoop(loop_, [&] { return net::RenameFile(UploadPathOf(file.id), path); });

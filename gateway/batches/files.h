@@ -22,6 +22,7 @@
 #include "gateway/api/error.h"
 #include "gateway/batches/stored_file.h"
 #include "gateway/config/batches.h"
+#include "gateway/ledger/content_keys.h"
 #include "gateway/net/loop.h"
 #include "gateway/people/stored_copy.h"
 #include "gateway/store/store.h"
@@ -39,8 +40,8 @@ store::Write EventFor(std::string_view action, const std::string& actor, const s
 
 class Files {
  public:
-  // Both must outlive it. `options`: nothing where no files are kept.
-  Files(net::Loop& loop, store::Store& store, std::string dir,
+  // All must outlive it. `keys`: null: nothing is sealed. `options`: nothing where no files are kept.
+  Files(net::Loop& loop, store::Store& store, ledger::ContentKeys* keys, std::string dir,
         std::function<std::optional<config::Files>()> options);
 
   net::Task<absl::Status> Start();
@@ -57,11 +58,18 @@ class Files {
   };
   struct Place {
     std::string id;
-    std::string path;     // to write to; 0600
-    uint64_t most_bytes;  // that it may have
+    std::string path;           // to write to; 0600
+    ledger::ContentKeyRef key;  // as KeptFile has it
+    uint64_t most_bytes;        // that it may have
   };
   // Holds room for a file of at most `bytes`, until Keep or Abandon.
-  Result<Place> Hold(const std::string& tenant, uint64_t bytes);
+  net::Task<Result<Place>> Hold(std::string tenant, uint64_t bytes);
+  // The key under which a new file of the tenant is sealed; null: it is not.
+  net::Task<absl::StatusOr<ledger::ContentKeyRef>> KeyFor(std::string tenant);
+  // That of `sealed_by`. FailedPrecondition: it was erased, and what it sealed with it.
+  absl::StatusOr<ledger::ContentKeyRef> KeyOf(const std::string& sealed_by) const;
+  // Of a file that is kept or being uploaded.
+  absl::StatusOr<ledger::ContentKeyRef> KeyOfFile(const std::string& id) const;
   // The bytes are written and synced.
   net::Task<Result<StoredFile>> Keep(Upload upload, conf::TimePoint now);
   net::Task<void> Abandon(std::string id);
@@ -90,11 +98,13 @@ class Files {
   struct Held {
     std::string tenant;
     uint64_t bytes = 0;
+    std::string sealed_by;
   };
   net::Task<absl::Status> RemoveBytes(std::string path);
 
   net::Loop& loop_;
   store::Store& store_;
+  ledger::ContentKeys* const keys_;
   const std::string dir_;
   const std::function<std::optional<config::Files>()> options_;
   StoredCopy<StoredFile> copy_;

@@ -160,9 +160,7 @@ InputIndex InputIndexer::Finish() {
   return std::move(index_);
 }
 
-absl::StatusOr<InputIndex> IndexInput(const std::string& path, IndexOptions options) {
-  const absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDONLY | O_NOFOLLOW);
-  if (!file.ok()) return file.status();
+absl::StatusOr<InputIndex> IndexInput(KeptFile& input, IndexOptions options) {
   InputIndexer indexer(std::move(options));
   std::string buffer(kReadBytes, '\0');
   std::string line;
@@ -170,7 +168,7 @@ absl::StatusOr<InputIndex> IndexInput(const std::string& path, IndexOptions opti
   bool too_long = false;
   uint64_t offset = 0;
   while (true) {
-    const absl::StatusOr<size_t> read = net::ReadAt(file->get(), path, offset, buffer);
+    const absl::StatusOr<size_t> read = input.ReadAt(offset, buffer);
     if (!read.ok()) return read.status();
     std::string_view rest = std::string_view(buffer).substr(0, *read);
     while (!rest.empty()) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "gateway/batches/batch.h"
+#include "gateway/batches/kept_file.h"
 #include "router/facts/body_facts.h"
 
 namespace gateway::batches {
@@ -86,6 +87,6 @@ class InputIndexer {
 };
 
 // Blocks.
-absl::StatusOr<InputIndex> IndexInput(const std::string& path, IndexOptions options);
+absl::StatusOr<InputIndex> IndexInput(KeptFile& input, IndexOptions options);
 
 }  // namespace gateway::batches

@@ -1,12 +1,9 @@
 #include "gateway/batches/result_files.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <simdjson.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "gateway/api/usage.h"
@@ -90,8 +87,9 @@ bool TakeResult(std::string_view text, bool completed, ResultFiles::Done& done) 
 
 }  // namespace
 
-ResultFiles::ResultFiles(std::string output_path, std::string error_path, bool of_messages)
-    : of_messages_(of_messages) {
+ResultFiles::ResultFiles(std::string output_path, std::string error_path, bool of_messages,
+                         ledger::ContentKeyRef key)
+    : of_messages_(of_messages), key_(std::move(key)) {
   output_.path = std::move(output_path);
   errors_.path = std::move(error_path);
 }
@@ -106,16 +104,16 @@ absl::StatusOr<ResultFiles::Done> ResultFiles::Open() {
 }
 
 absl::Status ResultFiles::OpenFile(File& file, Done& done) const {
-  absl::StatusOr<net::Fd> fd = net::OpenFile(file.path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-  if (!fd.ok()) return fd.status();
-  file.fd = *std::move(fd);
+  absl::StatusOr<KeptFile> kept = KeptFile::Open(file.path, key_, KeptFile::Access::kAppend);
+  if (!kept.ok()) return kept.status();
+  file.kept = *std::move(kept);
   file.bytes = 0;
   std::string buffer(kResultRead, '\0');
   std::string line;
   uint64_t offset = 0;
   bool torn = false;
   while (!torn) {
-    const absl::StatusOr<size_t> read = net::ReadAt(file.fd.get(), file.path, offset, buffer);
+    const absl::StatusOr<size_t> read = file.kept->ReadAt(offset, buffer);
     if (!read.ok()) return read.status();
     std::string_view rest = std::string_view(buffer).substr(0, *read);
     offset += *read;
@@ -130,28 +128,19 @@ absl::Status ResultFiles::OpenFile(File& file, Done& done) const {
     }
     if (*read < buffer.size()) break;
   }
-  return Cut(file);
-}
-
-absl::Status ResultFiles::Cut(File& file) {
-  if (ftruncate(file.fd.get(), static_cast<off_t>(file.bytes)) != 0)
-    return net::SystemError("truncate", file.path, errno);
-  if (lseek(file.fd.get(), static_cast<off_t>(file.bytes), SEEK_SET) < 0)
-    return net::SystemError("seek in", file.path, errno);
-  return absl::OkStatus();
+  return file.kept->CutTo(file.bytes);
 }
 
 absl::Status ResultFiles::Write(File& file, std::string_view text) {
   if (text.empty()) return absl::OkStatus();
-  if (absl::Status written = net::WriteAll(file.fd.get(), file.path, text); !written.ok()) return written;
-  if (fdatasync(file.fd.get()) != 0) return net::SystemError("sync", file.path, errno);
-  return absl::OkStatus();
+  if (absl::Status written = file.kept->Append(text); !written.ok()) return written;
+  return file.kept->Sync();
 }
 
 absl::StatusOr<ResultFiles::Progress> ResultFiles::Append(std::span<const LineResult> results) {
   if (torn_) {
     for (File* const file : {&output_, &errors_}) {
-      if (absl::Status cut = Cut(*file); !cut.ok()) return cut;
+      if (absl::Status cut = file->kept->CutTo(file->bytes); !cut.ok()) return cut;
     }
     torn_ = false;
   }

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "gateway/batches/batch.h"
+#include "gateway/batches/kept_file.h"
 #include "gateway/batches/line_result.h"
-#include "gateway/net/fd.h"
 
 namespace gateway::batches {
 
@@ -36,7 +36,9 @@ class ResultFiles {
     Progress progress = {};
   };
 
-  ResultFiles(std::string output_path, std::string error_path, bool of_messages = false);
+  // `key`: as KeptFile has it.
+  ResultFiles(std::string output_path, std::string error_path, bool of_messages = false,
+              ledger::ContentKeyRef key = nullptr);
 
   // Makes the files where they are missing, and reads what they have.
   absl::StatusOr<Done> Open();
@@ -50,15 +52,14 @@ class ResultFiles {
  private:
   struct File {
     std::string path;
-    net::Fd fd = {};
+    std::optional<KeptFile> kept = {};
     uint64_t bytes = 0;  // of whole lines that are on disk
   };
   absl::Status OpenFile(File& file, Done& done) const;
   static absl::Status Write(File& file, std::string_view text);
-  // Back to the lines that count.
-  static absl::Status Cut(File& file);
 
   const bool of_messages_;
+  const ledger::ContentKeyRef key_;
   File output_;
   File errors_;
   bool torn_ = false;  // an Append failed, and its lines may still stand there

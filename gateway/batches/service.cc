@@ -76,11 +76,12 @@ std::string WordsOf(const BatchProblem& problem) {
 
 }  // namespace
 
-Service::Service(net::Loop& loop, store::Store& store, std::string dir, Batches::Environment environment)
+Service::Service(net::Loop& loop, store::Store& store, ledger::ContentKeys* keys, std::string dir,
+                 Batches::Environment environment)
     : net::Alarm(loop.watchdog),
       loop_(loop),
       runtime_(environment.runtime),
-      files_(loop, store, std::move(dir), [this] { return runtime_()->config().files; }),
+      files_(loop, store, keys, std::move(dir), [this] { return runtime_()->config().files; }),
       batches_(loop, store, files_, std::move(environment)) {}
 
 net::Task<absl::Status> Service::Start() {
@@ -130,7 +131,7 @@ net::Task<Reply> Service::ReplyTo(Call call) {
   const std::string key = call.principal->key;
   switch (call.op) {
     case Op::kHoldFile: {
-      auto held = files_.Hold(tenant, call.upload.bytes);
+      auto held = co_await files_.Hold(tenant, call.upload.bytes);
       if (auto* const error = std::get_if<api::ApiError>(&held)) co_return Refused(std::move(*error));
       Reply reply;
       reply.place = std::get<Files::Place>(std::move(held));
@@ -187,8 +188,13 @@ net::Task<Reply> Service::ReplyTo(Call call) {
 Reply Service::ContentOf(const Call& call, const std::string& id) const {
   const StoredFile* const file = files_.Find(call.principal->tenant, id, net::Now());
   if (file == nullptr) return NoSuch("file", id);
+  const absl::StatusOr<ledger::ContentKeyRef> sealed_by = files_.KeyOf(file->sealed_by);
+  if (!sealed_by.ok()) {
+    return Refused(api::Code::kNotFound, fmt::format("the content of the file {} was erased", id), "file_id");
+  }
   Reply reply;
-  reply.place = {.id = file->id, .path = files_.PathOf(file->id), .most_bytes = file->bytes};
+  reply.place = {
+      .id = file->id, .path = files_.PathOf(file->id), .key = *sealed_by, .most_bytes = file->bytes};
   return reply;
 }
 
@@ -240,8 +246,12 @@ net::Task<Reply> Service::CreateBatch(Call call) {
 // Anthropic's API has no batch that fails as a whole: what is wrong with its requests is said at once.
 net::Task<Reply> Service::CreateMessages(Call call) {
   const std::string file = call.upload.id;
-  const absl::StatusOr<InputIndex> index =
-      co_await batches_.Check(files_.UploadPathOf(file), std::string(kMessagesUrl), call.principal);
+  const absl::StatusOr<ledger::ContentKeyRef> sealed_by = files_.KeyOfFile(file);
+  absl::StatusOr<InputIndex> index = sealed_by.status();
+  if (sealed_by.ok()) {
+    index = co_await batches_.Check({.path = files_.UploadPathOf(file), .key = *sealed_by},
+                                    std::string(kMessagesUrl), call.principal);
+  }
   if (!index.ok() || !index->problems.empty()) {
     co_await files_.Abandon(file);
     if (!index.ok())

@@ -59,7 +59,8 @@ struct Reply {
 class Service final : private net::Alarm {
  public:
   // All must outlive it.
-  Service(net::Loop& loop, store::Store& store, std::string dir, Batches::Environment environment);
+  Service(net::Loop& loop, store::Store& store, ledger::ContentKeys* keys, std::string dir,
+          Batches::Environment environment);
 
   // `done` is called once, on the loop. Any thread.
   void Take(Call call, std::function<void(Reply)> done);

@@ -89,6 +89,8 @@ net::Task<bool> StoredBatches::Change(std::string id, std::function<void(Batch&)
 
 net::Task<Result<Batch>> StoredBatches::Create(Creation creation, uint32_t most_active, conf::TimePoint now) {
   const Principal& principal = *creation.principal;
+  const absl::StatusOr<ledger::ContentKeyRef> key = co_await files_.KeyFor(principal.tenant);
+  if (!key.ok()) co_return ErrorOf(key.status());
   const std::optional<router::Api> api = ApiOf(creation.endpoint);
   if (!api || (*api == router::Api::kMessages && !creation.lines)) {
     co_return api::Make(
@@ -127,6 +129,7 @@ net::Task<Result<Batch>> StoredBatches::Create(Creation creation, uint32_t most_
               .input_file = creation.input_file,
               .output_file = NewId("file-"),
               .error_file = NewId("file-"),
+              .sealed_by = *key == nullptr ? std::string() : (*key)->id(),
               .state = BatchState::kValidating,
               .created = now,
               .expires = now + kWindow,

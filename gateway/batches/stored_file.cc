@@ -31,6 +31,7 @@ constexpr void Bind(O& o, StoredFile& file) {
   o.Always("purpose", file.purpose);
   o.Optional("name", file.name);
   o.Always("bytes", file.bytes);
+  o.Optional("sealed_by", file.sealed_by);
   o.Required("created", file.created);
   o.Optional("expires", file.expires);
 }

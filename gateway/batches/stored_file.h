@@ -30,6 +30,7 @@ struct StoredFile {
   Purpose purpose = Purpose::kUserData;
   std::string name = {};
   uint64_t bytes = 0;
+  std::string sealed_by = {};  // the id of a content key; empty: its bytes lie there as they are
   conf::TimePoint created = {};
   std::optional<conf::TimePoint> expires = {};  // its maker's wish
 

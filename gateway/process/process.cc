@@ -508,7 +508,7 @@ absl::Status Process::OpenAdmin() {
 
 absl::Status Process::OpenBatches() {
   batches_ = std::make_unique<batches::Service>(
-      control_, *store_, FilesDir(shared_.state_dir),
+      control_, *store_, shared_.content_keys.get(), FilesDir(shared_.state_dir),
       batches::Batches::Environment{
           .runtime = [this] { return runtime_; },
           .principal = [this](const std::string& tenant,

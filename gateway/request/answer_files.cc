@@ -1,11 +1,8 @@
 // answer_files: answers what applications ask of their files and batches, which the gateway keeps itself. The
 // bytes of uploads and downloads go from and to the disk here, in pieces, on threads beside the shard.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -124,11 +121,12 @@ StageResult NotWritten(Exchange& x, const absl::Status& status) {
 template <class Reader>
 net::Task<StageResult> WriteUpload(Exchange& x, const batches::Files::Place& place, Reader& reader,
                                    uint64_t& bytes) {
-  absl::StatusOr<net::Fd> file = co_await net::OffLoop(x.shard.loop, [&place]() -> absl::StatusOr<net::Fd> {
+  using batches::KeptFile;
+  absl::StatusOr<KeptFile> file = co_await net::OffLoop(x.shard.loop, [&place]() -> absl::StatusOr<KeptFile> {
     // A reload may have begun to keep files.
     const std::string folder = place.path.substr(0, place.path.rfind('/'));
     if (absl::Status made = net::MakeDirectories(folder, 0700); !made.ok()) return made;
-    return net::OpenFile(place.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    return KeptFile::Create(place.path, place.key);
   });
   if (!file.ok()) co_return NotWritten(x, file.status());
   std::string pending;
@@ -147,10 +145,9 @@ net::Task<StageResult> WriteUpload(Exchange& x, const batches::Files::Place& pla
     }
     if (pending.size() < kPieceBytes && !ends) continue;
     const absl::Status written =
-        co_await net::OffLoop(x.shard.loop, [&file, &place, &pending, ends]() -> absl::Status {
-          if (absl::Status wrote = net::WriteAll(file->get(), place.path, pending); !wrote.ok()) return wrote;
-          if (ends && fsync(file->get()) != 0) return net::SystemError("sync", place.path, errno);
-          return absl::OkStatus();
+        co_await net::OffLoop(x.shard.loop, [&file, &pending, ends]() -> absl::Status {
+          if (absl::Status wrote = file->Append(pending); !wrote.ok()) return wrote;
+          return ends ? file->Sync() : absl::OkStatus();
         });
     if (!written.ok()) co_return NotWritten(x, written);
     bytes += pending.size();
@@ -207,8 +204,9 @@ net::Task<StageResult> Download(Exchange& x, Call call) {
   Reply found = co_await Ask(x, std::move(call));
   if (found.error) co_return x.Fail(*std::move(found.error));
   const batches::Files::Place place = std::move(found.place);
-  absl::StatusOr<net::Fd> file = co_await net::OffLoop(
-      x.shard.loop, [&place] { return net::OpenFile(place.path, O_RDONLY | O_NOFOLLOW); });
+  using batches::KeptFile;
+  absl::StatusOr<KeptFile> file = co_await net::OffLoop(
+      x.shard.loop, [&place] { return KeptFile::Open(place.path, place.key, KeptFile::Access::kRead); });
   if (!file.ok()) {
     log::Error("a file cannot be read", {{"why", conf::Std(file.status().message())}});
     co_return x.Fail(api::Code::kInternalError, "the gateway cannot read this file");
@@ -222,9 +220,8 @@ net::Task<StageResult> Download(Exchange& x, Call call) {
   std::string piece(std::min<uint64_t>(kPieceBytes, place.most_bytes), '\0');
   for (uint64_t sent = 0; sent < place.most_bytes;) {
     piece.resize(std::min<uint64_t>(kPieceBytes, place.most_bytes - sent));
-    const absl::StatusOr<size_t> read = co_await net::OffLoop(x.shard.loop, [&file, &place, &piece, sent] {
-      return net::ReadAt(file->get(), place.path, sent, piece);
-    });
+    const absl::StatusOr<size_t> read =
+        co_await net::OffLoop(x.shard.loop, [&file, &piece, sent] { return file->ReadAt(sent, piece); });
     if (!read.ok() || *read < piece.size()) {
       co_return x.Fail(api::Code::kInternalError, "the gateway cannot read the rest of this file");
     }

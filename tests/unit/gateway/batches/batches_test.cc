@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "gateway/config/load.h"
 #include "gateway/config/sources.h"
@@ -54,7 +55,8 @@ struct World {
   }
 
   net::Task<void> Open() {
-    files = std::make_unique<Files>(loop, store, dir / "files", [this] { return runtime->config().files; });
+    files = std::make_unique<Files>(loop, store, keys.get(), dir / "files",
+                                    [this] { return runtime->config().files; });
     batches = std::make_unique<Batches>(
         loop, store, *files,
         Batches::Environment{
@@ -91,10 +93,11 @@ struct World {
 
   net::Task<std::string> Begin(int lines, std::string_view model = "a",
                                conf::TimePoint created_at = net::Now()) {
-    const auto place = std::get<Files::Place>(files->Hold("demo", 1000));
+    const auto place = std::get<Files::Place>(co_await files->Hold("demo", 1000));
     std::string text;
     for (int i = 1; i <= lines; ++i) text += InputLineOf(i, model);
-    std::ofstream(place.path) << text;
+    absl::StatusOr<KeptFile> upload = KeptFile::Create(place.path, place.key);
+    EXPECT_TRUE(upload.ok() && upload->Append(text).ok()) << upload.status();
     const auto kept = co_await files->Keep(
         {.id = place.id, .tenant = "demo", .purpose = Purpose::kBatch, .bytes = text.size()}, net::Now());
     auto created = co_await batches->Create(
@@ -109,7 +112,12 @@ struct World {
   }
   std::multiset<std::string> ResultsIn(const std::string& file) const {
     std::multiset<std::string> ids;
-    std::ifstream in(files->PathOf(file));
+    const auto key = files->KeyOfFile(file);
+    absl::StatusOr<KeptFile> kept = KeptFile::Open(files->PathOf(file), key.value(), KeptFile::Access::kRead);
+    if (!kept.ok()) return ids;
+    std::string text(kept->bytes(), '\0');
+    EXPECT_EQ(kept->ReadAt(0, text).value(), text.size());
+    std::istringstream in(text);
     for (std::string line; std::getline(in, line);)
       ids.insert(nlohmann::json::parse(line)["custom_id"].get<std::string>());
     return ids;
@@ -119,6 +127,8 @@ struct World {
   tests::TempDir dir;
   tests::MemoryStore store;
   Shared shared;
+  std::unique_ptr<ledger::ContentKeys> keys =
+      ledger::ContentKeys::Open({.path = dir / "keys.json", .master_path = dir / "content.key"}).value();
   std::shared_ptr<const Runtime> runtime;
   PrincipalRef principal;
   std::unique_ptr<Files> files;
@@ -267,16 +277,48 @@ TEST(Batches, EachChangeIsAnEventForTheLedger) {
   });
 }
 
+TEST(Batches, WhatLiesOnTheDiskIsSealedAndIsGoneWithTheKeyOfItsTenant) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    World world(loop);
+    co_await world.Open();
+    world.answer = [](const LineCall&) {
+      return LineAnswer{.status = 200, .request_id = "req_1", .body = R"({"said":"confidential"})"};
+    };
+    const std::string id = co_await world.Begin(20);
+    EXPECT_TRUE(co_await world.Ends(id));
+    const Batch batch = world.Of(id);
+    EXPECT_EQ(world.ResultsIn(batch.output_file).size(), 20u);
+    for (const std::string& file : {batch.input_file, batch.output_file}) {
+      const std::string bytes = tests::ReadFile(world.files->PathOf(file));
+      EXPECT_GT(bytes.size(), 100u);
+      EXPECT_EQ(bytes.find("custom_id"), std::string::npos);
+      EXPECT_EQ(bytes.find("confidential"), std::string::npos);
+    }
+    // Another that is not done yet when the key is destroyed, and goes on in another process.
+    world.takes = std::chrono::hours(1);
+    const std::string open = co_await world.Begin(20);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.now_running > 0; }));
+    co_await world.Close();
+    EXPECT_TRUE(world.keys->Erase("demo", "ada", "asked for", net::Now()).ok());
+    co_await world.Open();
+    EXPECT_TRUE(co_await world.Ends(open));
+    EXPECT_EQ(world.Of(open).problems.at(0).code, "content_erased");
+    EXPECT_TRUE(absl::IsFailedPrecondition(world.files->KeyOfFile(batch.output_file).status()));
+    co_await world.Close();
+  });
+}
+
 TEST(Files, ATenantHasSoManyFilesAndBytes) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     World world(loop);
     co_await world.Open();
     std::vector<std::string> held;
-    for (int i = 0; i < 8; ++i) held.push_back(std::get<Files::Place>(world.files->Hold("demo", 10)).id);
-    EXPECT_EQ(std::get<api::ApiError>(world.files->Hold("demo", 10)).code, "file_storage_limit");
-    EXPECT_TRUE(std::holds_alternative<Files::Place>(world.files->Hold("other", UINT64_MAX)));
+    for (int i = 0; i < 8; ++i)
+      held.push_back(std::get<Files::Place>(co_await world.files->Hold("demo", 10)).id);
+    EXPECT_EQ(std::get<api::ApiError>(co_await world.files->Hold("demo", 10)).code, "file_storage_limit");
+    EXPECT_TRUE(std::holds_alternative<Files::Place>(co_await world.files->Hold("other", UINT64_MAX)));
     for (const std::string& id : held) co_await world.files->Abandon(id);
-    EXPECT_TRUE(std::holds_alternative<Files::Place>(world.files->Hold("demo", 10)));
+    EXPECT_TRUE(std::holds_alternative<Files::Place>(co_await world.files->Hold("demo", 10)));
     co_await world.Close();
   });
 }

@@ -32,6 +32,12 @@ InputIndex Index(const std::vector<std::string>& lines, IndexOptions options = C
   return indexer.Finish();
 }
 
+absl::StatusOr<InputIndex> IndexFile(const std::string& path) {
+  absl::StatusOr<KeptFile> file = KeptFile::Open(path, nullptr, KeptFile::Access::kRead);
+  if (!file.ok()) return file.status();
+  return IndexInput(*file, Chat());
+}
+
 std::vector<std::string> CodesOf(const InputIndex& index) {
   std::vector<std::string> codes;
   for (const BatchProblem& problem : index.problems) codes.push_back(problem.code);
@@ -108,7 +114,7 @@ TEST(InputIndex, OffsetsOfAFileLeadToItsLines) {
   const tests::TempDir dir;
   const std::string text = Line("a") + "\r\n\n" + std::string(3u << 20, ' ') + "\n" + Line("b");
   std::ofstream(dir / "in") << text;
-  const absl::StatusOr<InputIndex> index = IndexInput(dir / "in", Chat());
+  const absl::StatusOr<InputIndex> index = IndexFile(dir / "in");
   ASSERT_TRUE(index.ok()) << index.status();
   ASSERT_EQ(index->models.size(), 1u);
   ASSERT_EQ(index->models[0].lines.size(), 2u);
@@ -122,7 +128,7 @@ TEST(InputIndex, OffsetsOfAFileLeadToItsLines) {
 TEST(InputIndex, ALineThatIsTooLongIsNamedAndNotKept) {
   const tests::TempDir dir;
   std::ofstream(dir / "in") << std::string(kMaxLineBytes + 1, 'x') << "\n" << Line("b") << "\n";
-  const absl::StatusOr<InputIndex> index = IndexInput(dir / "in", Chat());
+  const absl::StatusOr<InputIndex> index = IndexFile(dir / "in");
   ASSERT_TRUE(index.ok()) << index.status();
   EXPECT_THAT(CodesOf(*index), ElementsAre("line_too_long"));
 }
