@@ -58,7 +58,7 @@ inline void RunOnLoop(const std::function<gateway::net::Task<void>(TestLoop&)>& 
 
 // True as soon as `condition` holds; false if it does not within `limit`.
 inline gateway::net::Task<bool> Eventually(gateway::net::Loop& loop, std::function<bool()> condition,
-                                           conf::Duration limit = std::chrono::seconds(10)) {
+                                           conf::Duration limit = std::chrono::seconds(30)) {
   const conf::TimePoint deadline = gateway::net::Now() + limit;
   gateway::net::Sleep sleep(loop.watchdog);
   while (!condition()) {

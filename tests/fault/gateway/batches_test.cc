@@ -128,8 +128,8 @@ TEST(Batches, KilledAgainAndAgainEachLineHasOneResult) {
 
 TEST(Batches, AModelAtZeroIsStartedForLinesWhereItsPolicySaysSo) {
   ScaledModel model;
-  const Scaled scaled(model, "cluster: [{kind: h100, count: 2}]",
-                      {.replicas = {}, .sections = "files: {}\nbatches: {max_in_flight: 8}\n"});
+  Scaled scaled(model, "cluster: [{kind: h100, count: 2}]",
+                {.replicas = {}, .sections = "files: {}\nbatches: {max_in_flight: 8}\n"});
   const GatewayProcess& gateway = scaled.gateway;
   const std::string batch = Begin(gateway, InputOf(20));
   EXPECT_EQ(Await(gateway, batch, "in_progress")["status"], "in_progress");

@@ -339,7 +339,7 @@ TEST(Files, OldFilesAndRemainsOfUploadsAreRemoved) {
     EXPECT_FALSE(std::filesystem::exists(world.files->PathOf(batch.output_file)));
     EXPECT_FALSE(std::filesystem::exists(world.files->PathOf("file-left.part")));
     EXPECT_FALSE(std::filesystem::exists(world.files->PathOf("file-unknown")));
-    co_await world.batches->Sweep(later);
+    co_await world.batches->stored().Sweep(later);
     EXPECT_EQ(world.batches->Find("demo", id), std::nullopt);
     co_await world.Close();
   });

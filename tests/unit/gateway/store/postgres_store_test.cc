@@ -268,7 +268,7 @@ TEST_F(PostgresStoreTest, ACommitThatIsGivenUpIsNotCommittedWithTheNext) {
   ASSERT_TRUE(server.Start());
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
     PostgresStoreOptions options = Options(server, "postgres");
-    options.patience = std::chrono::seconds(1);
+    options.patience = std::chrono::seconds(4);
     PostgresStore store(loop, options);
     EXPECT_TRUE((co_await PutOne(store, "first")).ok());
     net::PostgresConnection other(loop, options.server);
@@ -282,7 +282,7 @@ TEST_F(PostgresStoreTest, ACommitThatIsGivenUpIsNotCommittedWithTheNext) {
     loop.tasks.Spawn(put("waits for the row"));
     loop.tasks.Spawn(put("comes too late"));
     net::Sleep pause(loop.watchdog);
-    co_await pause.For(std::chrono::milliseconds(500));
+    co_await pause.For(std::chrono::seconds(3));
     loop.tasks.Spawn(put("is in time"));
     EXPECT_TRUE(co_await Eventually(loop, [&] { return ended.size() == 2; }));
     std::vector<net::PostgresStatement> release;
