@@ -101,6 +101,7 @@ constexpr void Bind(O& o, Batch& batch) {
   o.Always("state", batch.state);
   o.Required("created", batch.created);
   o.Required("expires", batch.expires);
+  o.Optional("window", batch.window);
   o.Optional("in_progress", batch.in_progress);
   o.Optional("cancelling", batch.cancelling);
   o.Optional("finalizing", batch.finalizing);
@@ -134,7 +135,7 @@ Json ShowBatch(const Batch& batch) {
              {"endpoint", batch.endpoint},
              {"errors", ShowProblems(batch.problems)},
              {"input_file_id", batch.input_file},
-             {"completion_window", "24h"},
+             {"completion_window", batch.window},
              {"status", NameOf(batch.state)},
              {"output_file_id", ended ? TextOrNull(batch.output_file) : Json(nullptr)},
              {"error_file_id", ended ? TextOrNull(batch.error_file) : Json(nullptr)},

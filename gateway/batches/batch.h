@@ -24,6 +24,9 @@ namespace gateway::batches {
 
 inline constexpr std::string_view kMessagesUrl = "/v1/messages";  // the endpoint of batches of messages
 
+// The completion window that SDKs ask for.
+inline constexpr std::string_view kUsualWindow = "24h";
+
 // Of the calls that a batch may make; nothing: it may not.
 std::optional<router::Api> ApiOf(std::string_view endpoint);
 
@@ -85,6 +88,7 @@ struct Batch {
   BatchState state = BatchState::kValidating;
   conf::TimePoint created = {};
   conf::TimePoint expires = {};
+  std::string window = std::string(kUsualWindow);  // from the creation to that, as it was asked for
   std::optional<conf::TimePoint> in_progress = {};
   std::optional<conf::TimePoint> cancelling = {};
   std::optional<conf::TimePoint> finalizing = {};

@@ -8,10 +8,13 @@
 #include <utility>
 
 #include "conf/json_reader.h"
+#include "conf/time.h"
 
 namespace gateway::batches {
 namespace {
 
+constexpr conf::Duration kLeastWindow = std::chrono::hours(1);
+constexpr conf::Duration kMostWindow = std::chrono::days(7);
 constexpr size_t kMostMetadata = 16;
 constexpr size_t kMostMetadataKey = 64;
 constexpr size_t kMostMetadataValue = 512;
@@ -27,10 +30,9 @@ Result<Creation> ReadCreation(const std::string& text) {
   if (!body || !body->is_object())
     return api::Make(api::Code::kInvalidJson, "the body must be one JSON object, without a repeated member");
   Creation creation;
-  std::string window;
   for (const auto& [name, into] :
        {std::pair("input_file_id", &creation.input_file), std::pair("endpoint", &creation.endpoint),
-        std::pair("completion_window", &window)}) {
+        std::pair("completion_window", &creation.window)}) {
     const auto found = body->find(name);
     if (found == body->end())
       return api::Make(api::Code::kMissingParameter, fmt::format("{} must be given", name), name);
@@ -38,7 +40,9 @@ Result<Creation> ReadCreation(const std::string& text) {
       return api::Make(api::Code::kInvalidType, fmt::format("{} must be a string", name), name);
     *into = found->get<std::string>();
   }
-  if (window != "24h") return wrong("completion_window", "must be 24h");
+  const std::optional<conf::Duration> window = conf::ParseDuration(creation.window);
+  if (!window || *window < kLeastWindow || *window > kMostWindow)
+    return wrong("completion_window", "must be 24h, or another time from 1h to 7d");
   if (const auto found = body->find("metadata"); found != body->end() && !found->is_null()) {
     if (!found->is_object() || found->size() > kMostMetadata)
       return wrong("metadata", fmt::format("must be an object of at most {} members", kMostMetadata));

@@ -1,7 +1,7 @@
 // Batches: all batches of this gateway: created, checked, run line by line, ended.
 //
 //   validating ─▶ in_progress ─▶ completed
-//        │             ├──────▶ expired      24 hours after the creation
+//        │             ├──────▶ expired      its window is over
 //        └─▶ failed ◀──┤                     a bad line; or the key stopped working
 //                      └─ cancelling ─▶ cancelled
 //

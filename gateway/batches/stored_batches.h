@@ -28,6 +28,7 @@ struct Creation {
   PrincipalRef principal = {};
   std::string input_file = {};
   std::string endpoint = {};
+  std::string window = std::string(kUsualWindow);  // a duration
   std::map<std::string, std::string> metadata = {};
   std::optional<conf::Duration> output_age = {};
   std::optional<uint64_t> lines = {};  // of an input that was checked: the batch runs at once
@@ -36,7 +37,6 @@ struct Creation {
 class StoredBatches {
  public:
   static constexpr size_t kMostStored = 1000;  // of a tenant; the oldest that have ended go first
-  static constexpr conf::Duration kWindow = std::chrono::hours(24);
 
   // All must outlive it.
   StoredBatches(net::Loop& loop, store::Store& store, Files& files);

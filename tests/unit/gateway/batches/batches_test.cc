@@ -232,7 +232,7 @@ TEST(Batches, AfterItsWindowItEndsWithWhatWasDone) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     World world(loop);
     co_await world.Open();
-    const std::string id = co_await world.Begin(30, "a", net::Now() - StoredBatches::kWindow);
+    const std::string id = co_await world.Begin(30, "a", net::Now() - std::chrono::hours(24));
     EXPECT_TRUE(co_await world.Ends(id));
     const Batch batch = world.Of(id);
     EXPECT_EQ(batch.state, BatchState::kExpired);
