@@ -252,6 +252,8 @@ void PlanningState::SetOthers(NodeId node, HostAmounts amounts) {
   const HostAmounts before = state.others(node);
   state.SetOthers(node, amounts);
   const HostAmounts after = state.others(node);
+  if (after == before) return;
+  ++changed;
   if (after.cpu_milli < before.cpu_milli || after.memory_mib < before.memory_mib) ++freed;
 }
 

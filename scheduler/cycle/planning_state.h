@@ -117,7 +117,7 @@ struct PlanningState {
   std::vector<uint64_t> impossible_since;
   std::vector<uint64_t> possible_since;
   uint64_t freed = 1;
-  uint64_t changed = 1;  // nodes and their health
+  uint64_t changed = 1;  // nodes, their health, and what others hold there
 };
 
 }  // namespace scheduler
