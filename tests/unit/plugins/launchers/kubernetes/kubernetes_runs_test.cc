@@ -346,11 +346,11 @@ TEST(KubernetesCluster, APodHoldsTheCpuAndMemoryThatItsContainersAskFor) {
   json& spec = object["spec"];
   const auto host = [&] { return ReadPod(object)->host; };
   EXPECT_EQ(host(), scheduler::HostAmounts());
-  spec["containers"] = {container("2", "1Gi"), container("1500m", "1000001")};
+  spec["containers"] = json::array({container("2", "1Gi"), container("1500m", "1000001")});
   EXPECT_EQ(host(), (scheduler::HostAmounts{3500, 1025}));
-  spec["initContainers"] = {container("4", "1Mi")};
+  spec["initContainers"] = json::array({container("4", "1Mi")});
   EXPECT_EQ(host(), (scheduler::HostAmounts{4000, 1025})) << "it runs before them";
-  spec["initContainers"] = {sidecar, container("4", "1Mi")};
+  spec["initContainers"] = json::array({sidecar, container("4", "1Mi")});
   EXPECT_EQ(host(), (scheduler::HostAmounts{4500, 2049})) << "a sidecar runs beside all that come later";
   spec["overhead"] = {{"cpu", "250m"}};
   EXPECT_EQ(host(), (scheduler::HostAmounts{4750, 2049}));
