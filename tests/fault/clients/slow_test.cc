@@ -64,10 +64,10 @@ TEST_P(SlowReader, IsNotTakenForAReplicaThatFellSilent) {
   const FakeUpstream upstream(GetParam().answer(much));
   const GatewayProcess gateway(
       {.replicas = {upstream.port()},
-       .model = fmt::format("{}, timeouts: {{idle: 600ms, first_byte: 1s}}", kStrict)});
+       .model = fmt::format("{}, timeouts: {{idle: 1500ms, first_byte: 2500ms}}", kStrict)});
   RawClient client = gateway.Connect();
   ASSERT_TRUE(client.Send(Chat({{"stream", true}})));
-  tests::Pause(milliseconds(2000));  // the system has taken what it could, and all time-outs have passed
+  tests::Pause(milliseconds(4000));  // the system has taken what it could, and all time-outs have passed
   const Answer answer = client.Read();
   EXPECT_EQ(answer.status, 200);
   EXPECT_TRUE(answer.whole) << answer.body.size() << " bytes came";

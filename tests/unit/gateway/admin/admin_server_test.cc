@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 
 #include "gateway/admin/readiness.h"
@@ -334,7 +335,8 @@ TEST(AdminRecords, ASlowReaderDoesNotHoldUpOthers) {
     // So that what follows need not fill the index.
     EXPECT_EQ((co_await client.Call("GET", "/admin/v1/usage", kBoot)).status, 200);
     std::vector<std::string> order;
-    gateway::net::Event slow, quick;
+    std::array<gateway::net::Event, 4> slow;
+    gateway::net::Event quick;
     const auto ask = [&](std::string name, std::string target, gateway::net::Event& done) -> Task<void> {
       const Reply reply = co_await client.Call("GET", target, kBoot);
       EXPECT_EQ(reply.status, 200) << reply.text;
@@ -342,11 +344,12 @@ TEST(AdminRecords, ASlowReaderDoesNotHoldUpOthers) {
       done.Set();
     };
     // It matches nothing, so that it looks at every record.
-    world.loop.tasks.Spawn(ask("audit", "/admin/v1/audit?model=nothing", slow));
+    for (gateway::net::Event& one : slow)
+      world.loop.tasks.Spawn(ask("audit", "/admin/v1/audit?model=nothing", one));
     world.loop.tasks.Spawn(ask("usage", "/admin/v1/usage", quick));
-    co_await slow.Wait();
+    for (gateway::net::Event& one : slow) co_await one.Wait();
     co_await quick.Wait();
-    EXPECT_THAT(order, testing::ElementsAre("usage", "audit"));
+    EXPECT_NE(order.back(), "usage");
   });
 }
 
