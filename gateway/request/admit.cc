@@ -215,8 +215,9 @@ StageResult Deny(Exchange& x, const Turn& turn) {
   return OutOfTime(x);
 }
 
-// Whether a turn that has come can be used: others may have taken the place.
-bool StillGoes(Exchange& x, conf::TimePoint now) {
+// Whether a turn that has come can be used: others may have taken the place. Not inlined: what it needs for a
+// moment would be part of the frame of every request that waits.
+[[gnu::noinline]] bool StillGoes(Exchange& x, conf::TimePoint now) {
   const router::HeadroomFound found = FindHeadroom(x, now);
   if (!found.expected() && !x.MayStartReplica()) return true;
   return found.replicas > 0 && (!x.identity.is_of_batch() || AskPlan(x, now).now);
