@@ -215,12 +215,32 @@ StageResult Deny(Exchange& x, const Turn& turn) {
   return OutOfTime(x);
 }
 
-// Whether a turn that has come can be used: others may have taken the place. Not inlined: what it needs for a
+// Whether a turn that has come can be used: others may have taken the place. Not inlined: what is needed for a
 // moment would be part of the frame of every request that waits.
 [[gnu::noinline]] bool StillGoes(Exchange& x, conf::TimePoint now) {
   const router::HeadroomFound found = FindHeadroom(x, now);
   if (!found.expected() && !x.MayStartReplica()) return true;
   return found.replicas > 0 && (!x.identity.is_of_batch() || AskPlan(x, now).now);
+}
+
+// A place in the model's queue. Not inlined, as above.
+[[gnu::noinline]] std::unique_ptr<QueuePlace> PlaceOf(const Exchange& x, conf::TimePoint deadline,
+                                                      conf::Duration order_delay, bool cold) {
+  const bool spare = x.identity.is_of_batch();
+  const QueueEntry entry{.request = x.identity.id,
+                         .tenant = x.identity.principal->tenant,
+                         .weight = static_cast<double>(x.identity.principal->weight),
+                         .parent_weights = x.identity.principal->parent_weights,
+                         .band = spare ? std::string_view("batch") : x.model().queue->bands[x.Band()].name,
+                         .spare = spare,
+                         .cost = QueueCost({.input = x.body.prompt_tokens, .output = x.ExpectedOutput()}),
+                         .bytes = x.body.text.size() + kFootprint,
+                         .deadline = deadline,
+                         .order_delay = order_delay,
+                         .replicas_start = cold,
+                         .model = x.model().config->name,
+                         .facts = PickFactsOf(x)};
+  return std::make_unique<QueuePlace>(x.model().waits, x.shard.loop, entry, x.at.queued);
 }
 
 // Waits in the model's queue. `takes`: the time to its first token, as the plan has said.
@@ -234,22 +254,7 @@ net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
   const conf::TimePoint in_time = *x.at.deadline - service;
   const bool cold = x.MayStartReplica() && !FindHeadroom(x, now).expected();
   const conf::Duration max_wait = cold ? x.model().cold_wait() : queue.max_wait;
-  x.delivery.place = std::make_unique<QueuePlace>(
-      waits, x.shard.loop,
-      QueueEntry{.request = x.identity.id,
-                 .tenant = x.identity.principal->tenant,
-                 .weight = static_cast<double>(x.identity.principal->weight),
-                 .parent_weights = x.identity.principal->parent_weights,
-                 .band = x.identity.is_of_batch() ? "batch" : queue.bands[x.Band()].name,
-                 .spare = x.identity.is_of_batch(),
-                 .cost = QueueCost({.input = x.body.prompt_tokens, .output = x.ExpectedOutput()}),
-                 .bytes = x.body.text.size() + kFootprint,
-                 .deadline = std::min(in_time, now + max_wait),
-                 .order_delay = Times(queue.shorter_first, takes),
-                 .replicas_start = cold,
-                 .model = x.model().config->name,
-                 .facts = PickFactsOf(x)},
-      now);
+  x.delivery.place = PlaceOf(x, std::min(in_time, now + max_wait), Times(queue.shorter_first, takes), cold);
   if (const router::QueuePosition entered = x.delivery.place->Enter(now);
       entered.refused != QueueRefusal::kNone) {
     x.delivery.place.reset();

@@ -39,15 +39,15 @@ namespace gateway {
 
 // What a request tells the queue that it enters. Texts and weights are the caller's.
 struct QueueEntry {
-  std::string_view request;  // its id
-  std::string_view tenant;
+  std::string_view request{};  // its id
+  std::string_view tenant{};
   double weight = 1;
   std::span<const double> parent_weights{};  // as router::Arrival has them
-  std::string_view band;
+  std::string_view band{};
   bool spare = false;  // a line of a batch: waits behind all bands
   double cost = 1;     // as router::Arrival counts it
   uint64_t bytes = 0;  // that it holds while it waits
-  conf::TimePoint deadline;
+  conf::TimePoint deadline{};
   conf::Duration order_delay{};  // as router::Arrival counts it
   bool replicas_start = false;   // likewise
   std::string_view model{};      // the asked model: the queue's, or an adapter on it
