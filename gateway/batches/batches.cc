@@ -150,8 +150,10 @@ net::Task<void> Batches::Drive(std::string id, PrincipalRef principal) {
   driven_.erase(id);
 }
 
-net::Task<absl::StatusOr<InputIndex>> Batches::Check(BatchRun::Input input, std::string endpoint,
-                                                     PrincipalRef principal) {
+net::Task<absl::StatusOr<InputIndex>> Batches::Check(std::string path,
+                                                     absl::StatusOr<ledger::ContentKeyRef> key,
+                                                     std::string endpoint, PrincipalRef principal) {
+  if (!key.ok()) co_return key.status();
   const std::shared_ptr<const Runtime> runtime = environment_.runtime();
   IndexOptions options{
       .api = *ApiOf(endpoint),
@@ -160,7 +162,7 @@ net::Task<absl::StatusOr<InputIndex>> Batches::Check(BatchRun::Input input, std:
       .why_not = [runtime, principal](std::string_view model) { return WhyNot(*runtime, *principal, model); },
       .done = nullptr};
   co_return co_await net::OffLoop(loop_, [&]() -> absl::StatusOr<InputIndex> {
-    absl::StatusOr<KeptFile> file = KeptFile::Open(input.path, input.key, KeptFile::Access::kRead);
+    absl::StatusOr<KeptFile> file = KeptFile::Open(path, *key, KeptFile::Access::kRead);
     if (!file.ok()) return file.status();
     return IndexInput(*file, std::move(options));
   });
@@ -180,12 +182,9 @@ net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
                         .param = {},
                         .line = {}});
   } else {
-    const auto key = files_.KeyOfFile(batch.input_file);
-    absl::StatusOr<InputIndex> index = key.status();
-    if (key.ok()) {
-      index = co_await Check({.path = files_.PathOf(batch.input_file), .key = *key}, batch.endpoint,
-                             std::move(principal));
-    }
+    absl::StatusOr<InputIndex> index =
+        co_await Check(files_.PathOf(batch.input_file), files_.KeyOfFile(batch.input_file), batch.endpoint,
+                       std::move(principal));
     if (index.ok()) {
       problems = std::move(index->problems);
       counts.total = index->total;

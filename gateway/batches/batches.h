@@ -71,8 +71,8 @@ class Batches {
   void Stop();
 
   // Looks at every line of an input; an error: it cannot be read.
-  net::Task<absl::StatusOr<InputIndex>> Check(BatchRun::Input input, std::string endpoint,
-                                              PrincipalRef principal);
+  net::Task<absl::StatusOr<InputIndex>> Check(std::string path, absl::StatusOr<ledger::ContentKeyRef> key,
+                                              std::string endpoint, PrincipalRef principal);
   net::Task<Result<Batch>> Create(Creation creation, conf::TimePoint now);
   // Nothing: the tenant has none of that id. With the progress of now.
   std::optional<Batch> Find(std::string_view tenant, std::string_view id) const;

@@ -246,12 +246,8 @@ net::Task<Reply> Service::CreateBatch(Call call) {
 // Anthropic's API has no batch that fails as a whole: what is wrong with its requests is said at once.
 net::Task<Reply> Service::CreateMessages(Call call) {
   const std::string file = call.upload.id;
-  const absl::StatusOr<ledger::ContentKeyRef> sealed_by = files_.KeyOfFile(file);
-  absl::StatusOr<InputIndex> index = sealed_by.status();
-  if (sealed_by.ok()) {
-    index = co_await batches_.Check({.path = files_.UploadPathOf(file), .key = *sealed_by},
-                                    std::string(kMessagesUrl), call.principal);
-  }
+  const absl::StatusOr<InputIndex> index = co_await batches_.Check(
+      files_.UploadPathOf(file), files_.KeyOfFile(file), std::string(kMessagesUrl), call.principal);
   if (!index.ok() || !index->problems.empty()) {
     co_await files_.Abandon(file);
     if (!index.ok())
