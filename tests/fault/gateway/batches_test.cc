@@ -126,6 +126,24 @@ TEST(Batches, KilledAgainAndAgainEachLineHasOneResult) {
   EXPECT_TRUE(Balance(gateway.Records()).none());
 }
 
+TEST(Batches, RequestsOfOthersGoBeforeLinesThatWait) {
+  const EngineProcess engine(
+      {"--preset", "demo", "--load-time", "0s", "--step-base", "20ms", "--step-per-sequence", "0s"});
+  const GatewayProcess gateway({.replicas = {engine.port()},
+                                .sections = "files: {}\nbatches: {max_in_flight: 16}\n",
+                                .model = "queue: {max_running: 2}"});
+  const std::string batch = Begin(gateway, InputOf(200));
+  const auto done = [&] { return StateOf(gateway, batch)["request_counts"].value("completed", uint64_t{0}); };
+  ASSERT_TRUE(Within(kBatchPatience, [&] { return done() > 0; }));
+  for (int i = 0; i < 5; ++i) {
+    const uint64_t before = done();
+    const Answer answer = gateway.Ask(Chat({{"max_tokens", 1}}));
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_LT(done() - before, 12u) << "those that ran already, and none of the sixteen that wait";
+  }
+  EXPECT_LT(done(), 200u) << "there were lines all the time";
+}
+
 TEST(Batches, AModelAtZeroIsStartedForLinesWhereItsPolicySaysSo) {
   ScaledModel model;
   Scaled scaled(model, "cluster: [{kind: h100, count: 2}]",
