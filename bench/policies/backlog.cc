@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "bench/policies/parallel.h"
 #include "router/sim/offered_load.h"
 #include "router/sim/report_json.h"
 #include "scheduler/rng.h"
@@ -83,18 +82,7 @@ std::vector<BacklogResult> RunBacklog(const std::vector<Request>& trace, const P
           static_cast<double>(TokensOf(Simulate(options, end).spare)) / conf::ToSeconds(kAlone);
     });
   }
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < runs.size(); i = next++) {
-      runs[i]();
-      fmt::print(stderr, "\r{} of {} ", i + 1, runs.size());
-    }
-  };
-  std::vector<std::thread> workers;
-  for (unsigned i = 1; i < threads; ++i) workers.emplace_back(work);
-  work();
-  for (std::thread& worker : workers) worker.join();
-  fmt::print(stderr, "\n");
+  RunAll(runs, threads);
   return results;
 }
 

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <cstdio>
-#include <thread>
+#include <functional>
 
+#include "bench/policies/parallel.h"
 #include "router/routes/route_table.h"
 #include "router/sim/adapter_traffic.h"
 #include "router/sim/offered_load.h"
@@ -121,31 +120,26 @@ std::vector<Result> RunAll(std::span<const Scenario> scenarios, const std::vecto
     workloads.push_back(router::sim::Faster(trace, result.speed_up));
     router::sim::DealOut(scenario.adapters, workloads.back());
   }
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    const size_t all = scenarios.size() * kCompared.size();
-    for (size_t i = next++; i < all; i = next++) {
-      const size_t at = i / kCompared.size();
-      router::sim::Options options;
-      std::string_view policy = kCompared[i % kCompared.size()];
-      if (TakeOff(kQueued, policy)) options.queue.emplace();
-      options.kv_events = TakeOff(kTold, policy);
-      options.policy = *router::PolicyByName(policy);
-      options.replicas = PoolOf(scenarios[at], profile);
-      options.telemetry_age = scenarios[at].telemetry_age;
-      options.faults = scenarios[at].faults;
-      options.whole = scenarios[at].whole;
-      options.adapters = scenarios[at].adapters;
-      options.prefills = scenarios[at].prefills;
-      results[at].reports[i % kCompared.size()] = Simulate(options, workloads[at]);
-      fmt::print(stderr, "\r{} of {} ", i + 1, all);
+  std::vector<std::function<void()>> runs;
+  for (size_t at = 0; at < scenarios.size(); ++at) {
+    for (size_t p = 0; p < kCompared.size(); ++p) {
+      runs.emplace_back([&, at, p] {
+        router::sim::Options options;
+        std::string_view policy = kCompared[p];
+        if (TakeOff(kQueued, policy)) options.queue.emplace();
+        options.kv_events = TakeOff(kTold, policy);
+        options.policy = *router::PolicyByName(policy);
+        options.replicas = PoolOf(scenarios[at], profile);
+        options.telemetry_age = scenarios[at].telemetry_age;
+        options.faults = scenarios[at].faults;
+        options.whole = scenarios[at].whole;
+        options.adapters = scenarios[at].adapters;
+        options.prefills = scenarios[at].prefills;
+        results[at].reports[p] = Simulate(options, workloads[at]);
+      });
     }
-  };
-  std::vector<std::thread> workers;
-  for (unsigned i = 1; i < threads; ++i) workers.emplace_back(work);
-  work();
-  for (std::thread& worker : workers) worker.join();
-  fmt::print(stderr, "\n");
+  }
+  RunAll(runs, threads);
   return results;
 }
 

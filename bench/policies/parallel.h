@@ -1,0 +1,12 @@
+// Independent simulations on several threads, with progress on stderr.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+namespace bench::policies {
+
+// Returns when all have ended. The results must not depend on `threads`.
+void RunAll(const std::vector<std::function<void()>>& runs, unsigned threads);
+
+}  // namespace bench::policies
