@@ -82,7 +82,7 @@ std::vector<BacklogResult> RunBacklog(const std::vector<Request>& trace, const P
           static_cast<double>(TokensOf(Simulate(options, end).spare)) / conf::ToSeconds(kAlone);
     });
   }
-  RunAll(runs, threads);
+  RunOnThreads(runs, threads);
   return results;
 }
 

@@ -8,7 +8,7 @@
 
 namespace bench::policies {
 
-void RunAll(const std::vector<std::function<void()>>& runs, unsigned threads) {
+void RunOnThreads(const std::vector<std::function<void()>>& runs, unsigned threads) {
   std::atomic<size_t> next{0};
   const auto work = [&] {
     for (size_t i = next++; i < runs.size(); i = next++) {

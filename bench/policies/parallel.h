@@ -7,6 +7,6 @@
 namespace bench::policies {
 
 // Returns when all have ended. The results must not depend on `threads`.
-void RunAll(const std::vector<std::function<void()>>& runs, unsigned threads);
+void RunOnThreads(const std::vector<std::function<void()>>& runs, unsigned threads);
 
 }  // namespace bench::policies

@@ -139,7 +139,7 @@ std::vector<Result> RunAll(std::span<const Scenario> scenarios, const std::vecto
       });
     }
   }
-  RunAll(runs, threads);
+  RunOnThreads(runs, threads);
   return results;
 }
 
