@@ -511,8 +511,13 @@ TEST(KubernetesLauncherApi, FiveThousandNodesAndFiftyThousandPodsOfOthersFitInIt
     if (!tests::kSanitized) EXPECT_LT(ResidentBytes() - before, 500U << 20);
     EXPECT_EQ(launcher.shared()->nodes.size(), nodes + 4);
     uint32_t taken = 0;
-    for (const SharedNode& node : launcher.shared()->nodes) taken += node.taken;
+    int64_t cpu_milli = 0;
+    for (const SharedNode& node : launcher.shared()->nodes) {
+      taken += node.taken;
+      cpu_milli += node.host.has_value() ? node.host->taken.cpu_milli : 0;
+    }
     EXPECT_EQ(taken, pods / 10) << "every tenth holds a device";
+    EXPECT_EQ(cpu_milli, static_cast<int64_t>(pods) * 1000) << "each holds a core";
     // Pages of 500, each once.
     EXPECT_LE(server.Count("LIST /api/v1/pods"), static_cast<int>(pods / 500 + 2));
     EXPECT_LE(server.Count("LIST /api/v1/nodes"), static_cast<int>(nodes / 500 + 2));
