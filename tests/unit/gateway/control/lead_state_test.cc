@@ -1,4 +1,5 @@
 #include "gateway/control/lead_state.h"
+#include "tests/support/sanitized.h"
 
 #include <gtest/gtest.h>
 
@@ -369,9 +370,11 @@ class Cluster {
 };
 
 TEST(LeadState, TenThousandRunsNeverHaveTwoDrivers) {
+  // Pure: a sanitizer finds in some of them what it finds in all, a minute later.
+  const uint64_t runs = tests::kSanitized ? 1'000 : 10'000;
   uint64_t launches = 0;
   uint64_t terms = 0;
-  for (uint64_t seed = 1; seed <= 10'000; ++seed) {
+  for (uint64_t seed = 1; seed <= runs; ++seed) {
     Cluster cluster(seed);
     cluster.Run();
     launches += static_cast<uint64_t>(cluster.launches);
@@ -381,8 +384,8 @@ TEST(LeadState, TenThousandRunsNeverHaveTwoDrivers) {
     ASSERT_EQ(cluster.double_starts, 0) << "run " << seed;
   }
   // It was not for want of leaders.
-  EXPECT_GT(terms, 15'000u);
-  EXPECT_GT(launches, 100'000u);
+  EXPECT_GT(terms, runs + runs / 2);
+  EXPECT_GT(launches, 10 * runs);
 }
 
 }  // namespace
