@@ -1,5 +1,4 @@
 #include "gateway/control/lead_state.h"
-#include "tests/support/sanitized.h"
 
 #include <gtest/gtest.h>
 
@@ -12,6 +11,8 @@
 #include <random>
 #include <string>
 #include <utility>
+
+#include "tests/support/sanitized.h"
 
 namespace gateway::control {
 namespace {
