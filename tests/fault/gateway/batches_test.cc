@@ -130,8 +130,8 @@ TEST(Batches, RequestsOfOthersGoBeforeLinesThatWait) {
   const EngineProcess engine(
       {"--preset", "demo", "--load-time", "0s", "--step-base", "20ms", "--step-per-sequence", "0s"});
   const GatewayProcess gateway({.replicas = {engine.port()},
-                                .sections = "files: {}\nbatches: {max_in_flight: 16}\n",
-                                .model = "queue: {max_running: 2}"});
+                                .model = "queue: {max_running: 2}",
+                                .sections = "files: {}\nbatches: {max_in_flight: 16}\n"});
   const std::string batch = Begin(gateway, InputOf(200));
   const auto done = [&] { return StateOf(gateway, batch)["request_counts"].value("completed", uint64_t{0}); };
   ASSERT_TRUE(Within(kBatchPatience, [&] { return done() > 0; }));
