@@ -284,7 +284,7 @@ TEST_F(PostgresStoreTest, ACommitThatIsGivenUpIsNotCommittedWithTheNext) {
     net::Sleep pause(loop.watchdog);
     co_await pause.For(std::chrono::seconds(3));
     loop.tasks.Spawn(put("is in time"));
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return ended.size() == 2; }));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ended.size() >= 2; }));
     std::vector<net::PostgresStatement> release;
     release.push_back({"ROLLBACK"});
     EXPECT_TRUE((co_await other.Run(std::move(release), std::chrono::seconds(5))).ok());
