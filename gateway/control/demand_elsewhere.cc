@@ -52,7 +52,8 @@ DemandByModel DemandElsewhere::Sum(conf::TimePoint now) const {
       of.waiting += at.waiting;
       of.lines += at.lines;
       if (at.waiting > 0) of.oldest = std::max(of.oldest, at.oldest + (now - gateway.heard));
-      if (at.lines > 0) of.oldest_line = std::max(of.oldest_line, at.oldest_line);
+      if (at.lines > 0 && at.oldest_line > conf::Duration::zero())
+        of.oldest_line = std::max(of.oldest_line, at.oldest_line + (now - gateway.heard));
     }
   }
   return sum;

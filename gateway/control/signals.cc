@@ -82,7 +82,7 @@ DemandByModel DemandHere(std::span<const ShardMetrics* const> shards, const Runt
   for (const config::ModelPolicy& policy : runtime.config().scaling->models) {
     const auto of = asked.find(policy.model());
     const std::optional<ModelId> id = runtime.routes().Find(policy.model());
-    if (of == asked.end() || of->second.came == 0 || !id) continue;
+    if (of == asked.end() || of->second.came + of->second.lines == 0 || !id) continue;
     DemandAt& at = here[policy.model()];
     at = {.work_ns = of->second.work_ns,
           .came = of->second.came,

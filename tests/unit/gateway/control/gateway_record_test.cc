@@ -35,7 +35,9 @@ TEST(GatewayRecord, ReadsWhatItWrote) {
                                           .held_work_ns = 6,
                                           .active = 7,
                                           .waiting = 8,
-                                          .oldest = milliseconds(900)}}}};
+                                          .oldest = milliseconds(900),
+                                          .lines = 9,
+                                          .oldest_line = milliseconds(1100)}}}};
   const absl::StatusOr<GatewayRecord> read = ReadGateway("a:9091", BodyOf(record));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, record);
@@ -88,6 +90,20 @@ TEST(DemandElsewhere, WhatWaitsGetsOlder) {
   EXPECT_EQ(sum.at("chat").waiting, 3u);
   EXPECT_EQ(sum.at("chat").active, 4u);
   EXPECT_EQ(sum.at("chat").oldest, milliseconds(1200));
+}
+
+TEST(DemandElsewhere, LinesOfBatchesAreToldBesideTheDemand) {
+  DemandElsewhere demand;
+  demand.Update(RecordOf("1", {{"chat", {.lines = 5, .oldest_line = seconds(3)}}, {"other", {.lines = 2}}}),
+                kNow);
+  const DemandByModel sum = demand.Sum(kNow + seconds(1));
+  EXPECT_EQ(sum.at("chat").lines, 5u);
+  EXPECT_EQ(sum.at("chat").active, 0u);
+  EXPECT_EQ(sum.at("chat").oldest_line, seconds(4));
+  EXPECT_EQ(sum.at("other").oldest_line, seconds(0)) << "none of them waits";
+  demand.Gone("b:9091");
+  EXPECT_EQ(demand.Sum(kNow).at("chat").lines, 0u);
+  EXPECT_EQ(demand.Sum(kNow).at("chat").oldest_line, seconds(0));
 }
 
 TEST(DemandElsewhere, AGatewayThatIsGoneWaitsForNothing) {

@@ -130,5 +130,17 @@ TEST_F(SignalsTest, CellsOfAClassOutliveReloadsByItsName) {
   EXPECT_EQ(&before, &world_.shard.of_class(world_.runtime->names(), id_, 0)) << "of the runtime before";
 }
 
+TEST_F(SignalsTest, ALineOfABatchIsNoDemand) {
+  std::optional<Demand> line(std::in_place);
+  line->BeginLine(world_.shard.model(world_.runtime->names(), id_).demand);
+  const Asked during = Now();
+  EXPECT_EQ(during.lines, 1u);
+  EXPECT_EQ(during.active, 0u);
+  EXPECT_EQ(during.came, 0u);
+  EXPECT_EQ(during.work_ns, 0u);
+  line.reset();
+  EXPECT_EQ(Now().lines, 0u);
+}
+
 }  // namespace
 }  // namespace gateway::control
