@@ -15,6 +15,7 @@ Exit codes: 0 all is well, 1 something is not.
 
 import ast
 import os
+import random
 import re
 import shutil
 import signal
@@ -57,12 +58,17 @@ def blocks(page):
 
 
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    """Below those that the system gives to outgoing connections, so that none of them takes one first."""
+    ports = []
+    while len(ports) < count:
+        port = random.randrange(10_000, 20_000)
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in ports:
+            ports.append(port)
     return ports
 
 
