@@ -8,8 +8,8 @@ namespace {
 constexpr double kQuiet = 0.001;      // seconds: less to compute is none
 constexpr double kKeptPlaces = 0.25;  // part of them
 constexpr double kKeptKv = 0.3;       // part of it: it fills up while answers grow
-// Where neither the operator nor the engine says how many requests it runs.
-constexpr double kUsualPlaces = 64;
+// Where neither the operator nor the engine says how many requests it runs; as for the `cost` policy.
+constexpr double kUsualPlaces = 256;
 
 double PlacesOf(const ObservedSignals& seen, const HeadroomLimits& limits) {
   double places = limits.max_running > 0 ? limits.max_running : seen.max_running;

@@ -29,7 +29,7 @@ TEST(SpareRoom, IsWhereNoPromptIsComputedAndPlacesAndCacheAreLeft) {
 
 TEST(SpareRoom, WithoutANumberOfTheEngineItWasSeenToRunSoMany) {
   ObservedSignals seen;
-  EXPECT_TRUE(HasSpareRoom(Running(40), seen, {})) << "nothing is known";
+  EXPECT_TRUE(HasSpareRoom(Running(180), seen, {})) << "nothing is known";
   seen.observed_batch_limit = 32;
   EXPECT_FALSE(HasSpareRoom(Running(40), seen, {}));
 }
