@@ -302,11 +302,14 @@ TEST(NeverFree, AStreamThatIsLeftWithinItsTextIsChargedItsBoundWhereTheModelHide
                                           "\"completion_tokens\":{}}}}}\n\n",
                                           member));
   };
-  engine.Say(thought(R"(21,"completion_tokens_details":{"reasoning_tokens":10})"));
-  gateway.Ask(Chat({{"stream", true}}));
+  // A client has its answer before the gateway has learned of it.
+  const auto teach = [&](std::string_view member) {
+    engine.Say(thought(member));
+    EXPECT_EQ(RecordOf(gateway, gateway.Ask(Chat({{"stream", true}}))).source, "upstream");
+  };
+  teach(R"(21,"completion_tokens_details":{"reasoning_tokens":10})");
   EXPECT_EQ(leave("visible").source, "counted") << "what was thought was shown";
-  engine.Say(thought(R"(4000,"completion_tokens_details":{"reasoning_tokens":3980})"));
-  gateway.Ask(Chat({{"stream", true}}));
+  teach(R"(4000,"completion_tokens_details":{"reasoning_tokens":3980})");
   const Record hidden = leave("hidden");
   EXPECT_EQ(hidden.source, "bound");
   EXPECT_GE(hidden.output, 2);
