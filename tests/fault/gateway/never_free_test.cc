@@ -289,6 +289,7 @@ TEST(NeverFree, AStreamThatIsLeftWithinItsTextIsChargedItsBoundWhereTheModelHide
       EXPECT_TRUE(
           client.Send(Chat({{"stream", true}, {"max_tokens", 3}}, fmt::format("x-request-id: {}\r\n", id))));
       EXPECT_TRUE(client.ReadHead().status == 200 && client.ReadEvent());
+      Pause(milliseconds(50));  // no engine can have generated much before
     }
     engine.Next();
     return gateway.CloseOf(id);
