@@ -100,6 +100,8 @@ class Demo:
 
     def start_training(self):
         self.wait_for(f"{self.env['TIDEGATE_ADMIN_URL']}/readyz")
+        # It serves requests before it knows what runs.
+        self.command_ok("jobs", "list", "--config", "conf/demo.yaml")
         self.command("jobs", "submit", "conf/demo/training.yaml", "--config", "conf/demo.yaml")
         self.wait_until(lambda: '"state":"running"' in self.command("jobs", "list", "--json", "--config", "conf/demo.yaml"),
                         "the training job runs")
