@@ -14,6 +14,7 @@ Exit codes: 0 all is well, 1 something is not.
 """
 
 import ast
+import json
 import os
 import random
 import re
@@ -132,10 +133,15 @@ class Demo:
                 raise RuntimeError(f"{what}: not within 60 s; the gateway says:\n{(self.folder / 'gateway.log').read_text()[-3000:]}")
             time.sleep(0.1)
 
+    def open_jobs(self):
+        return [job["id"] for job in json.loads(self.command("jobs", "list", "--json", "--config", "conf/demo.yaml"))]
+
     def stop(self):
+        # Jobs outlive a gateway on purpose, so it is stopped once they have ended.
         try:
-            for line in self.command("jobs", "list", "--config", "conf/demo.yaml").splitlines()[1:]:
-                self.command("jobs", "cancel", line.split()[0], "--config", "conf/demo.yaml")
+            for job in self.open_jobs():
+                self.command("jobs", "cancel", job, "--config", "conf/demo.yaml")
+            self.wait_until(lambda: not self.open_jobs(), "the jobs have ended")
         except RuntimeError as error:
             print(error)
         self.process.send_signal(signal.SIGTERM)
