@@ -385,8 +385,7 @@ void Replicas::OnMembersUp(Workload& replica) {
 }
 
 bool Replicas::Saves(const Workload& replica, Afterwards then) const {
-  const bool finishes = then == Afterwards::kEnds || then == Afterwards::kWaits;  // kWaits: it makes room
-  return finishes && replica.serving.endpoint != nullptr;
+  return then == Afterwards::kEnds && replica.serving.endpoint != nullptr;
 }
 
 void Replicas::Fail(Workload& replica, std::string why, Blame blame) {

@@ -278,8 +278,11 @@ void Workloads::Apply(const scheduler::Action& action) {
       }
       return Resize(*workload, std::move(next), action.why);
     }
-    case ActionKind::kPreempt:
-      return End(*workload, Afterwards::kWaits, action.why.text);
+    case ActionKind::kPreempt: {
+      // A replica for batches: another one starts when lines have waited again.
+      const bool ends = workload->kind == Kind::kReplica;
+      return End(*workload, ends ? Afterwards::kEnds : Afterwards::kWaits, action.why.text);
+    }
     case ActionKind::kSuspend:
       return End(*workload, Afterwards::kSuspends, action.why.text);
     case ActionKind::kStop:
