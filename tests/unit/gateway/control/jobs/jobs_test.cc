@@ -866,5 +866,17 @@ TEST_F(ReplicasTest, AReplicaPushesAsideOnlyTheWorkThatItsPolicyNames) {
   EXPECT_NE(world->State(id), "running");
 }
 
+TEST_F(ReplicasTest, OneForBatchesMakesRoomForAnyJobAndEnds) {
+  const std::string id = world->replicas.Add("m", "lines wait", gateway::control::Replicas::For::kBatches).id;
+  Settle();
+  ASSERT_NE(Find(id), nullptr);
+  EXPECT_TRUE(Find(id)->holds());
+  const std::string job = world->Submit("name: t\ncommand: [x]\ndevices: [{kind: h100, count: 8}]\n");
+  world->Settle();
+  Settle();
+  EXPECT_EQ(Find(id), nullptr) << "it does not wait to start again";
+  EXPECT_EQ(world->State(job), "running");
+}
+
 }  // namespace
 }  // namespace tests
