@@ -170,6 +170,7 @@ void ApplyTo(Snapshot& snapshot, const ClusterChange& change) {
   for (JobState& job : snapshot.jobs) {
     move(job.members);
     move(job.leaving);
+    move(job.job.pinned);
   }
   if (!snapshot.health.empty()) {
     std::vector<NodeHealth> health(change.cluster.nodes.size());

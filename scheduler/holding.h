@@ -5,9 +5,14 @@
 #include <cstdint>
 
 #include "scheduler/model.h"
-#include "scheduler/work.h"
 
 namespace scheduler {
+
+enum class Isolation : uint8_t {
+  kNone,
+  kTenant,  // shares a node only with work of its own tenant
+  kNode,    // has the node to itself
+};
 
 // The resources that one member holds.
 struct Holding {

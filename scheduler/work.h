@@ -12,7 +12,7 @@
 
 #include "conf/time.h"
 #include "conf/words.h"
-#include "scheduler/model.h"
+#include "scheduler/holding.h"
 
 namespace scheduler {
 
@@ -28,12 +28,6 @@ struct DeviceAsk {
 struct LabelRule {
   std::string key{};
   std::vector<std::string> values{};  // any of these
-};
-
-enum class Isolation : uint8_t {
-  kNone,
-  kTenant,  // shares a node only with work of its own tenant
-  kNode,    // has the node to itself
 };
 
 // The request of one member; all of it must fit on one node.
@@ -92,6 +86,9 @@ struct Job {
   uint32_t max_running = 0;                     // of its array, elements at a time; 0: all
   conf::Duration idle_timeout{};                // notebooks: suspended when idle for so long; 0: never
   uint32_t restart_budget = 3;                  // faults survived before the job fails
+  // Its processes are there already and can work with these devices alone (a replica that slept): it starts
+  // with just these members, all of them, or waits. Empty: anywhere.
+  std::vector<MemberAt> pinned{};
 };
 
 conf::Words<WorkClass> WordsOf(WorkClass);

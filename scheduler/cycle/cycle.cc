@@ -235,6 +235,10 @@ void QueueWalk::Run() {
       if (s_.policy.backfill.kind == Backfill::kFifo) return StopTheLine(job);
       if (makes_room) {
         // It waits for that.
+      } else if (!s_.jobs[job].job.pinned.empty()) {
+        // What it waits for has no expected end: a reservation would keep other work off for nothing.
+        draft_.Waits(job, {"pinned", "the devices on which its processes wait are in use"});
+        continue;
       } else if (promise || reserved_in_line_ < max_reservations_) {
         if (book_.Reserve(job, now_, promise)) ++reserved_in_line_;
       } else if (outcome == Outcome::kNoRoom) {

@@ -75,7 +75,11 @@ class Explainer {
     out_.nodes = static_cast<uint32_t>(cluster_.nodes.size());
     if (entry_.phase == Phase::kPending) {
       ExplainAsk();
-      ExplainSpace();
+      if (entry_.job.pinned.empty()) {
+        ExplainSpace();
+      } else {
+        ExplainPins();
+      }
       ExplainQuotas();
     } else {
       Blame(WaitCause::kNotPending);
@@ -128,6 +132,26 @@ class Explainer {
         finding.nodes += room;
       }
       if (finding.nodes > 0) out_.reservations.push_back(std::move(finding));
+    }
+  }
+
+  void ExplainPins() {
+    for (const MemberAt& at : entry_.job.pinned) {
+      const NodeId node = at.holding.node;
+      if (node >= cluster_.nodes.size()) return Blame(WaitCause::kNeverFits);
+      const bool free = in_.state.health(node) == Health::kHealthy &&
+                        IsFree(in_.state.node(node), at.holding, in_.state.view_of(node));
+      if (free) continue;
+      PinnedFinding finding{.node = cluster_.nodes[node].name};
+      for (const MemberId id : in_.state.on(node)) {
+        const Member& member = in_.state.member(id);
+        if ((member.holding.devices & at.holding.devices) != 0)
+          finding.held_by.push_back(in_.jobs[member.job].job.id);
+      }
+      std::ranges::sort(finding.held_by);
+      finding.held_by.erase(std::ranges::unique(finding.held_by).begin(), finding.held_by.end());
+      out_.pinned = std::move(finding);
+      return Blame(WaitCause::kPinned);
     }
   }
 
@@ -377,6 +401,7 @@ constexpr conf::Word<WaitCause> kWaitCauses[] = {{"not-pending", WaitCause::kNot
                                                  {"capacity", WaitCause::kCapacity},
                                                  {"topology", WaitCause::kTopology},
                                                  {"reservation", WaitCause::kReservation},
+                                                 {"pinned", WaitCause::kPinned},
                                                  {"line", WaitCause::kLine},
                                                  {"next-cycle", WaitCause::kNextCycle}};
 

@@ -62,6 +62,7 @@ enum class WaitCause : uint8_t {
   kCapacity,     // too little is free
   kTopology,     // enough is free, but not within one domain of the level that it requires
   kReservation,  // enough is free, but kept for jobs that go first
+  kPinned,       // it can start on its own places alone, and one of them is not free
   kLine,         // strict FIFO: a job ahead of it has not started
   kNextCycle,    // nothing stands against it
 };
@@ -122,6 +123,13 @@ struct QuotaFinding {
 inline constexpr uint32_t kMaxReleases = 4096;
 inline constexpr size_t kNamedJobs = 16;
 
+// The first place of a pinned job that it cannot have now.
+struct PinnedFinding {
+  std::string node{};
+  std::vector<std::string>
+      held_by{};  // jobs; none: the node or a device takes no work, or lacks cores or memory
+};
+
 struct Explanation {
   std::string job{};
   WaitCause cause = WaitCause::kNextCycle;  // the first of `causes`
@@ -133,6 +141,7 @@ struct Explanation {
   std::vector<KindFinding> kinds{};  // that would do
   uint32_t nodes = 0;                // of the cluster
   std::optional<DomainFinding> domain{};
+  std::optional<PinnedFinding> pinned{};
   std::vector<QuotaFinding> quotas{};
   std::vector<std::string> unfinished{};
   std::optional<conf::TimePoint> not_before{};

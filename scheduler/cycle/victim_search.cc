@@ -109,6 +109,7 @@ class VictimSearch {
   uint64_t SlotsOf(const NodeState& state, NodeId node, size_t role) const;
   bool Allowed(NodeId node, ShapeId shape) const;
 
+  bool StopHolders();
   bool FreeQuota();
   bool Attempt();
   bool MayHave(const std::vector<Amount>& demand) const;
@@ -679,12 +680,35 @@ std::vector<Victim> VictimSearch::Report() const {
   return victims;
 }
 
+// Of a pinned job's places: whatever may be stopped there, and no more than that.
+bool VictimSearch::StopHolders() {
+  for (const MemberAt& at : entry_.job.pinned) {
+    if (at.holding.node >= state_.cluster().nodes.size()) return false;
+    std::vector<size_t> holders;
+    for (const MemberId id : state_.on(at.holding.node)) {
+      const Member& member = state_.member(id);
+      const uint32_t c = candidate_of_[member.job];
+      if (c != kNone && (member.holding.devices & at.holding.devices) != 0) holders.push_back(c);
+    }
+    std::ranges::sort(holders);
+    for (const size_t c : holders) {
+      if (!candidates_[c].stopped) StopWhole({c, true, Ordered(state_.of(candidates_[c].job))});
+    }
+  }
+  return !stops_.empty() && Attempt();
+}
+
 std::vector<Victim> VictimSearch::Run(Rng& rng) {
   if (std::ranges::any_of(entry_.shapes, &std::vector<ShapeId>::empty)) return {};
   account_ = tree_.Account(entry_.queue, entry_.job.user);
   demand_ = DemandOf(entry_, shapes_, Extent::kMinimum);
   GatherCandidates(rng);
   if (candidates_.empty()) return {};
+  if (!entry_.job.pinned.empty()) {
+    if (StopHolders()) return Report();
+    Reset({});
+    return {};
+  }
   std::vector<Area> areas;
   for (Area& area : Areas()) {
     Reset({});

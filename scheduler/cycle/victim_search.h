@@ -11,7 +11,7 @@
 // Outline: weigh every job that may be stopped; free quota where that is what lacks; per fabric domain that
 // may hold the gang take, again and again, the node whose victims weigh least per place won, surplus members
 // of elastic gangs before whole jobs; try the domains from the lightest; give back, from the heaviest, every
-// victim without which the job fits, too.
+// victim without which the job fits, too. For a pinned job, its places alone are looked at.
 //
 // Costs are in GPU-seconds of work lost or done again. Pure; same input, same victims.
 #pragma once

@@ -1,6 +1,7 @@
 #include "scheduler/io/explanation_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 
@@ -81,6 +82,12 @@ constexpr void Bind(O& o, QuotaFinding& t) {
 }
 
 template <class O>
+constexpr void Bind(O& o, PinnedFinding& t) {
+  o.Required("node", t.node);
+  o.Optional("held_by", t.held_by);
+}
+
+template <class O>
 constexpr void Bind(O& o, Explanation& t) {
   o.Required("job", t.job);
   o.Required("cause", t.cause);
@@ -92,6 +99,7 @@ constexpr void Bind(O& o, Explanation& t) {
   o.Required("roles", t.roles);
   o.Required("kinds", t.kinds);
   o.Optional("domain", t.domain);
+  o.Optional("pinned", t.pinned);
   o.Optional("quotas", t.quotas);
   o.Optional("unfinished", t.unfinished);
   o.Optional("not_before", t.not_before);
@@ -170,6 +178,11 @@ std::string Headline(const Explanation& e) {
       return fmt::format("Job {} waits: not enough devices, cores or memory are free.", e.job);
     case WaitCause::kTopology:
       return fmt::format("Job {} waits: enough is free, but not within one {}.", e.job, e.domain->level);
+    case WaitCause::kPinned:
+      return fmt::format("Job {} waits for its own devices on {}: {}.", e.job, e.pinned->node,
+                         e.pinned->held_by.empty()
+                             ? std::string("they take no work now, or the node lacks cores or memory")
+                             : fmt::format("{} holds them", fmt::join(e.pinned->held_by, ", ")));
     case WaitCause::kReservation:
       return fmt::format("Job {} waits: the free nodes are reserved for jobs ahead of it.", e.job);
     case WaitCause::kLine:

@@ -116,6 +116,7 @@ class JobLines {
  private:
   void Check(const TimedJob& job, conf::JsonFaults& faults) const {
     if (std::string defect = FirstDefect(job.job); !defect.empty()) faults.Add(std::move(defect));
+    if (!job.job.pinned.empty()) faults.Add("pinned names places of a snapshot's cluster; remove it");
     if (std::string defect = DefectOfLength("run", job.run); !defect.empty()) faults.Add(std::move(defect));
     if (const auto at = first_line_.find(job.job.id); at != first_line_.end()) {
       faults.Add(fmt::format("job \"{}\" is given twice, first on line {}", job.job.id, at->second));

@@ -49,11 +49,10 @@ std::string DefectOfShare(const Holding& holding) {
 
 class HoldingCheck {
  public:
-  explicit HoldingCheck(const Snapshot& snapshot)
-      : cluster_(&snapshot.cluster), tenants_(snapshot.tenants.size()) {
-    const Cluster& cluster = snapshot.cluster;
-    for (NodeId n = 0; n < cluster.nodes.size(); ++n) states_.push_back(EmptyNode(cluster, n));
-  }
+  explicit HoldingCheck(const Snapshot& snapshot) : HoldingCheck(snapshot.cluster, snapshot.tenants.size()) {}
+
+  // The same cluster, with nothing held.
+  HoldingCheck Emptied() const { return {*cluster_, tenants_}; }
 
   std::string Add(const Holding& holding) {
     if (holding.node >= states_.size()) return fmt::format("node {} does not exist", holding.node);
@@ -87,6 +86,10 @@ class HoldingCheck {
   }
 
  private:
+  HoldingCheck(const Cluster& cluster, size_t tenants) : cluster_(&cluster), tenants_(tenants) {
+    for (NodeId n = 0; n < cluster.nodes.size(); ++n) states_.push_back(EmptyNode(cluster, n));
+  }
+
   const Cluster* cluster_;
   size_t tenants_;
   std::vector<NodeState> states_;
@@ -113,6 +116,15 @@ std::string DefectOfMoment(std::string_view name, std::optional<conf::TimePoint>
   return fmt::format("{} {} is not between 1970 and 2220", name, conf::FormatTime(*at));
 }
 
+// Each member once, at a place that the cluster has; it need not be free.
+std::string DefectOfPins(const Job& job, const HoldingCheck& holdings) {
+  if (job.pinned.empty()) return {};
+  if (job.pinned.size() != Members(job))
+    return fmt::format("is pinned to {} places, but has {} members", job.pinned.size(), Members(job));
+  HoldingCheck alone = holdings.Emptied();
+  return DefectOf(job.pinned, job, alone);
+}
+
 std::string DefectOf(const JobState& state, HoldingCheck& holdings) {
   if (std::string defect = FirstDefect(state.job); !defect.empty()) return defect;
   for (const auto& [name, at] :
@@ -124,6 +136,7 @@ std::string DefectOf(const JobState& state, HoldingCheck& holdings) {
   if (state.done < conf::Duration::zero() || state.done > kLongest) {
     return fmt::format("done {} is not between 0s and {}", conf::InWords(state.done), kLongestInWords);
   }
+  if (std::string defect = DefectOfPins(state.job, holdings); !defect.empty()) return "pinned: " + defect;
   const bool holds = !state.members.empty() || !state.leaving.empty();
   if (holds && (state.phase == Phase::kPending || state.phase == Phase::kSuspended)) {
     return fmt::format("is {}, but has members", Name(state.phase));

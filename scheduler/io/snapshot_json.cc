@@ -92,27 +92,6 @@ constexpr void Bind(O& o, Queue& t) {
   o.Optional("user_limit", t.user_limit);
 }
 
-template <class O>
-constexpr void Bind(O& o, Holding& t) {
-  o.Optional("node", t.node);
-  o.Optional("devices", t.devices);
-  o.Optional("milli", t.milli);
-  o.Optional("profile", t.profile);
-  o.Optional("start", t.start);
-  o.Optional("isolation", t.isolation);
-  o.Optional("tenant", t.tenant);
-  o.Optional("cpu_milli", t.cpu_milli);
-  o.Optional("memory_mib", t.memory_mib);
-  o.Optional("device_mib", t.device_mib);
-}
-
-template <class O>
-constexpr void Bind(O& o, MemberAt& t) {
-  o.Optional("role", t.role);
-  o.Optional("rank", t.rank);
-  o.Inline(t.holding);
-}
-
 // Of an ask that is only counted: the rest is left out there, too.
 template <class O>
 constexpr void Bind(O& o, Shape& t) {

@@ -62,6 +62,27 @@ constexpr void Bind(O& o, Checkpoint& t) {
 }
 
 template <class O>
+constexpr void Bind(O& o, Holding& t) {
+  o.Optional("node", t.node);
+  o.Optional("devices", t.devices);
+  o.Optional("milli", t.milli);
+  o.Optional("profile", t.profile);
+  o.Optional("start", t.start);
+  o.Optional("isolation", t.isolation);
+  o.Optional("tenant", t.tenant);
+  o.Optional("cpu_milli", t.cpu_milli);
+  o.Optional("memory_mib", t.memory_mib);
+  o.Optional("device_mib", t.device_mib);
+}
+
+template <class O>
+constexpr void Bind(O& o, MemberAt& t) {
+  o.Optional("role", t.role);
+  o.Optional("rank", t.rank);
+  o.Inline(t.holding);
+}
+
+template <class O>
 constexpr void Bind(O& o, Job& t) {
   o.Required("id", t.id);
   o.Optional("queue", t.queue);
@@ -85,6 +106,7 @@ constexpr void Bind(O& o, Job& t) {
   o.Optional("max_running", t.max_running);
   o.Optional("idle_timeout", t.idle_timeout);
   o.Optional("restart_budget", t.restart_budget);
+  o.Optional("pinned", t.pinned);
 }
 
 }  // namespace scheduler

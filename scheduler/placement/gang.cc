@@ -4,6 +4,8 @@
 #include <limits>
 #include <tuple>
 
+#include "scheduler/placement/filters.h"
+
 namespace scheduler {
 namespace {
 
@@ -69,7 +71,27 @@ uint32_t GangPlacer::SlotsByCounters(const Shape& shape) const {
   return slots;
 }
 
+GangResult GangPlacer::PlacePinned(Trial& trial, JobIndex job, const JobEntry& entry,
+                                   const NodeSet* except) const {
+  const Trial::Mark before = trial.mark();
+  GangResult result;
+  for (const MemberAt& at : entry.job.pinned) {
+    const NodeId node = at.holding.node;
+    if (node >= state_->cluster().nodes.size()) return {.placed = {}, .short_by = entry.members};  // has left
+    const FixedClass& fixed = state_->fixed(state_->classes()[state_->classes().of(node)].fixed);
+    const bool open = TakesWork(fixed) && (except == nullptr || !except->Has(node));
+    if (!open || !IsFree(state_->node(node), at.holding, state_->view_of(node))) {
+      trial.Rollback(before);
+      return {.placed = {}, .short_by = entry.members};
+    }
+    trial.Assign({.job = job, .role = at.role, .rank = at.rank, .holding = at.holding});
+    result.placed.push_back(at);
+  }
+  return result;
+}
+
 bool GangPlacer::MightFit(const JobEntry& entry) const {
+  if (!entry.job.pinned.empty()) return true;  // told by a look at its few places
   bool any = false;
   for (size_t r = 0; r < entry.shapes.size(); ++r) {
     uint64_t slots = 0;
@@ -160,6 +182,7 @@ bool GangPlacer::Gather(Call& call) {
 
 GangResult GangPlacer::Place(Trial& trial, Placer& placer, JobIndex job, const JobEntry& entry,
                              const NodeSet* except, Rng& rng) {
+  if (!entry.job.pinned.empty()) return PlacePinned(trial, job, entry, except);
   GangResult result;
   if (entry.members == 1 && !entry.job.spread && entry.topology.level.empty() && state_->of(job).empty()) {
     const uint16_t role = FirstWanted(entry.job);

@@ -16,6 +16,8 @@
 // partitions and shares of devices it may also be refused if the first choice of nodes draws too much.) With
 // several roles, all domains of the top level are tried, and a few on the levels below it.
 //
+// A pinned job gets its own places or none.
+//
 // Keeps scratch memory between calls; one thread.
 #pragma once
 
@@ -73,6 +75,7 @@ class GangPlacer {
   // Fills needs_, largest role first, and the present members of the job; false: no node can take one of the
   // roles.
   bool Gather(Call& call);
+  GangResult PlacePinned(Trial& trial, JobIndex job, const JobEntry& entry, const NodeSet* except) const;
   uint32_t SlotsByCounters(const Shape& shape) const;
   bool FitsByCounters(Call& call) const;
   bool GoesOneByOne(const Call& call) const;

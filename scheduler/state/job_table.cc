@@ -51,6 +51,10 @@ uint32_t JobTable::SignatureOf(const JobEntry& entry) {
                                  job.anti_affinity, static_cast<int>(job.work == WorkClass::kInference));
   for (const WorkClass spared : job.never_preempts)
     fmt::format_to(std::back_inserter(text), "!{}", static_cast<int>(spared));
+  for (const MemberAt& at : job.pinned) {
+    fmt::format_to(std::back_inserter(text), "@{}:{:x}:{}:{}:{},", at.holding.node, at.holding.devices,
+                   at.holding.milli, at.holding.profile, at.holding.start);
+  }
   for (size_t r = 0; r < job.roles.size(); ++r) {
     fmt::format_to(std::back_inserter(text), "{}:{}:{};", job.roles[r].count, job.roles[r].min_count,
                    fmt::join(entry.shapes[r], ","));
