@@ -25,4 +25,8 @@ uint32_t FloorAt(const std::vector<ScheduledFloor>& schedule, conf::TimePoint no
   return floor;
 }
 
+uint32_t LeastAt(const ScalingPolicy& policy, conf::TimePoint now) {
+  return std::max(policy.min, FloorAt(policy.schedule, now));
+}
+
 }  // namespace scheduler::autoscale

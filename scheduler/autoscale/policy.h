@@ -79,6 +79,18 @@ struct ScheduledFloor {
   uint32_t min = 0;
 };
 
+// What an engine keeps while it sleeps: its weights in host memory, or nothing.
+enum class SleepLevel : uint8_t { kWeightsInHostMemory = 1, kNothing = 2 };
+
+// Replicas that are not needed sleep before they end: their processes stay, and others may use their devices.
+struct SleepSettings {
+  SleepLevel level = SleepLevel::kWeightsInHostMemory;
+  conf::Duration stop_after = std::chrono::hours(1);    // asleep; then it ends
+  int64_t host_memory_mib = 0;                          // of each member while it sleeps
+  conf::Duration min_awake = std::chrono::seconds(30);  // before it makes room for another that slept there
+  conf::Duration wake_timeout = std::chrono::minutes(1);
+};
+
 struct ScalingPolicy {
   std::string model{};
   uint32_t min = 0;
@@ -95,10 +107,14 @@ struct ScalingPolicy {
   conf::Duration heartbeat{};                      // sent to streams that wait; 0: none
   conf::Duration scale_to_zero_after = std::chrono::minutes(10);  // without traffic
   uint32_t standby = 1;  // replicas that stay until then; at least this many while there is any
+  std::optional<SleepSettings> sleep{};  // absent: replicas that are not needed end
   std::vector<ScheduledFloor> schedule{};
 };
 
 // The floor of the entry that fired last; 0 when none has fired within five years.
 uint32_t FloorAt(const std::vector<ScheduledFloor>& schedule, conf::TimePoint now);
+
+// The replicas that a model has at least, whatever its load: `min`, or the schedule's floor.
+uint32_t LeastAt(const ScalingPolicy& policy, conf::TimePoint now);
 
 }  // namespace scheduler::autoscale

@@ -1,0 +1,75 @@
+#include "scheduler/autoscale/wake.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace scheduler::autoscale {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using Devices = Sleeper::Devices;
+
+TEST(ChooseSleeper, TakesTheOneWhoseDevicesAreFreeThenTheOneThatSleptTheShortest) {
+  const std::vector<Sleeper> sleepers = {{1, Devices::kHeldByOthers, seconds(1)},
+                                         {2, Devices::kFree, minutes(9)},
+                                         {3, Devices::kFree, minutes(2)}};
+  EXPECT_EQ(ChooseSleeper(sleepers, {.wake = seconds(2), .room = seconds(10), .cold = {}}), 3u);
+  EXPECT_EQ(ChooseSleeper({}, {}), std::nullopt);
+}
+
+TEST(ChooseSleeper, AColdStartElsewhereIsChosenWhereItIsSooner) {
+  const std::vector<Sleeper> held = {{1, Devices::kHeldByOthers, seconds(1)}};
+  const StartTimes quick{.wake = seconds(2), .room = seconds(10), .cold = seconds(5)};
+  EXPECT_EQ(ChooseSleeper(held, quick), std::nullopt);
+  const StartTimes slow{.wake = seconds(2), .room = seconds(10), .cold = minutes(2)};
+  EXPECT_EQ(ChooseSleeper(held, slow), 1u);
+  const std::vector<Sleeper> free = {{1, Devices::kFree, seconds(1)}};
+  EXPECT_EQ(ChooseSleeper(free, quick), 1u);
+}
+
+TEST(ChooseSleeper, DevicesThatStayHeldAreWaitedForByNobody) {
+  const std::vector<Sleeper> sleepers = {{1, Devices::kHeldForLong, seconds(1)}};
+  EXPECT_EQ(ChooseSleeper(sleepers, {.wake = seconds(2), .room = seconds(10), .cold = {}}), std::nullopt);
+}
+
+TEST(MakesRoom, AnIdleHolderDoesAfterItsLeastTime) {
+  Holder holder{.awake = seconds(29), .min_awake = seconds(30), .change = minutes(10)};
+  EXPECT_FALSE(MakesRoom(holder));
+  holder.awake = seconds(30);
+  EXPECT_TRUE(MakesRoom(holder));
+}
+
+TEST(MakesRoom, ABusyHolderKeepsItsTurnForTenTimesWhatTheChangeCosts) {
+  Holder holder{.awake = seconds(49), .in_flight = 1, .min_awake = seconds(30), .change = seconds(5)};
+  EXPECT_FALSE(MakesRoom(holder));
+  holder.awake = seconds(50);
+  EXPECT_TRUE(MakesRoom(holder));
+  holder.in_flight = 0;
+  holder.waiting = 3;
+  holder.awake = seconds(40);
+  EXPECT_FALSE(MakesRoom(holder)) << "requests that wait for it count as well";
+}
+
+// Three models that are always busy on one device: each change costs 2 s, so at most a tenth of the time goes
+// to changes.
+TEST(MakesRoom, ModelsThatAreAllBusyLoseAtMostATenthOfTheDeviceToChanges) {
+  const conf::Duration change = seconds(2);
+  conf::Duration now{};
+  conf::Duration lost{};
+  Holder holder{.in_flight = 1, .min_awake = seconds(1), .change = change};
+  while (now < minutes(60)) {
+    now += seconds(1);
+    holder.awake += seconds(1);
+    if (!MakesRoom(holder)) continue;
+    now += change;
+    lost += change;
+    holder.awake = {};
+  }
+  EXPECT_LE(lost * 10, now);
+  EXPECT_GE(lost * 12, now) << "and all of them get their turns";
+}
+
+}  // namespace
+}  // namespace scheduler::autoscale
