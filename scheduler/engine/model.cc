@@ -30,6 +30,8 @@ Profile SpeedUp(Profile profile, double factor) {
   profile.per_context_token /= factor;
   profile.lora_load /= factor;
   profile.load_time = ToDuration(Nanos(profile.load_time) / factor);
+  profile.move_time = ToDuration(Nanos(profile.move_time) / factor);
+  profile.reload_time = ToDuration(Nanos(profile.reload_time) / factor);
   return profile;
 }
 
@@ -48,6 +50,11 @@ Model::Model(Profile profile, TimePoint start)
       adapters_(profile_.max_loras),
       ready_at_(start + profile_.load_time),
       wake_(ready_at_) {}
+
+void Model::DropPrefixes() {
+  KvBlocks all;
+  if (sequences_.empty() && kv_.Reserve(kv_.capacity(), all)) kv_.Release(all);
+}
 
 Admission Model::Submit(Request request, TimePoint now) {
   uint64_t length = uint64_t{request.prompt_tokens} + request.output_tokens;

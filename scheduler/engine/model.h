@@ -56,9 +56,11 @@ struct Profile {
   bool prefix_caching = true;
   uint32_t max_fused_steps = 1;
   Duration load_time{0};
-  uint32_t max_loras = 0;  // adapters that are loaded at a time; 0: no bound
-  Nanos lora_load{0};      // time of loading one
-  uint32_t devices = 1;    // of one replica
+  Duration move_time{0};    // of the weights between devices and host memory: sleep and wake
+  Duration reload_time{0};  // of weights that a sleep discarded
+  uint32_t max_loras = 0;   // adapters that are loaded at a time; 0: no bound
+  Nanos lora_load{0};       // time of loading one
+  uint32_t devices = 1;     // of one replica
 };
 
 // All durations divided by `factor`, which must be above 0.
@@ -156,6 +158,8 @@ class Model {
   const KvCache& kv() const { return kv_; }
   const AdapterCache& adapters() const { return adapters_; }
   std::vector<uint32_t> WaitingAdapters() const;  // that waiting sequences need, in order
+  // Forgets the prefix cache. Only while it has no request.
+  void DropPrefixes();
   void RecordKvChangesTo(std::vector<KvChange>* changes) { kv_.RecordTo(changes); }
 
  private:

@@ -41,6 +41,8 @@ Profile Demo() {
   demo.max_model_len = 32768;
   demo.kv_blocks = 4096;
   demo.load_time = std::chrono::seconds(1);
+  demo.move_time = std::chrono::milliseconds(50);
+  demo.reload_time = std::chrono::milliseconds(300);
   return demo;
 }
 
@@ -107,6 +109,11 @@ std::optional<Profile> DeriveProfile(const ModelShape& model, const Accelerator&
   profile.devices = count;
   profile.load_time =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(30.0 + weights / (1e9 * devices)));
+  const auto seconds = [](double count) {
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count));
+  };
+  profile.move_time = seconds(0.1 + weights / (20e9 * devices));
+  profile.reload_time = seconds(weights / (1e9 * devices));
   return profile;
 }
 

@@ -6,7 +6,8 @@
 // for each token of its context. 90 % of the memory is used (vLLM's default), less the weights and 4 GB a
 // device for activations and graphs. Tensor parallelism over n devices divides all of this by n and adds two
 // all-reduces a layer (12 us each). Each decoding sequence adds 15 us (sampling, scheduling). Loading takes
-// 30 s for start-up and compilation, plus the weights at 1 GB/s a device.
+// 30 s for start-up and compilation, plus the weights at 1 GB/s a device; weights that a sleep discarded are
+// loaded at that rate, and those in host memory come back at 20 GB/s a device (PCIe) after 0.1 s.
 #pragma once
 
 #include <optional>

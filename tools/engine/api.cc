@@ -33,6 +33,10 @@ constexpr Route kRoutes[] = {
     {"/engine/stats", Api::kStats, "engine", true},
     {"/engine/fault", Api::kFault, "engine", true},
     {"/engine/handover", Api::kHandover, "engine", true},
+    {"/sleep", Api::kSleep, "sleep", true},
+    {"/wake_up", Api::kWakeUp, "sleep", true},
+    {"/is_sleeping", Api::kIsSleeping, "sleep", true},
+    {"/collective_rpc", Api::kCollectiveRpc, "sleep", true},
 };
 
 std::string_view TypeOf(int status) {

@@ -31,6 +31,10 @@ enum class Api : uint8_t {
   kStats,
   kFault,
   kHandover,
+  kSleep,
+  kWakeUp,
+  kIsSleeping,
+  kCollectiveRpc,
   kUnknown,
 };
 

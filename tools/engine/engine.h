@@ -57,6 +57,7 @@ class Engine {
   uint64_t ContextLimit() const;
 
   bool Ready(conf::TimePoint now) const { return model_.Ready(now); }
+  void DropPrefixes() { model_.DropPrefixes(); }
   const scheduler::engine::Model& model() const { return model_; }
   const Metrics& metrics() const { return metrics_; }
   const Ended& ended() const { return ended_; }

@@ -24,6 +24,8 @@ struct Overrides {
   std::string per_context_token;
   std::string load_time;
   std::string lora_load;
+  std::string move_time;
+  std::string reload_time;
   std::optional<uint32_t> max_loras;
   std::optional<double> prefill_rate;
   std::optional<uint32_t> max_batched_tokens;
@@ -66,6 +68,8 @@ Profile MakeProfile(const std::string& preset, const Overrides& with) {
     profile.per_context_token = DurationOf("--per-context-token", with.per_context_token);
   }
   if (!with.load_time.empty()) profile.load_time = DurationOf("--load-time", with.load_time);
+  if (!with.move_time.empty()) profile.move_time = DurationOf("--move-time", with.move_time);
+  if (!with.reload_time.empty()) profile.reload_time = DurationOf("--reload-time", with.reload_time);
   profile.lora_load = DurationOf("--lora-load", with.lora_load.empty() ? "100ms" : with.lora_load);
   profile.max_loras = with.max_loras.value_or(1);
   if (with.prefill_rate) profile.per_prefill_token = Nanos(1e9 / *with.prefill_rate);
@@ -86,6 +90,11 @@ void AddProfileFlags(CLI::App& app, std::string& preset, Overrides& with) {
       ->capture_default_str();
   app.add_option("--speed-up", with.speed_up, "Divides every delay")->check(CLI::PositiveNumber);
   app.add_option("--load-time", with.load_time, "Until ready, before --speed-up; /health answers 503 (10s)");
+  app.add_option(
+      "--move-time", with.move_time,
+      "Of its weights to host memory or back, when it falls asleep or wakes, before --speed-up (50ms)");
+  app.add_option("--reload-time", with.reload_time,
+                 "Of weights that a sleep of level 2 discarded, before --speed-up (300ms)");
   app.add_option("--max-loras", with.max_loras, "LoRA adapters that are loaded at a time (1)")
       ->check(CLI::PositiveNumber);
   app.add_option("--lora-load", with.lora_load, "Time of loading one, before --speed-up (100ms)");
@@ -190,6 +199,8 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   app.add_option("--api-key", options.api_key, "The key that requests below /v1 must carry, as vLLM has it")
       ->envname("VLLM_API_KEY");
   app.add_flag("--no-usage", no_usage, "Never report usage");
+  app.add_flag("--enable-sleep-mode", options.sleeps,
+               "Serve /sleep, /wake_up and /is_sleeping, as vLLM does");
   app.add_option("--fault", faults,
                  "KIND[:ARG][@PROBABILITY|@every:N|@first:N]; see README.md for the kinds");
   app.add_option("--kv-events", options.kv_events.url,

@@ -25,6 +25,7 @@ struct Options {
   uint32_t output_tokens = 0;     // 0: drawn from the prompt
   std::vector<std::string> only;  // empty: every API
   bool report_usage = true;
+  bool sleeps = false;  // as with vLLM's --enable-sleep-mode
   std::string api_key;  // that requests below /v1 must carry; empty: none
   std::vector<Fault> faults;
   HandoverOptions handover;

@@ -32,6 +32,7 @@ Service::Service(gateway::net::Loop& loop, Options options)
       engine_(options_.profile, options_.models.front(), Now(), !options_.kv_events.url.empty()),
       pump_(loop, engine_),
       faults_(options_.seed),
+      sleep_(loop, engine_, stats_, options_.sleeps),
       ids_(static_cast<uint64_t>(conf::ToUnixNanos(Now()))),
       transfer_(loop, options_.handover, options_.profile.block_size, NewId(ids_), stats_),
       jobs_(loop, options_, engine_, pump_, transfer_, stats_, ids_),
@@ -66,6 +67,8 @@ Task<void> Service::Handle(Exchange& exchange) {
   if (!error && counted && !Ready()) {
     error = ApiError{.status = 503, .type = {}, .message = "The model is still loading.", .param = {}};
   }
+  if (!error && counted && !sleep_.awake())
+    error = ApiError{.status = 503, .type = {}, .message = "The engine sleeps.", .param = {}};
   if (error) {
     co_await Fail(exchange, stats_, api, *error);
   } else {
@@ -98,6 +101,12 @@ Task<void> Service::Dispatch(Exchange& exchange, Api api, std::string_view rest,
     case Api::kHandover:
       co_await transfer_.HandOver(exchange);
       break;
+    case Api::kSleep:
+    case Api::kWakeUp:
+    case Api::kIsSleeping:
+    case Api::kCollectiveRpc:
+      co_await sleep_.Serve(exchange, api);
+      break;
     case Api::kModels:
       co_await Models(exchange, rest);
       break;
@@ -121,10 +130,13 @@ bool Service::IsAllowed(const Exchange& exchange) const {
 }
 
 std::optional<ApiError> Service::CheckMethod(Api api, std::string_view method) const {
-  if (api == Api::kUnknown || !options_.Serves(api)) {
+  const bool of_sleep =
+      api == Api::kSleep || api == Api::kWakeUp || api == Api::kIsSleeping || api == Api::kCollectiveRpc;
+  if (api == Api::kUnknown || !options_.Serves(api) || (of_sleep && !sleep_.enabled())) {
     return ApiError{.status = 404, .type = {}, .message = "Not Found", .param = {}};
   }
-  bool posts = IsModelApi(api) || api == Api::kFault || api == Api::kHandover;
+  bool posts =
+      IsModelApi(api) || api == Api::kFault || api == Api::kHandover || (of_sleep && api != Api::kIsSleeping);
   bool fits = posts ? method == "POST" : method == "GET" || method == "HEAD";
   if (api == Api::kFault) fits = fits || method == "GET" || method == "DELETE";
   if (fits) return std::nullopt;

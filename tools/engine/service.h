@@ -17,6 +17,7 @@
 #include "tools/engine/prompt_transfer.h"
 #include "tools/engine/pump.h"
 #include "tools/engine/reply.h"
+#include "tools/engine/sleep.h"
 #include "tools/engine/stats.h"
 
 namespace tidegate_engine {
@@ -52,6 +53,7 @@ class Service {
   Pump pump_;
   Faults faults_;
   Stats stats_;
+  Sleep sleep_;
   Draw ids_;
   PromptTransfer transfer_;
   JobServer jobs_;
