@@ -35,7 +35,8 @@ void ShowScaling(const control::ModelStatus& status, answers::ModelNow& out) {
   out.max = status.max;
   out.wanted = status.wanted;
   out.ready = out.capacity = in(ReplicaState::kReady);
-  out.starting = in(ReplicaState::kLaunching) + in(ReplicaState::kWarming);
+  out.starting = in(ReplicaState::kLaunching) + in(ReplicaState::kWarming) + in(ReplicaState::kWaking);
+  out.sleeping = in(ReplicaState::kAsleep);
   out.draining = in(ReplicaState::kDraining) + in(ReplicaState::kStopping);
   out.asleep = out.wanted + out.ready + out.starting + out.draining + in(ReplicaState::kWaiting) == 0;
   out.demand = status.demand;

@@ -82,16 +82,23 @@ Answer ListScaling(const Operations& operations, const Call& call) {
     out.ready = in(ReplicaState::kReady);
     out.draining = in(ReplicaState::kDraining);
     out.stopping = in(ReplicaState::kStopping);
+    out.asleep = in(ReplicaState::kAsleep);
+    out.waking = in(ReplicaState::kWaking);
     out.failed_starts = model.failures;
     out.next_start = answers::TimeOrNull(model.next_start);
     out.trouble = TextOrNull(model.trouble);
-    for (const control::ColdStart& start : status.cold_starts) {
-      if (start.model != model.model) continue;
-      out.cold_starts.push_back({.device_kind = TextOrNull(start.kind),
-                                 .starts = start.starts,
-                                 .p50_ms = conf::ToMillis(start.p50),
-                                 .p90_ms = conf::ToMillis(start.p90)});
-    }
+    const auto list = [&](const std::vector<control::ColdStart>& starts,
+                          std::vector<answers::ColdStart>& to) {
+      for (const control::ColdStart& start : starts) {
+        if (start.model != model.model) continue;
+        to.push_back({.device_kind = TextOrNull(start.kind),
+                      .starts = start.starts,
+                      .p50_ms = conf::ToMillis(start.p50),
+                      .p90_ms = conf::ToMillis(start.p90)});
+      }
+    };
+    list(status.cold_starts, out.cold_starts);
+    list(status.wakes, out.wakes);
     for (const control::ClassStatus& of : model.classes) {
       out.classes.push_back({.name = of.name,
                              .requests = of.came,

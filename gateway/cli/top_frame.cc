@@ -241,10 +241,10 @@ Span Count(double value, Style when_any) {
 }
 
 // "1 ready, 1 starting".
-Span Replicas(double ready, double starting, double stopping) {
+Span Replicas(double ready, double starting, double stopping, double asleep) {
   std::string text;
-  for (const auto& [count, state] :
-       {std::pair(ready, "ready"), std::pair(starting, "starting"), std::pair(stopping, "stopping")}) {
+  for (const auto& [count, state] : {std::pair(ready, "ready"), std::pair(starting, "starting"),
+                                     std::pair(stopping, "stopping"), std::pair(asleep, "asleep")}) {
     if (count > 0) text += fmt::format("{}{:.0f} {}", text.empty() ? "" : ", ", count, state);
   }
   if (text.empty()) return {"none", Style::kDim};
@@ -273,11 +273,12 @@ void AddModels(const Standing& standing, const Holders& holders, size_t width, s
     std::vector<Span> cells = {holders.OfModel(model), {.text = Harmless(model)}};
     if (scaled != nullptr) {
       const double ready = Number(*scaled, "ready");
-      const double coming =
-          Number(*scaled, "waiting") + Number(*scaled, "launching") + Number(*scaled, "warming");
+      const double coming = Number(*scaled, "waiting") + Number(*scaled, "launching") +
+                            Number(*scaled, "warming") + Number(*scaled, "waking");
       cells.push_back(Load(Number(*scaled, "demand"), ready));
       cells.push_back({.text = fmt::format("{:.2f}", Number(*scaled, "demand"))});
-      cells.push_back(Replicas(ready, coming, Number(*scaled, "draining") + Number(*scaled, "stopping")));
+      cells.push_back(Replicas(ready, coming, Number(*scaled, "draining") + Number(*scaled, "stopping"),
+                               Number(*scaled, "asleep")));
       cells.push_back(Count(Number(*scaled, "wanted"), Style::kPlain));
       if (const std::string trouble = Text(*scaled, "trouble"); trouble != "-")
         troubles.push_back(fmt::format("{}: {}", Harmless(model), trouble));

@@ -226,6 +226,13 @@ class Loader {
     }
     CheckTarget(policy);
     CheckPod(policy);
+    if (policy.scaling.sleep && scaling_.launcher != LauncherKind::kProcess) {
+      Wrong(
+          policy, "/idle/sleep_after", "",
+          fmt::format("has no effect with launcher: {}, whose {} keep their devices; give "
+                      "scale_to_zero_after instead",
+                      Name(scaling_.launcher), scaling_.launcher == LauncherKind::kSlurm ? "jobs" : "pods"));
+    }
     for (size_t i = 0; i < policy.placement.devices.size(); ++i) {
       const scheduler::DeviceAsk& ask = policy.placement.devices[i].ask;
       if (scaling_.slurm && (ask.milli > 0 || !ask.profile.empty())) {

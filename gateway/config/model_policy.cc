@@ -14,6 +14,7 @@
 #include "gateway/config/types.h"
 #include "plugins/auth/digest.h"
 #include "plugins/engines/engine_key.h"
+#include "plugins/engines/engine_sleep.h"
 #include "plugins/launchers/visible_devices.h"
 #include "scheduler/engine/presets.h"
 #include "scheduler/io/units.h"
@@ -154,6 +155,29 @@ void CheckMembers(conf::Document& document, const ModelPolicy& policy) {
   }
 }
 
+// Engines that cannot sleep, and replicas that another starts.
+void CheckSleep(conf::Document& document, const ModelPolicy& policy) {
+  const std::optional<scheduler::autoscale::SleepSettings>& sleep = policy.scaling.sleep;
+  if (!sleep) return;
+  const std::string given = "sleep_after";
+  if (policy.scale) {
+    document.AddAt("/idle/sleep_after", given,
+                   "has no effect with scale: the cluster starts and ends the replicas; give "
+                   "scale_to_zero_after instead");
+    return;
+  }
+  if (!policy.replica) return;
+  const std::string_view engine = Name(policy.replica->engine);
+  const plugins::engines::EngineSleep* const how = plugins::engines::FindEngineSleep(engine);
+  if (how == nullptr) {
+    document.AddAt(
+        "/idle/sleep_after", given,
+        fmt::format("{} cannot sleep; vllm and sglang can. Give scale_to_zero_after instead", engine));
+  } else if (sleep->level == scheduler::autoscale::SleepLevel::kNothing && how->deep.empty()) {
+    document.AddAt("/idle/level", "2", fmt::format("{} keeps its weights in host memory; remove it", engine));
+  }
+}
+
 bool IsDigits(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -259,7 +283,10 @@ static void Bind(conf::Object& o, ModelPolicy& policy) {
 
 scheduler::Job AskOf(const ModelPolicy& policy) {
   const Placement& placement = policy.placement;
-  scheduler::Ask ask{.cpu_milli = placement.cpu_milli, .memory_mib = placement.memory_mib};
+  // What it will hold asleep is kept from the start, so that it can always fall asleep.
+  const int64_t asleep_mib = policy.scaling.sleep ? policy.scaling.sleep->host_memory_mib : 0;
+  scheduler::Ask ask{.cpu_milli = placement.cpu_milli,
+                     .memory_mib = std::max(placement.memory_mib, asleep_mib)};
   ask.devices.reserve(placement.devices.size());
   for (const DeviceNeed& need : placement.devices) ask.devices.push_back(need.ask);
   scheduler::Job job;
@@ -276,6 +303,18 @@ scheduler::Job AskOf(const ModelPolicy& policy) {
   job.topology = placement.topology;
   job.never_preempts = SparedBy(placement.may_preempt);
   job.spread = placement.spread == Spread::kLeaf;
+  return job;
+}
+
+scheduler::Job AskAsleep(const ModelPolicy& policy) {
+  scheduler::Job job = AskOf(policy);
+  job.array.clear();  // others are spread over the nodes where replicas are awake
+  job.topology = {};
+  job.spread = false;
+  scheduler::Ask& ask = job.roles.front().ask;
+  ask.devices.clear();
+  ask.cpu_milli = 0;
+  ask.memory_mib = policy.scaling.sleep ? policy.scaling.sleep->host_memory_mib : 0;
   return job;
 }
 
@@ -303,6 +342,7 @@ scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const 
   if (document.problem_count() == 0) {
     CheckMembers(document, read);
     CheckPort(document, read);
+    CheckSleep(document, read);
   }
   scheduler::io::Loaded<ModelPolicy> out;
   out.problems = document.TakeProblems();

@@ -118,10 +118,41 @@ void Bind(conf::Object& o, ColdStart& cold_start) {
   o.Optional("heartbeat", cold_start.policy->heartbeat, Within{conf::Duration(), hours(1)});
 }
 
+// `sleep_after` takes the place of `scale_to_zero_after`: from then on no replica is awake.
 void Bind(conf::Object& o, Idle& idle) {
-  o.Optional("scale_to_zero_after", idle.policy->scale_to_zero_after,
-             Within{conf::Duration(), hours(24 * 30)});
-  o.Optional("standby", idle.policy->standby, conf::Range{1u, kMostReplicas});
+  ScalingPolicy& p = *idle.policy;
+  constexpr Within kAnyIdle{conf::Duration(), hours(24 * 30)};
+  const bool sleeps = o.reading() ? o.Has("sleep_after") : p.sleep.has_value();
+  if (o.reading() || !sleeps) o.Optional("scale_to_zero_after", p.scale_to_zero_after, kAnyIdle);
+  o.Optional("standby", p.standby, conf::Range{1u, kMostReplicas});
+  if (!o.reading() && !sleeps) return;
+  SleepSettings sleep = p.sleep.value_or(SleepSettings());
+  auto level = static_cast<uint32_t>(sleep.level);
+  o.Optional("sleep_after", p.scale_to_zero_after, kAnyIdle);
+  o.Optional("stop_after", sleep.stop_after, Within{seconds(1), hours(24 * 30)});
+  o.Optional("level", level, conf::Range{1u, 2u});
+  o.Optional("host_memory", scheduler::io::Mebibytes(sleep.host_memory_mib));
+  o.Optional("min_awake", sleep.min_awake, Within{conf::Duration(), hours(1)});
+  o.Optional("wake_timeout", sleep.wake_timeout, Within{seconds(1), hours(1)});
+  if (!o.reading()) return;
+  if (!sleeps) {
+    for (const std::string_view key : {"stop_after", "level", "host_memory", "min_awake", "wake_timeout"}) {
+      if (o.Has(key)) o.Error("has no effect without sleep_after; give that too, or remove it", key);
+    }
+    return;
+  }
+  if (o.Has("scale_to_zero_after")) {
+    o.Error("has no effect with sleep_after, after which no replica is awake; remove one of the two",
+            "scale_to_zero_after");
+  }
+  if (level == 1 && !o.Has("host_memory")) {
+    o.Error(
+        "keeps the weights in host memory: give host_memory, what one member holds while it sleeps, or "
+        "level: 2, which discards them",
+        o.Has("level") ? "level" : "sleep_after");
+  }
+  sleep.level = static_cast<SleepLevel>(level);
+  p.sleep = sleep;
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr size_t kMaxProbes = 64;  // at a time
 constexpr size_t kOtherKeys = 31;  // among which a process that took the address has to guess
 
 bool Comes(const Workload& replica) {
-  return replica.state == State::kStarting && replica.serving.endpoint != nullptr;
+  return replica.state == State::kStarting && replica.serving.endpoint != nullptr && !replica.wakes;
 }
 
 // Leaves the right key and one other.
@@ -67,26 +67,23 @@ net::Task<void> Readiness::ProbeReplica(std::string id) {
     co_return;
   }
   const std::string kind = KindOfDevices(*replica);
-  if (!replica->adopted) cold_starts_.Add(replica->model, kind, took);
+  const bool woken = std::exchange(replica->serving.woken, false);
+  if (!replica->adopted) (woken ? wakes_ : cold_starts_).Add(replica->model, kind, took);
   log::Info("replica ready", {{"replica", id}, {"seconds", conf::ToSeconds(took)}});
   workloads_.Enter(*replica, State::kRunning,
-                   replica->adopted
-                       ? "it answers"
-                       : fmt::format("it answers, {:.1f}s after its launch", conf::ToSeconds(took)));
+                   replica->adopted ? "it answers"
+                                    : fmt::format("it answers, {:.1f}s after its {}", conf::ToSeconds(took),
+                                                  woken ? "devices were free" : "launch"));
 }
 
 net::Task<Proof> Readiness::ProbeEngine(std::string run, std::string path, ReplicaKeys::Trial trial,
                                         std::shared_ptr<const config::Endpoint> endpoint) {
-  std::shared_ptr<const net::TlsContext> tls;
-  if (endpoint->url.tls()) {
-    const config::ClientTls& files = endpoint->tls;
-    auto made =
-        net::TlsContext::Client({files.ca, files.certificate, files.key, !files.insecure_skip_verify});
-    if (!made.ok()) co_return Proof{Proof::Is::kNotYet, std::string(conf::Std(made.status().message()))};
-    tls = *std::move(made);
-  }
+  auto made = TlsFor(*endpoint);
+  if (!made.ok()) co_return Proof{Proof::Is::kNotYet, std::string(conf::Std(made.status().message()))};
+  const std::shared_ptr<const net::TlsContext> tls = *std::move(made);
   const bool keyed = !trial.keys.empty();
-  const absl::StatusOr<int> open = co_await AskLaunched(loop_, *endpoint, path, "", nullptr, tls, &fetches_);
+  const absl::StatusOr<int> open =
+      co_await AskLaunched(loop_, *endpoint, {.path = path}, nullptr, tls, &fetches_);
   if (!open.ok()) co_return Proof{Proof::Is::kNotYet, std::string(conf::Std(open.status().message()))};
   const bool asks_for_key = keyed && RefusesCaller(*open);
   if (*open >= 300 && !asks_for_key)
@@ -101,7 +98,8 @@ net::Task<Proof> Readiness::ProbeEngine(std::string run, std::string path, Repli
   const conf::Secret key = trial.keys[trial.right];
   Proof proof = co_await ProveReplica(loop_, endpoint, std::move(trial), tls, &fetches_);
   if (proof.is != Proof::Is::kGiven || !asks_for_key) co_return proof;
-  const absl::StatusOr<int> ready = co_await AskLaunched(loop_, *endpoint, path, "", &key, tls, &fetches_);
+  const absl::StatusOr<int> ready =
+      co_await AskLaunched(loop_, *endpoint, {.path = path}, &key, tls, &fetches_);
   if (!ready.ok()) co_return Proof{Proof::Is::kNotYet, std::string(conf::Std(ready.status().message()))};
   if (*ready >= 300) co_return Proof{Proof::Is::kNotYet, fmt::format("{} answers {}", path, *ready)};
   co_return proof;

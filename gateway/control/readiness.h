@@ -1,5 +1,6 @@
 // Readiness: probes the leaders of starting replicas. A replica runs once its policy's path answers with a
-// status below 300, it is the run that listens there, and its engine demands the replica's key.
+// status below 300, it is the run that listens there, and its engine demands the replica's key. One that slept
+// is probed once its engine is awake (Sleepers).
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -37,6 +38,7 @@ class Readiness {
   size_t under_way() const { return under_way_; }
 
   const ColdStarts& cold_starts() const { return cold_starts_; }
+  const ColdStarts& wakes() const { return wakes_; }  // of replicas that slept
 
  private:
   net::Task<void> ProbeReplica(std::string id);
@@ -51,6 +53,7 @@ class Readiness {
   const PolicyOf policy_;
   const OnFailure fail_;
   ColdStarts cold_starts_;
+  ColdStarts wakes_;
   net::AbortGroup fetches_;
   size_t under_way_ = 0;
 };

@@ -38,7 +38,11 @@ void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
       continue;
     }
     for (Member& member : workload.members) {
-      if (!workload.holds() || member.ended) continue;
+      if (!workload.holds()) continue;
+      if (member.ended) {  // recorded before its time was, which is still to be charged
+        member.asked = true;
+        continue;
+      }
       // Workloads that were starting are started again: a launcher that already has the run starts no second
       // one.
       member.started = is_there(member);
@@ -54,7 +58,10 @@ void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
               {{"workload", workload.id}, {"state", Name(workload.state)}, {"restored", restored}});
     if (!workload.holds()) continue;
     // A replica may have stopped answering meanwhile.
-    if (workload.kind == Kind::kReplica && workload.state != State::kDraining) {
+    const bool sleeps = workload.state == State::kAsleep;
+    // It may have fallen asleep before this process could note it.
+    workload.wakes |= workload.state == State::kSaving && workload.afterwards == Afterwards::kSleeps;
+    if (workload.kind == Kind::kReplica && workload.state != State::kDraining && !sleeps) {
       const bool served = workload.state == State::kRunning && context_.served(id);
       workloads_.Enter(workload, State::kStarting,
                        context_.shared ? "it was running when this gateway began to lead"

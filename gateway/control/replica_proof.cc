@@ -11,8 +11,6 @@
 namespace gateway::control {
 namespace {
 
-constexpr conf::Duration kTimeout = std::chrono::seconds(2);
-
 // What the engine's author is to do.
 std::string HowToHandOver(const plugins::engines::EngineKey& how) {
   if (!how.variable.empty()) return fmt::format("{} has it in {}", how.engine, how.variable);
@@ -23,26 +21,31 @@ std::string HowToHandOver(const plugins::engines::EngineKey& how) {
 }  // namespace
 
 net::Task<absl::StatusOr<int>> AskLaunched(net::Loop& loop, const config::Endpoint& endpoint,
-                                           std::string_view path, std::string_view body,
-                                           const conf::Secret* key,
+                                           Question question, const conf::Secret* key,
                                            std::shared_ptr<const net::TlsContext> tls,
                                            net::AbortGroup* group) {
   net::http::FetchRequest request;
-  request.url = {endpoint.url.tls(), endpoint.url.host, std::to_string(endpoint.url.port), std::string(path),
-                 ""};
-  if (!body.empty()) {
+  request.url = {endpoint.url.tls(), endpoint.url.host, std::to_string(endpoint.url.port),
+                 std::string(question.path), std::string(question.query)};
+  if (!question.body.empty()) {
     request.method = "POST";
     request.headers.emplace_back("content-type", "application/json");
-    request.body = body;
+    request.body = question.body;
   }
   if (key != nullptr) request.headers.emplace_back("authorization", fmt::format("Bearer {}", key->Reveal()));
-  request.timeout = kTimeout;
+  request.timeout = question.timeout;
   request.tls = std::move(tls);
   request.server_name = endpoint.tls.server_name;
   const absl::StatusOr<net::http::FetchResponse> answer =
       co_await net::http::Fetch(loop, std::move(request), group);
   if (!answer.ok()) co_return answer.status();
   co_return answer->status;
+}
+
+absl::StatusOr<std::shared_ptr<const net::TlsContext>> TlsFor(const config::Endpoint& endpoint) {
+  if (!endpoint.url.tls()) return nullptr;
+  const config::ClientTls& files = endpoint.tls;
+  return net::TlsContext::Client({files.ca, files.certificate, files.key, !files.insecure_skip_verify});
 }
 
 net::Task<Proof> ProveReplica(net::Loop& loop, std::shared_ptr<const config::Endpoint> endpoint,
@@ -54,7 +57,7 @@ net::Task<Proof> ProveReplica(net::Loop& loop, std::shared_ptr<const config::End
     const conf::Secret* const key = i == 0 ? nullptr : &trial.keys[i - 1];
     const bool own = i == trial.right + 1;
     const absl::StatusOr<int> status =
-        co_await AskLaunched(loop, *endpoint, how->path, how->body, key, tls, group);
+        co_await AskLaunched(loop, *endpoint, {.path = how->path, .body = how->body}, key, tls, group);
     if (!status.ok()) co_return Proof{Proof::Is::kNotYet, std::string(conf::Std(status.status().message()))};
     const bool refused = RefusesCaller(*status);
     if (!refused && *status >= 300)

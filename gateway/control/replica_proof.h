@@ -34,12 +34,21 @@ net::Task<Proof> ProveReplica(net::Loop& loop, std::shared_ptr<const config::End
                               ReplicaKeys::Trial trial, std::shared_ptr<const net::TlsContext> tls,
                               net::AbortGroup* group);
 
-// A question of the gateway to a replica that is not in its routes yet. Its status; an error: no answer.
+// A question of the gateway to a replica that is not in its routes.
+struct Question {
+  std::string_view path;
+  std::string_view query = {};
+  std::string_view body = {};  // of a POST, as JSON; empty: a GET
+  conf::Duration timeout = std::chrono::seconds(2);
+};
+// The status of the answer; an error: there is none.
 net::Task<absl::StatusOr<int>> AskLaunched(net::Loop& loop, const config::Endpoint& endpoint,
-                                           std::string_view path, std::string_view body,
-                                           const conf::Secret* key,
+                                           Question question, const conf::Secret* key,
                                            std::shared_ptr<const net::TlsContext> tls,
                                            net::AbortGroup* group);
+
+// What the gateway expects of the endpoint's certificate; null where it has none.
+absl::StatusOr<std::shared_ptr<const net::TlsContext>> TlsFor(const config::Endpoint& endpoint);
 
 // An engine's "I do not know you".
 inline bool RefusesCaller(int status) {

@@ -27,8 +27,8 @@ constexpr conf::Duration kLate = std::chrono::seconds(5);  // later than this, a
 // After a replica was removed from the routes: by then every shard has the new routes.
 constexpr conf::Duration kShardsKnow = std::chrono::milliseconds(500);
 
-std::optional<ReplicaPhase> PhaseOf(State state) {
-  switch (state) {
+std::optional<ReplicaPhase> PhaseOf(const Workload& replica) {
+  switch (replica.state) {
     case State::kPending:
       return ReplicaPhase::kUnplaced;
     case State::kPlaced:
@@ -36,8 +36,12 @@ std::optional<ReplicaPhase> PhaseOf(State state) {
       return ReplicaPhase::kPending;
     case State::kRunning:
       return ReplicaPhase::kReady;
+    case State::kAsleep:
+      if (replica.wants_to_wake) return ReplicaPhase::kUnplaced;
+      break;
     case State::kSaving:
-      return ReplicaPhase::kDraining;
+      if (!replica.serving.idle) return ReplicaPhase::kDraining;
+      break;  // its engine may sleep by now
     case State::kDraining:
     case State::kStopped:
       break;
@@ -78,8 +82,8 @@ bool NamesPort(const plugins::launchers::RunSpec& spec) {
 }  // namespace
 
 std::string_view Name(ReplicaState state) {
-  static constexpr std::array<std::string_view, kReplicaStates> kNames = {"waiting", "launching", "warming",
-                                                                          "ready",   "draining",  "stopping"};
+  static constexpr std::array<std::string_view, kReplicaStates> kNames = {
+      "waiting", "launching", "warming", "ready", "draining", "stopping", "asleep", "waking"};
   return kNames[static_cast<size_t>(state)];
 }
 
@@ -89,9 +93,12 @@ ReplicaState ReplicaStateOf(const Workload& replica) {
       return ReplicaState::kWaiting;
     case State::kPlaced:
     case State::kStarting:
+      if (replica.wakes || replica.serving.woken) return ReplicaState::kWaking;
       return replica.serving.endpoint ? ReplicaState::kWarming : ReplicaState::kLaunching;
     case State::kRunning:
       return ReplicaState::kReady;
+    case State::kAsleep:
+      return ReplicaState::kAsleep;
     case State::kSaving:
       return ReplicaState::kDraining;
     case State::kDraining:
@@ -159,12 +166,15 @@ void Replicas::Tick(Workload& replica, conf::TimePoint now) {
       break;
     case State::kPlaced:
     case State::kStarting: {
-      if (now - replica.since <= by.ready.timeout) break;
+      const std::optional<scheduler::autoscale::SleepSettings>& sleep = policy->scaling.sleep;
+      const bool woken = sleep && (replica.wakes || replica.serving.woken);
+      const conf::Duration timeout = woken ? sleep->wake_timeout : by.ready.timeout;
+      if (now - replica.since <= timeout) break;
       const std::string obstacle = Obstacle(replica, context_.cluster());
       Fail(replica,
-           fmt::format("not ready within {}{}{}", conf::InWords(by.ready.timeout),
+           fmt::format("{} within {}{}{}", woken ? "did not wake" : "not ready", conf::InWords(timeout),
                        obstacle.empty() ? "" : ": ", obstacle),
-           Blame::kWorkload);
+           woken ? Blame::kPlace : Blame::kWorkload);
       break;
     }
     case State::kSaving: {
@@ -174,9 +184,12 @@ void Replicas::Tick(Workload& replica, conf::TimePoint now) {
       const std::optional<uint32_t> elsewhere = env_.left_elsewhere(replica);
       const uint32_t left = replica.in_flight() + elsewhere.value_or(0);
       const conf::Duration drain = replica.for_batches ? std::min(by.drain, kDrainOfBatches) : by.drain;
-      if (left == 0 && elsewhere) {
+      if (left == 0 && elsewhere && replica.afterwards == Afterwards::kSleeps) {
+        replica.serving.idle = true;
+      } else if (left == 0 && elsewhere) {
         workloads_.Enter(replica, State::kDraining, "its last request has ended");
       } else if (now - replica.since > drain) {
+        replica.afterwards = std::max(replica.afterwards, Afterwards::kEnds);
         workloads_.Enter(
             replica, State::kDraining,
             left == 0 ? fmt::format("another gateway has not confirmed within {} that it sends it nothing",
@@ -187,6 +200,7 @@ void Replicas::Tick(Workload& replica, conf::TimePoint now) {
       break;
     }
     case State::kRunning:
+    case State::kAsleep:
     case State::kDraining:
     case State::kStopped:
       break;
@@ -227,7 +241,7 @@ std::vector<scheduler::autoscale::ReplicaView> Replicas::Views(std::string_view 
         replica.for_batches) {
       continue;
     }
-    if (const std::optional<ReplicaPhase> phase = PhaseOf(replica.state))
+    if (const std::optional<ReplicaPhase> phase = PhaseOf(replica))
       views.push_back({replica.number, *phase, replica.since, replica.in_flight()});
   }
   return views;
@@ -325,7 +339,10 @@ scheduler::Job Replicas::AskOf(const Workload& replica) const {
   const config::ModelPolicy* const policy = env_.policy(replica.model);
   scheduler::Job job;
   if (policy != nullptr) {
-    job = replica.for_batches ? config::AskForBatches(*policy) : config::AskOf(*policy);
+    const bool sleeps = replica.state == State::kAsleep && !replica.wants_to_wake;
+    job = sleeps                ? config::AskAsleep(*policy)
+          : replica.for_batches ? config::AskForBatches(*policy)
+                                : config::AskOf(*policy);
     config::AskForUncut(job.roles.front().ask, context_.planning->uncut());
   } else {  // it is about to end; the planner has it until then
     job.work = scheduler::WorkClass::kInference;
@@ -335,6 +352,10 @@ scheduler::Job Replicas::AskOf(const Workload& replica) const {
   // One that has its members keeps as many, whatever the policy has become.
   if (replica.holds())
     job.roles.front().count = job.roles.front().min_count = static_cast<uint32_t>(replica.members.size());
+  if (replica.state == State::kAsleep) {
+    for (const Member& member : replica.members)
+      job.pinned.push_back(replica.wants_to_wake && member.home ? *member.home : member.at);
+  }
   job.id = replica.id;
   job.submitted = replica.wanted;
   if (job.queue.empty()) job.queue = context_.planning->first_queue();
@@ -343,6 +364,7 @@ scheduler::Job Replicas::AskOf(const Workload& replica) const {
 
 bool Replicas::MayBePlaced(Workload& replica) {
   const config::ModelPolicy* const policy = env_.policy(replica.model);
+  if (replica.state == State::kAsleep) return policy != nullptr;
   replica.held = policy == nullptr || !env_.may_start(replica.model);
   if (policy != nullptr) replica.keyed = policy->replica->api_key == config::ReplicaKey::kGenerated;
   return !replica.held;
@@ -385,7 +407,7 @@ void Replicas::OnMembersUp(Workload& replica) {
 }
 
 bool Replicas::Saves(const Workload& replica, Afterwards then) const {
-  return then == Afterwards::kEnds && replica.serving.endpoint != nullptr;
+  return (then == Afterwards::kEnds || then == Afterwards::kSleeps) && replica.serving.endpoint != nullptr;
 }
 
 void Replicas::Fail(Workload& replica, std::string why, Blame blame) {
@@ -407,9 +429,12 @@ std::string Replicas::ActionOf(const Workload& replica) const {
   switch (replica.state) {
     case State::kPlaced:
     case State::kStarting:
+      if (replica.serving.woken) return "replica.wake";
       return replica.adopted ? "replica.adopt" : "replica.launch";
     case State::kRunning:
       return "replica.ready";
+    case State::kAsleep:
+      return "replica.sleep";
     case State::kSaving:
       return "replica.drain";
     case State::kDraining:

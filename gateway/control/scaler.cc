@@ -103,9 +103,14 @@ void Scaler::Decide(Pool& pool, conf::TimePoint now) {
                    Blame::kWorkload);
   });
   with(decision.take_back, [&](Workload& replica) { workloads_.Enter(replica, State::kRunning, why); });
-  with(decision.drain, [&](Workload& replica) { replicas_.Retire(replica, why); });
-  with(decision.cancel, [&](Workload& replica) { replicas_.Retire(replica, why); });
-  for (uint32_t i = 0; i < decision.start; ++i) replicas_.Add(model, why);
+  with(decision.drain, [&](Workload& replica) { sleepers_.PutAway(replica, why); });
+  with(decision.cancel, [&](Workload& replica) { sleepers_.Cancel(replica, why); });
+  if (decision.start > 0) {
+    const bool is_needed_now = pool.signals.held > 0 || pool.held ||
+                               views.size() < scheduler::autoscale::LeastAt(pool.policy.scaling, now);
+    const auto need = is_needed_now ? Sleepers::Need::kNow : Sleepers::Need::kForeseen;
+    for (uint32_t i = 0; i < decision.start; ++i) sleepers_.Start(model, why, need);
+  }
   replicas_.ForEach(model, [&](const Workload& replica) {
     if (replica.state == State::kRunning) pool.crashes.Served(now - replica.since);
   });
@@ -170,7 +175,8 @@ uint32_t Scaler::CountComing(const Pool& pool) const {
     return there - std::min(there, ready);
   }
   uint32_t coming = 0;
-  for (const ReplicaState state : {ReplicaState::kWaiting, ReplicaState::kLaunching, ReplicaState::kWarming})
+  for (const ReplicaState state :
+       {ReplicaState::kWaiting, ReplicaState::kLaunching, ReplicaState::kWarming, ReplicaState::kWaking})
     coming += replicas_.Count(pool.policy.model(), state);
   return coming;
 }
@@ -246,6 +252,11 @@ const config::ModelPolicy* Scaler::PolicyOf(const std::string& model) const {
 uint32_t Scaler::WantedOf(const std::string& model) const {
   const auto pool = pools_.find(model);
   return pool == pools_.end() ? 0 : pool->second.decision.wanted;
+}
+
+uint32_t Scaler::WaitingFor(const std::string& model) const {
+  const auto pool = pools_.find(model);
+  return pool == pools_.end() ? 0 : static_cast<uint32_t>(std::max(pool->second.signals.held, 0.0));
 }
 
 bool Scaler::MayStart(const std::string& model, conf::TimePoint now) const {

@@ -22,6 +22,7 @@
 #include "gateway/control/replicas.h"
 #include "gateway/control/scaled_models.h"
 #include "gateway/control/signals.h"
+#include "gateway/control/sleepers.h"
 #include "gateway/control/status.h"
 #include "gateway/shard/runtime.h"
 
@@ -41,8 +42,13 @@ class Scaler {
     ScaledModels* scaled = nullptr;  // null: no policy has an object of Kubernetes
   };
 
-  Scaler(Workloads& workloads, Replicas& replicas, const ColdStarts& cold_starts, Environment env)
-      : workloads_(workloads), replicas_(replicas), cold_starts_(cold_starts), env_(std::move(env)) {}
+  Scaler(Workloads& workloads, Replicas& replicas, Sleepers& sleepers, const ColdStarts& cold_starts,
+         Environment env)
+      : workloads_(workloads),
+        replicas_(replicas),
+        sleepers_(sleepers),
+        cold_starts_(cold_starts),
+        env_(std::move(env)) {}
 
   // Call it when policies may have changed.
   void Configure(const Runtime& runtime, conf::TimePoint now);
@@ -50,7 +56,8 @@ class Scaler {
 
   // The model's last policy, while its replicas end; null: none since the start, or Kubernetes starts them.
   const config::ModelPolicy* PolicyOf(const std::string& model) const;
-  uint32_t WantedOf(const std::string& model) const;  // replicas, by the last decision
+  uint32_t WantedOf(const std::string& model) const;    // replicas, by the last decision
+  uint32_t WaitingFor(const std::string& model) const;  // requests, for a replica
   bool MayStart(const std::string& model, conf::TimePoint now) const;
   void OnFailure(const std::string& model, std::string why, conf::Duration served, conf::TimePoint now);
 
@@ -97,6 +104,7 @@ class Scaler {
 
   Workloads& workloads_;
   Replicas& replicas_;
+  Sleepers& sleepers_;
   const ColdStarts& cold_starts_;
   const Environment env_;
   std::map<std::string, Pool> pools_;

@@ -46,7 +46,8 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
           }),
       scaled_(loop,
               {.record = env_.record, .pods = [this](const std::string& model) { return PodsOf(model); }}),
-      scaler_(workloads_, replicas_, readiness_.cold_starts(),
+      sleepers_(loop, context_, workloads_, replicas_, SleepersEnvironment()),
+      scaler_(workloads_, replicas_, sleepers_, readiness_.cold_starts(),
               {.runtime = env_.runtime,
                .shards = env_.shards,
                .scaling_hints = env_.scaling_hints,
@@ -154,6 +155,18 @@ Jobs::Environment ScalingLoop::JobsEnvironment() {
   };
   if (launcher_->shared() != nullptr) env.log_owner = plugins::launchers::LogOwner::kAnyone;
   return env;
+}
+
+Sleepers::Environment ScalingLoop::SleepersEnvironment() {
+  constexpr double kNineOfTen = 0.9;
+  return {
+      .policy = [this](const std::string& model) { return scaler_.PolicyOf(model); },
+      .metered =
+          [this](const Workload& replica) { return metering_.UpToNow({.model = replica.model, .job = {}}); },
+      .waiting = [this](const std::string& model) { return scaler_.WaitingFor(model); },
+      .cold_start =
+          [this](const std::string& model) { return readiness_.cold_starts().Quantile(model, kNineOfTen); },
+      .wake = [this](const std::string& model) { return readiness_.wakes().Quantile(model, kNineOfTen); }};
 }
 
 std::vector<ScaledModels::Pod> ScalingLoop::PodsOf(const std::string& model) const {
@@ -285,6 +298,7 @@ void ScalingLoop::OnAlarm() {
   cluster_metrics_.Tick(planning_.planner(), now);
   Place();
   replicas_.Publish();
+  sleepers_.Tick();
   runner_.TakeSteps();
   readiness_.Tick();
   reconciler_.Tick();
@@ -340,9 +354,9 @@ void ScalingLoop::CountFirstStart(const scheduler::Action& action, conf::TimePoi
 }
 
 size_t ScalingLoop::under_way() const {
-  return runner_.under_way() + jobs_.under_way() + readiness_.under_way() + node_trust_.under_way() +
-         device_faults_.under_way() + node_discovery_.under_way() + scaled_.under_way() +
-         (reconciler_.reconciling() ? 1 : 0) + (beginning_ ? 1 : 0);
+  return runner_.under_way() + jobs_.under_way() + readiness_.under_way() + sleepers_.under_way() +
+         node_trust_.under_way() + device_faults_.under_way() + node_discovery_.under_way() +
+         scaled_.under_way() + (reconciler_.reconciling() ? 1 : 0) + (beginning_ ? 1 : 0);
 }
 
 net::Task<void> ScalingLoop::Close(bool keep) {
@@ -354,6 +368,7 @@ net::Task<void> ScalingLoop::Close(bool keep) {
   Clear();
   pause_.Cancel();
   readiness_.Close();
+  sleepers_.Close();
   scaled_.Close();
   net::Sleep tick(loop_.watchdog);
   while (!begun_ && !GivesUp()) co_await tick.For(kCloseTick);
@@ -406,11 +421,14 @@ Status ScalingLoop::status(conf::TimePoint now) const {
   out.devices = metering_.totals();
   out.replicas = replicas_.Rows();
   out.models = scaler_.Rows(now);
-  const ColdStarts& starts = readiness_.cold_starts();
-  for (const ColdStarts::Row& row : starts.rows()) {
-    out.cold_starts.push_back({row.model, row.kind, row.starts, starts.Quantile(row.model, row.kind, 0.5),
-                               starts.Quantile(row.model, row.kind, 0.9)});
-  }
+  const auto list = [](const ColdStarts& starts, std::vector<ColdStart>& to) {
+    for (const ColdStarts::Row& row : starts.rows()) {
+      to.push_back({row.model, row.kind, row.starts, starts.Quantile(row.model, row.kind, 0.5),
+                    starts.Quantile(row.model, row.kind, 0.9)});
+    }
+  };
+  list(readiness_.cold_starts(), out.cold_starts);
+  list(readiness_.wakes(), out.wakes);
   return out;
 }
 

@@ -30,6 +30,7 @@
 #include "gateway/control/run_users.h"
 #include "gateway/control/scaled_models.h"
 #include "gateway/control/scaler.h"
+#include "gateway/control/sleepers.h"
 #include "gateway/control/status.h"
 #include "gateway/control/step_runner.h"
 #include "gateway/ledger/record.h"
@@ -116,6 +117,7 @@ class ScalingLoop final : private net::Alarm {
   Context MakeContext();
   Replicas::Environment ReplicasEnvironment();
   Jobs::Environment JobsEnvironment();
+  Sleepers::Environment SleepersEnvironment();
   std::vector<ScaledModels::Pod> PodsOf(const std::string& model) const;
   void OnAlarm() override;
   // By an operator, or by the manager of the cluster.
@@ -147,6 +149,7 @@ class ScalingLoop final : private net::Alarm {
   Orphans orphans_;
   Readiness readiness_;
   ScaledModels scaled_;
+  Sleepers sleepers_;
   Scaler scaler_;
   NodeTrust node_trust_;
   DeviceFaults device_faults_;

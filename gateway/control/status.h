@@ -23,8 +23,10 @@ enum class ReplicaState : uint8_t {
   kReady,
   kDraining,  // takes no new requests
   kStopping,
+  kAsleep,  // its devices are free for others
+  kWaking,
 };
-inline constexpr size_t kReplicaStates = 6;
+inline constexpr size_t kReplicaStates = 8;
 std::string_view Name(ReplicaState state);
 
 struct MemberPlace {
@@ -91,6 +93,7 @@ struct NodeStatus {
   bool ours = false;  // suspected by us alone, not by the cluster's manager
 };
 
+// The last starts of a model's replicas on a kind, or the last times that they woke.
 struct ColdStart {
   std::string model;
   std::string kind;
@@ -108,6 +111,7 @@ struct Status {
   std::vector<ReplicaStatus> replicas;
   std::vector<ModelStatus> models;
   std::vector<ColdStart> cold_starts;
+  std::vector<ColdStart> wakes;
   std::vector<NodeStatus> nodes;
   std::vector<plugins::launchers::DeviceFault> faults;
   std::vector<Cordon> cordons;

@@ -11,12 +11,12 @@ namespace {
 
 constexpr conf::Word<State> kStateWords[] = {{"pending", State::kPending},   {"placed", State::kPlaced},
                                              {"starting", State::kStarting}, {"running", State::kRunning},
-                                             {"saving", State::kSaving},     {"draining", State::kDraining},
-                                             {"stopped", State::kStopped}};
+                                             {"asleep", State::kAsleep},     {"saving", State::kSaving},
+                                             {"draining", State::kDraining}, {"stopped", State::kStopped}};
 constexpr conf::Word<Afterwards> kAfterwardsWords[] = {
-    {"resizes", Afterwards::kResizes},   {"waits", Afterwards::kWaits}, {"retries", Afterwards::kRetries},
-    {"suspends", Afterwards::kSuspends}, {"ends", Afterwards::kEnds},   {"fails", Afterwards::kFails},
-    {"cancels", Afterwards::kCancels}};
+    {"sleeps", Afterwards::kSleeps},   {"resizes", Afterwards::kResizes},   {"waits", Afterwards::kWaits},
+    {"retries", Afterwards::kRetries}, {"suspends", Afterwards::kSuspends}, {"ends", Afterwards::kEnds},
+    {"fails", Afterwards::kFails},     {"cancels", Afterwards::kCancels}};
 constexpr conf::Word<Outcome> kOutcomeWords[] = {{"none", Outcome::kNone},
                                                  {"suspended", Outcome::kSuspended},
                                                  {"done", Outcome::kDone},

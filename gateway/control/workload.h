@@ -2,9 +2,13 @@
 // left. It is a gang of one or more members, each a run of a launcher on one node.
 //
 //   pending ─▶ placed ─▶ starting ─▶ running ─▶ saving ─▶ draining ─▶ stopped
-//      ▲                     │          │                    ▲ │
-//      │                     └──────────┴────────────────────┘ │
+//      ▲                  ▲  │          │         │          ▲ │
+//      │                  │  └──────────┴─────────┼──────────┘ │
+//      │                  └── asleep ◀────────────┘ (replicas) │
 //      └──────────────── (preempted, resized, tried again) ────┘
+//
+// A replica that sleeps keeps its processes and some host memory; its devices are free for others, until it
+// gets the same ones again and wakes.
 //
 // Members start together or not at all: when one ends, the others are ended, too. The StepRunner carries out
 // what a state requires, one step at a time; the flags say how far it has come. The differences between
@@ -40,6 +44,7 @@ enum class State : uint8_t {
   kPlaced,    // has devices; not recorded yet
   kStarting,  // recorded; its members are being started, until all run and a replica answers
   kRunning,
+  kAsleep,    // a replica: its processes are there, others may use its devices
   kSaving,    // its work is being saved: members save, or a replica's last requests end
   kDraining,  // its members are being ended
   kStopped,   // holds nothing; its outcome says why
@@ -49,6 +54,7 @@ std::optional<State> ParseState(std::string_view name);
 
 // What happens to a workload when its members have ended. The later one wins.
 enum class Afterwards : uint8_t {
+  kSleeps,   // a replica that is not needed now: it falls asleep, and its members do not end
   kResizes,  // starts again at once, with the members in `next`
   kWaits,    // made room: waits for its next start
   kRetries,  // waits for its next start after a failure, within its restarts
@@ -89,6 +95,7 @@ struct Submission {
 
 struct Member {
   scheduler::MemberAt at;
+  std::optional<scheduler::MemberAt> home{};  // asleep: the place that it had, and wakes at
   std::string run;
 
   bool asked = false;    // the launcher was called to start it
@@ -120,6 +127,10 @@ struct Serving {
   std::shared_ptr<router::ReplicaState> load{};        // likewise
   conf::TimePoint next_probe{};
   conf::TimePoint unpublished{};  // kSaving: when it was removed from the routes
+  bool idle = false;              // kSaving, to sleep: its last request has ended
+  bool called = false;            // its engine is being asked to sleep or to wake
+  bool woken = false;             // this start of it was a wake
+  conf::TimePoint wake_asked{};   // kAsleep, wants to wake: since when
   bool probing = false;
   // Taken over from another gateway while this one sent it requests: they go on while it is probed again.
   bool continues = false;
@@ -133,6 +144,9 @@ struct Workload {
   std::string model{};                     // of a replica
   bool keyed = false;                      // of a replica: its engine demands a key (ReplicaKeys)
   bool for_batches = false;                // of a replica: it runs for lines of batches alone (BatchReplicas)
+  bool wakes = false;                      // kStarting: it slept, and its engine is still to be woken
+  bool wants_to_wake = false;              // kAsleep: it waits for its devices
+  conf::TimePoint held_from{};             // of a replica that slept: it has its devices again
   std::shared_ptr<const Submission> of{};  // of a job
   uint32_t element = 0;                    // of an array
   uint32_t number = 0;                     // unique in this process, for the autoscaler; never used again

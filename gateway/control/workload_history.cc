@@ -95,7 +95,10 @@ void WorkloadHistory::Take(const ledger::Record& record) {
 
 void WorkloadHistory::TakeReplica(const ledger::Record& record) {
   PastReplica& replica = replicas_[record.subject];
-  replica.ends |= record.action == "replica.drain" || record.action == "replica.stop";
+  // One that slept does not get its devices again: they may be another's, and a cold start is safe.
+  if (record.action == "replica.drain" || record.action == "replica.stop" || record.action == "replica.sleep")
+    replica.ends = true;
+  if (record.action == "replica.ready") replica.ends = false;
   const json detail = json::parse(record.detail, nullptr, false);
   if (!detail.is_object() || record.action != "replica.launch") return;
   replica.model = TextOf(detail, "model");

@@ -49,6 +49,7 @@ json Written(const std::vector<Member>& members, const scheduler::Cluster& clust
   for (const Member& member : members) {
     json one = Written(member.at, cluster);
     one["run"] = member.run;
+    if (member.home) one["home"] = Written(*member.home, cluster);
     if (member.exit_code) one["exit_code"] = *member.exit_code;
     if (member.signal) one["signal"] = *member.signal;
     if (!member.why.empty()) one["why"] = member.why;
@@ -102,6 +103,7 @@ std::vector<Member> ReadMembers(const json& in, const scheduler::Cluster& cluste
     Member& member = members.emplace_back();
     member.at = ReadPlace(one, cluster);
     member.run = one.at("run").get<std::string>();
+    if (one.contains("home")) member.home = ReadPlace(one["home"], cluster);
     if (one.contains("exit_code")) member.exit_code = one["exit_code"].get<int>();
     if (one.contains("signal")) member.signal = one["signal"].get<int>();
     member.why = one.value("why", "");
@@ -143,6 +145,9 @@ Workload ReadWorkload(const std::string& id, const json& in, const Submissions& 
     workload.model = in["model"].get<std::string>();
     workload.keyed = in.value("keyed", false);
     workload.for_batches = in.value("for_batches", false);
+    workload.wakes = in.value("wakes", false);
+    if (in.contains("held_from_us"))
+      workload.held_from = conf::FromUnixMicros(in["held_from_us"].get<int64_t>());
   } else {
     const auto of = in.at("of").get<std::string>();
     const auto submission = submissions.find(of);
@@ -199,6 +204,8 @@ std::string BodyOf(const Workload& workload, const scheduler::Cluster& cluster) 
     out["model"] = workload.model;
     out["keyed"] = workload.keyed;
     if (workload.for_batches) out["for_batches"] = true;
+    if (workload.wakes) out["wakes"] = true;
+    if (workload.held_from != conf::TimePoint()) out["held_from_us"] = conf::ToUnixMicros(workload.held_from);
     out["serves"] = workload.state == State::kRunning ||
                     (workload.state == State::kStarting && workload.serving.continues);
   } else {

@@ -102,6 +102,7 @@ void Workloads::Enter(Workload& workload, State state, std::string why, std::str
   workload.unplaced.clear();
   workload.withheld = false;
   workload.serving.unpublished = {};
+  workload.serving.idle = false;
   for (Member& member : workload.members) member.told = false;
   ++workload.version;
   log::Info("workload", {{"workload", workload.id}, {"state", Name(state)}, {"why", workload.why}});
@@ -158,6 +159,41 @@ void Workloads::End(Workload& workload, Afterwards then, std::string why, std::s
   Enter(workload, State::kDraining, std::move(why), std::move(actor));
 }
 
+void Workloads::FallAsleep(Workload& replica, std::string why) {
+  LeavePlanner(replica);
+  for (Member& member : replica.members) {
+    member.home = member.at;
+    scheduler::Holding& holding = member.at.holding;
+    holding = {.node = holding.node, .isolation = holding.isolation, .tenant = holding.tenant};
+  }
+  Enter(replica, State::kAsleep, std::move(why));
+  const int64_t memory = KindOf(replica).AskOf(replica).roles.front().ask.memory_mib;
+  for (Member& member : replica.members) member.at.holding.memory_mib = memory;
+  AskPlanner(replica);
+}
+
+void Workloads::SetWake(Workload& replica, bool wanted, std::string why) {
+  if (replica.state != State::kAsleep || replica.wants_to_wake == wanted) return;
+  LeavePlanner(replica);
+  replica.wants_to_wake = wanted;
+  replica.serving.wake_asked = context_.now();
+  replica.why = std::move(why);
+  replica.unplaced.clear();
+  AskPlanner(replica);
+}
+
+// It has its devices.
+void Workloads::WakeUp(Workload& replica, std::string why) {
+  for (Member& member : replica.members) {
+    if (member.home) member.at = *std::exchange(member.home, std::nullopt);
+  }
+  replica.wants_to_wake = false;
+  replica.wakes = replica.serving.woken = true;
+  replica.adopted = false;
+  replica.held_from = replica.started = context_.now();
+  Enter(replica, State::kStarting, std::move(why));
+}
+
 void Workloads::StopSaving(Workload& workload) {
   const bool recorded = workload.recorded;
   Enter(workload, State::kDraining, workload.why, workload.actor);
@@ -183,6 +219,9 @@ void Workloads::Settle(Workload& workload) {
     if (phase == scheduler::Phase::kStopping) planner.Stopped(index, now);
   }
   switch (then) {
+    case Afterwards::kSleeps:  // its members have ended before it slept
+      LeavePlanner(workload);
+      return Stop(workload, Outcome::kDone, std::move(why), std::move(actor));
     case Afterwards::kResizes:
     case Afterwards::kWaits:
     case Afterwards::kRetries:
@@ -253,6 +292,10 @@ void Workloads::Apply(const scheduler::Action& action) {
   if (workload == nullptr) return;
   switch (action.kind) {
     case ActionKind::kStart:
+      if (workload->state == State::kAsleep) {
+        if (workload->wants_to_wake) WakeUp(*workload, fmt::format("{}; {}", workload->why, action.why.text));
+        return;
+      }
       if (workload->state == State::kPending) {
         const bool explained = workload->kind == Kind::kReplica;
         return Place(*workload, action.members,
@@ -417,7 +460,7 @@ std::vector<HeldDevices> Workloads::Held(conf::TimePoint no_later) const {
     // Nobody has told of a process yet.
     if (!began && !alive && workload.state != State::kRunning) continue;
     if (!workload.all_ended()) gone.reset();
-    const conf::TimePoint since = began.value_or(workload.started);
+    const conf::TimePoint since = std::max(began.value_or(workload.started), workload.held_from);
     for (const auto& [kind, sum] : milli) {
       HeldDevices& holding = held.emplace_back();
       holding.kind = kind;
@@ -457,7 +500,10 @@ void Workloads::Renumber(const std::vector<scheduler::NodeId>& places) {
     if (node < places.size()) node = places[node];
   };
   for (Workload& workload : workloads_) {
-    for (Member& member : workload.members) move(member.at);
+    for (Member& member : workload.members) {
+      move(member.at);
+      if (member.home) move(*member.home);
+    }
     for (Member& member : workload.before) move(member.at);
     for (scheduler::MemberAt& at : workload.next) move(at);
   }

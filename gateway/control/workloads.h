@@ -50,6 +50,10 @@ class Workloads {
   void Place(Workload& workload, std::vector<scheduler::MemberAt> members, std::string why);
   // Ends its members, after a save where there is work to save and time for it.
   void End(Workload& workload, Afterwards then, std::string why, std::string actor = "control");
+  // A replica's engine sleeps, and its device time is on disk: it gives its devices back.
+  void FallAsleep(Workload& replica, std::string why);
+  // Asks the planner for the devices on which it slept; false asks no longer.
+  void SetWake(Workload& replica, bool wanted, std::string why);
   // The save has ended, or its time is over.
   void StopSaving(Workload& workload);
   // All members have ended, and their device time is on disk: moves to the next state.
@@ -92,6 +96,7 @@ class Workloads {
  private:
   void Resize(Workload& workload, std::vector<scheduler::MemberAt> next, const scheduler::Reason& why);
   bool WasDoneBefore(const Workload& workload) const;
+  void WakeUp(Workload& replica, std::string why);
   bool IsLate(const Workload& workload, const Member& member) const;
   bool IsGivenUp(const Workload& workload, const Member& member) const;
 

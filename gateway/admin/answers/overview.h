@@ -18,7 +18,8 @@ struct ModelNow {
   uint64_t ready = 0;
   uint64_t starting = 0;
   uint64_t draining = 0;
-  bool asleep = false;    // it has no replica and needs none
+  uint64_t sleeping = 0;
+  bool asleep = false;    // it has no replica that is awake, and needs none
   uint64_t capacity = 0;  // that take requests
   double demand = 0;      // in replicas
   uint64_t waiting = 0;   // requests
@@ -45,6 +46,7 @@ constexpr void Bind(O& o, ModelNow& now) {
   o.Required("ready", now.ready);
   o.Required("starting", now.starting);
   o.Required("draining", now.draining);
+  o.Required("sleeping", now.sleeping);
   o.Required("asleep", now.asleep);
   o.Required("capacity", now.capacity);
   o.Required("demand", now.demand);

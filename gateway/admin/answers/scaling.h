@@ -130,10 +130,13 @@ struct Scaling {
   uint64_t ready = 0;
   uint64_t draining = 0;
   uint64_t stopping = 0;
+  uint64_t asleep = 0;
+  uint64_t waking = 0;
   uint64_t failed_starts = 0;
   std::optional<Time> next_start = {};
   std::optional<std::string> trouble = {};
   std::vector<ColdStart> cold_starts = {};
+  std::vector<ColdStart> wakes = {};  // of replicas that slept
   std::vector<ScalingOfClass> classes = {};
 };
 
@@ -157,10 +160,13 @@ constexpr void Bind(O& o, Scaling& scaling) {
   o.Required("ready", scaling.ready);
   o.Required("draining", scaling.draining);
   o.Required("stopping", scaling.stopping);
+  o.Required("asleep", scaling.asleep);
+  o.Required("waking", scaling.waking);
   o.Required("failed_starts", scaling.failed_starts);
   o.Required("next_start", scaling.next_start);
   o.Required("trouble", scaling.trouble);
   o.Required("cold_starts", scaling.cold_starts);
+  o.Required("wakes", scaling.wakes);
   o.Required("classes", scaling.classes);
 }
 

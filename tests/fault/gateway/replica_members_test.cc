@@ -26,20 +26,6 @@ fabric:
   domains: [{name: "leaf-{1..2}", level: leaf, parent: all}, {name: all, level: all}]
 )";
 
-// Of the first process of a run, which is not its wrapper; 0: there is none.
-pid_t PidOf(const std::string& run) {
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const std::string command = ReadFile(entry.path() / "cmdline");
-    if (command.empty() || command.starts_with("tidegate-run")) continue;
-    if (('\0' + ReadFile(entry.path() / "environ")).find('\0' + ("TIDEGATE_RUN_ID=" + run) + '\0') !=
-        std::string::npos)
-      return std::stoi(name);
-  }
-  return 0;
-}
-
 class ReplicaMembers : public testing::Test {
  protected:
   ReplicaMembers() { std::ofstream(folder_ / "cluster.yaml") << kTwoLeaves; }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -28,6 +29,20 @@ struct ScaledModel {
   std::vector<std::string> flags = {"--preset", "instant"};  // of the engine
   std::string replica = {};                                  // further members of `replica`, after a comma
 };
+
+// Of the first process of a run, which is not its wrapper; 0: there is none.
+inline pid_t PidOf(const std::string& run) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string command = ReadFile(entry.path() / "cmdline");
+    if (command.empty() || command.starts_with("tidegate-run")) continue;
+    if (('\0' + ReadFile(entry.path() / "environ")).find('\0' + ("TIDEGATE_RUN_ID=" + run) + '\0') !=
+        std::string::npos)
+      return std::stoi(name);
+  }
+  return 0;
+}
 
 // Everything stands in a folder that outlives restarts of the gateway.
 class Scaled {

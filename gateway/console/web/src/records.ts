@@ -26,7 +26,7 @@ export function reasonOf(record: LedgerRecord): string {
 }
 
 const WORDS: { [action: string]: string } = {
-  'replica.launch': 'started', 'replica.ready': 'is ready', 'replica.drain': 'drains', 'replica.stop': 'stopped', 'replica.adopt': 'was found running',
+  'replica.launch': 'started', 'replica.ready': 'is ready', 'replica.drain': 'drains', 'replica.stop': 'stopped', 'replica.adopt': 'was found running', 'replica.sleep': 'falls asleep', 'replica.wake': 'wakes',
   'job.submit': 'was submitted', 'job.start': 'started', 'job.stop': 'stopped', 'job.ended': 'ended', 'job.suspend': 'is suspended', 'job.resume': 'is resumed',
   'job.cancel': 'was cancelled', 'job.preempt': 'makes room', 'job.resize': 'changes its size', 'job.retry': 'starts again', 'job.read_log': ': its output was read',
   'model.pause': 'is paused', 'model.resume': 'takes requests again', 'model.hold': 'is held', 'model.release': 'is released',

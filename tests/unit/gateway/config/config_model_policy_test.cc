@@ -61,6 +61,39 @@ std::vector<std::string> PolicyProblems(const std::string& text) {
   return Texts(ReadModelPolicy(text, "p.yaml", FakeSources()).problems);
 }
 
+TEST(ModelPolicy, AReplicaThatMaySleepKeepsTheMemoryForItFromTheStart) {
+  const auto loaded = ReadModelPolicy(
+      Policy("idle: {sleep_after: 2m, host_memory: 20GiB}\nplacement: {devices: [{kind: h100}], cpu: 8}\n"),
+      "p.yaml", FakeSources());
+  ASSERT_TRUE(loaded.value);
+  const scheduler::autoscale::ScalingPolicy& scaling = loaded.value->scaling;
+  EXPECT_EQ(scaling.scale_to_zero_after, std::chrono::minutes(2)) << "from then on none is awake";
+  EXPECT_EQ(scaling.sleep->stop_after, std::chrono::hours(1));
+  EXPECT_EQ(AskOf(*loaded.value).roles[0].ask.memory_mib, 20 * 1024);
+  const scheduler::Ask asleep = AskAsleep(*loaded.value).roles[0].ask;
+  EXPECT_THAT(asleep.devices, IsEmpty());
+  EXPECT_EQ(asleep.cpu_milli, 0);
+  EXPECT_EQ(asleep.memory_mib, 20 * 1024);
+}
+
+TEST(ModelPolicy, SleepThatHasNoEffectOrCannotBeIsRefused) {
+  EXPECT_THAT(PolicyProblems(Policy("idle: {sleep_after: 2m}\n")),
+              ElementsAre(AllOf(HasSubstr("/idle/sleep_after"), HasSubstr("give host_memory"))));
+  EXPECT_THAT(PolicyProblems(Policy("idle: {sleep_after: 2m, level: 2, scale_to_zero_after: 1m}\n")),
+              ElementsAre(AllOf(HasSubstr("/idle/scale_to_zero_after"), HasSubstr("remove one of the two"))));
+  EXPECT_THAT(PolicyProblems(Policy("idle: {min_awake: 5s}\n")),
+              ElementsAre(HasSubstr("has no effect without sleep_after")));
+  EXPECT_THAT(PolicyProblems(Policy("idle: {sleep_after: 2m, level: 3}\n")),
+              ElementsAre(HasSubstr("/idle/level")));
+  const std::string head(kHead);
+  EXPECT_THAT(PolicyProblems(head + "replica: {engine: llamacpp, command: [serve]}\n"
+                                    "idle: {sleep_after: 2m, level: 2}\n"),
+              ElementsAre(HasSubstr("llamacpp cannot sleep; vllm and sglang can")));
+  EXPECT_THAT(PolicyProblems(head + "replica: {engine: sglang, command: [python3, serve.py]}\n"
+                                    "idle: {sleep_after: 2m, level: 2}\n"),
+              ElementsAre(HasSubstr("sglang keeps its weights in host memory")));
+}
+
 TEST(ModelPolicy, SaysHowAReplicaIsStarted) {
   const auto loaded = ReadModelPolicy(
       std::string(kHead) +

@@ -122,13 +122,16 @@ TEST(ScalingPolicy, WhatIsWrittenReadsBackAsTheSame) {
       "{model: m, replicas: {max: 4}, scaling: {policy: hpa, target: 8}, idle: {scale_to_zero_after: 3m}, "
       "behavior: {scale_down: {stabilization: 90s, policies: [{type: percent, value: 10, period: 15s}]}}}",
       "{model: m, replicas: {max: 4}, scaling: {policy: schedule}, cold_start: {hold: 30s, heartbeat: 2s}, "
-      "schedule: [{cron: '0 8 * * 1-5', timezone: Asia/Shanghai, min: 2}]}"};
+      "schedule: [{cron: '0 8 * * 1-5', timezone: Asia/Shanghai, min: 2}]}",
+      "{model: m, replicas: {max: 4}, scaling: {policy: demand}, idle: {sleep_after: 2m, stop_after: 3h, "
+      "host_memory: 20GiB, min_awake: 5s}}"};
   for (const char* text : texts) {
     const nlohmann::json written = ToJson(Read(text));
     EXPECT_EQ(ToJson(Read(written.dump())), written) << text;
   }
   EXPECT_EQ(ToJson(Read(texts[0]))["scaling"]["window"], "7s");
   EXPECT_EQ(ToJson(Read(texts[3]))["schedule"][0]["cron"], "0 8 * * 1-5");
+  EXPECT_EQ(ToJson(Read(texts[4]))["idle"]["sleep_after"], "2m");
   EXPECT_EQ(Read(ToJson(Read(texts[2])).dump()).behavior->scale_down.policies[0].value, 10u);
 }
 

@@ -162,6 +162,8 @@ function ScalingPart({ of }: { of: Scaling }) {
       <h3>Replicas</h3>
       <p class="states">
         <State of="ready" count={of.ready} />
+        {of.waking > 0 && <State of="waking" count={of.waking} />}
+        {of.asleep > 0 && <State of="asleep" count={of.asleep} />}
         {of.launching + of.warming > 0 && <State of="starting" count={of.launching + of.warming} />}
         {of.waiting > 0 && <State of="waiting" count={of.waiting} />}
         {of.draining + of.stopping > 0 && <State of="draining" count={of.draining + of.stopping} />}
@@ -180,6 +182,15 @@ function ScalingPart({ of }: { of: Scaling }) {
           {of.cold_starts.map((start) => (
             <Fact key={start.device_kind ?? ''} label={`Cold start${start.device_kind ? ` on ${start.device_kind}` : ''}`}>
               p50 <Num of={duration(start.p50_ms)} />, p90 <Num of={duration(start.p90_ms)} /> <span class="faint">of {plural(start.starts, 'start')}</span>
+            </Fact>
+          ))}
+        </dl>
+      )}
+      {of.wakes.length > 0 && (
+        <dl class="facts">
+          {of.wakes.map((wake) => (
+            <Fact key={wake.device_kind ?? ''} label={`Wake${wake.device_kind ? ` on ${wake.device_kind}` : ''}`}>
+              p50 <Num of={duration(wake.p50_ms)} />, p90 <Num of={duration(wake.p90_ms)} /> <span class="faint">of {plural(wake.starts, 'wake')}</span>
             </Fact>
           ))}
         </dl>

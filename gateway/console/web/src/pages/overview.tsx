@@ -209,6 +209,7 @@ function ModelRow({ of }: { of: ModelNow }) {
           <span class="states" title={of.reason}>
             {of.ready > 0 && <State of="ready" count={of.ready} />}
             {of.starting > 0 && <State of="starting" count={of.starting} />}
+            {of.sleeping > 0 && <State of="asleep" count={of.sleeping} />}
             {of.draining > 0 && <State of="draining" count={of.draining} />}
             {of.wanted > of.ready + of.starting && <State of="waiting" count={of.wanted - of.ready - of.starting} />}
           </span>

@@ -1,0 +1,270 @@
+#include "gateway/control/sleepers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "conf/json_text.h"
+#include "conf/text.h"
+#include "gateway/control/replica_proof.h"
+#include "gateway/log.h"
+#include "scheduler/autoscale/wake.h"
+
+namespace gateway::control {
+namespace {
+
+using scheduler::autoscale::Sleeper;
+using scheduler::autoscale::SleepLevel;
+
+constexpr double kUsual = 0.5;                               // quantile
+constexpr conf::Duration kGrace = std::chrono::seconds(10);  // until preempted work has gone, about
+constexpr conf::Duration kStuck =
+    std::chrono::seconds(5);  // it waits for a node or device that takes no work
+constexpr conf::Duration kFallsWithin = std::chrono::minutes(1);
+
+}  // namespace
+
+const Sleepers::Settings* Sleepers::SettingsOf(const Workload& replica) const {
+  const config::ModelPolicy* const policy = env_.policy(replica.model);
+  return policy != nullptr && policy->scaling.sleep ? &*policy->scaling.sleep : nullptr;
+}
+
+void Sleepers::PutAway(Workload& replica, const std::string& why) {
+  const config::ModelPolicy* const policy = env_.policy(replica.model);
+  const bool sleeps = SettingsOf(replica) != nullptr && replica.state == State::kRunning &&
+                      !replica.for_batches &&
+                      replicas_.Count(replica.model, ReplicaState::kAsleep) < policy->scaling.max;
+  if (!sleeps) return replicas_.Retire(replica, why);
+  workloads_.End(replica, Afterwards::kSleeps, why);
+}
+
+void Sleepers::Cancel(Workload& replica, const std::string& why) {
+  if (replica.state == State::kAsleep) return workloads_.SetWake(replica, false, why);
+  replicas_.Retire(replica, why);
+}
+
+// The planner's jobs on the devices where it would wake.
+std::vector<scheduler::JobIndex> Sleepers::HoldersOf(const Workload& sleeper) const {
+  std::vector<scheduler::JobIndex> holders;
+  const scheduler::ClusterState& state = context_.planning->planner().state();
+  for (const Member& member : sleeper.members) {
+    if (!member.home || member.home->holding.node >= context_.cluster().nodes.size()) continue;
+    for (const scheduler::MemberId id : state.on(member.home->holding.node)) {
+      const scheduler::Member& other = state.member(id);
+      if ((other.holding.devices & member.home->holding.devices) != 0) holders.push_back(other.job);
+    }
+  }
+  return holders;
+}
+
+// By what a cold start asks for first; an estimate: topology and quotas are the planner's matter.
+bool Sleepers::HasFreeDevices(const config::ModelPolicy& policy) const {
+  const scheduler::ClusterState& state = context_.planning->planner().state();
+  const auto& kinds = context_.cluster().kinds;
+  for (const config::DeviceNeed& need : policy.placement.devices) {
+    if (need.ask.count == 0) continue;
+    for (size_t k = 0; k < kinds.size(); ++k) {
+      const std::vector<std::string>& asked = need.ask.kinds;
+      if (!asked.empty() && std::ranges::find(asked, kinds[k].name) == asked.end()) continue;
+      for (int free = need.ask.count; free <= scheduler::kMaxDevices; ++free) {
+        if (state.nodes_with(static_cast<scheduler::KindId>(k), free) > 0) return true;
+      }
+    }
+  }
+  return false;
+}
+
+void Sleepers::Start(const std::string& model, const std::string& why, Need need) {
+  const scheduler::Planner& planner = context_.planning->planner();
+  const conf::TimePoint now = context_.now();
+  std::vector<Sleeper> sleepers;
+  replicas_.ForEach(model, [&](const Workload& replica) {
+    if (replica.state != State::kAsleep || replica.wants_to_wake || replica.serving.set_aside) return;
+    Sleeper& one = sleepers.emplace_back();
+    one.id = replica.number;
+    one.asleep = now - replica.since;
+    for (const scheduler::JobIndex holder : HoldersOf(replica)) {
+      const scheduler::Job& job = planner.jobs()[holder].job;
+      const Workload* const other = workloads_.Find(job.id);
+      const bool leaves = job.preemptible || (other != nullptr && other->kind == Kind::kReplica &&
+                                              SettingsOf(*other) != nullptr);
+      one.devices =
+          std::max(one.devices, leaves ? Sleeper::Devices::kHeldByOthers : Sleeper::Devices::kHeldForLong);
+    }
+  });
+  const config::ModelPolicy* const policy = env_.policy(model);
+  scheduler::autoscale::StartTimes times{.wake = env_.wake(model), .room = kGrace, .cold = {}};
+  if (policy != nullptr && HasFreeDevices(*policy)) times.cold = env_.cold_start(model);
+  const bool slept = !sleepers.empty();
+  if (need == Need::kForeseen)
+    std::erase_if(sleepers, [](const Sleeper& one) { return one.devices != Sleeper::Devices::kFree; });
+  const std::optional<uint32_t> chosen = scheduler::autoscale::ChooseSleeper(sleepers, times);
+  if (!chosen) {
+    if (need == Need::kNow || !slept || times.cold) replicas_.Add(model, why);
+    return;
+  }
+  workloads_.SetWake(*workloads_.FindNumber(*chosen), true, why);
+}
+
+void Sleepers::Tick() {
+  std::vector<std::string> ids;
+  for (const Workload& workload : workloads_.all()) {
+    if (workload.kind == Kind::kReplica) ids.push_back(workload.id);
+  }
+  for (std::string& id : ids) {
+    Workload& replica = *workloads_.Find(id);
+    const bool on_disk = replica.recorded && replica.saved && !replica.busy;
+    if (replica.serving.called) continue;
+    if (replica.state == State::kAsleep) {
+      TickAsleep(replica);
+    } else if (replica.state == State::kSaving && replica.serving.idle && on_disk) {
+      replica.serving.called = true;
+      context_.spawn(AskToSleep(std::move(id)));
+    } else if (replica.state == State::kStarting && replica.wakes && replica.serving.endpoint && on_disk) {
+      replica.serving.called = true;
+      context_.spawn(AskToWake(std::move(id)));
+    }
+  }
+}
+
+void Sleepers::TickAsleep(Workload& replica) {
+  const Settings* const settings = SettingsOf(replica);
+  if (settings == nullptr) return replicas_.Retire(replica, "its policy lets no replica sleep");
+  if (replica.wants_to_wake) {
+    const bool is_stuck = context_.now() - replica.serving.wake_asked >= kStuck && HoldersOf(replica).empty();
+    if (is_stuck)
+      return replicas_.Retire(
+          replica, fmt::format("nothing holds its devices, and it does not get them: {}", replica.unplaced));
+    return MakeRoomFor(replica);
+  }
+  const conf::Duration asleep = context_.now() - replica.since;
+  if (asleep >= settings->stop_after)
+    return replicas_.Retire(replica, fmt::format("it has slept for {}", conf::InWords(asleep)));
+  if (!replica.unplaced.empty())
+    replicas_.Retire(replica,
+                     fmt::format("its node has no room for what it keeps asleep: {}", replica.unplaced));
+}
+
+void Sleepers::MakeRoomFor(Workload& sleeper) {
+  const scheduler::Planner& planner = context_.planning->planner();
+  for (const scheduler::JobIndex index : HoldersOf(sleeper)) {
+    Workload* const holder = workloads_.Find(planner.jobs()[index].job.id);
+    if (holder == nullptr || holder->kind != Kind::kReplica || holder->state != State::kRunning) continue;
+    const Settings* const settings = SettingsOf(*holder);
+    if (settings == nullptr) continue;
+    const uint32_t least = scheduler::autoscale::LeastAt(env_.policy(holder->model)->scaling, context_.now());
+    if (replicas_.Count(holder->model, ReplicaState::kReady) <= least) continue;
+    const scheduler::autoscale::Holder seen{
+        .awake = context_.now() - holder->since,
+        .in_flight = holder->in_flight(),
+        .waiting = env_.waiting(holder->model),
+        .min_awake = settings->min_awake,
+        .change = falls_.Quantile(holder->model, kUsual) + env_.wake(sleeper.model)};
+    if (!scheduler::autoscale::MakesRoom(seen)) continue;
+    PutAway(*holder,
+            fmt::format("makes room for {} of {}, which slept on its devices", sleeper.id, sleeper.model));
+  }
+}
+
+net::Task<absl::Status> Sleepers::Call(std::string id, std::span<const plugins::engines::EngineCall> calls) {
+  const Workload* replica = workloads_.Find(id);
+  const std::shared_ptr<const config::Endpoint> endpoint = replica->serving.endpoint;
+  const std::string run = replica->members.front().run;
+  const Settings* const settings = SettingsOf(*replica);
+  const conf::Duration timeout =
+      settings == nullptr ? kFallsWithin : std::max(settings->wake_timeout, kFallsWithin);
+  const bool keyed = replica->keyed;
+  const absl::StatusOr<std::shared_ptr<const net::TlsContext>> tls = TlsFor(*endpoint);
+  if (!tls.ok()) co_return tls.status();
+  const absl::Status port = co_await context_.launcher->CheckPort(run);
+  if (absl::IsFailedPrecondition(port)) co_return port;
+  const conf::Secret key = keyed ? context_.keys->Of(id) : conf::Secret();
+  for (const plugins::engines::EngineCall& call : calls) {
+    const absl::StatusOr<int> status = co_await AskLaunched(
+        loop_, *endpoint, {.path = call.path, .query = call.query, .body = call.body, .timeout = timeout},
+        keyed ? &key : nullptr, *tls, &calls_);
+    if (!status.ok()) co_return status.status();
+    if (*status >= 300) {
+      co_return absl::FailedPreconditionError(conf::Abseil(fmt::format(
+          "{} answers {}{}", call.path, *status,
+          *status == 404 ? ": the engine was started without sleep (docs/models.md says how)" : "")));
+    }
+  }
+  co_return absl::OkStatus();
+}
+
+net::Task<void> Sleepers::AskToSleep(std::string id) {
+  ++under_way_;
+  const conf::TimePoint began = context_.now();
+  Workload* replica = workloads_.Find(id);
+  const Settings* const settings = SettingsOf(*replica);
+  const plugins::engines::EngineSleep* const how =
+      plugins::engines::FindEngineSleep(Name(replica->serving.endpoint->engine));
+  absl::Status asleep = absl::FailedPreconditionError("its policy lets no replica sleep");
+  if (settings != nullptr && how != nullptr)
+    asleep = co_await Call(id, settings->level == SleepLevel::kNothing ? how->deep : how->light);
+  const auto still = [&] {
+    replica = workloads_.Find(id);
+    return replica != nullptr && replica->state == State::kSaving &&
+           replica->afterwards == Afterwards::kSleeps;
+  };
+  if (still() && asleep.ok() && !co_await env_.metered(*replica))
+    asleep = absl::UnavailableError("its device time is not on disk");
+  --under_way_;
+  if (!still()) {
+    if (replica != nullptr) replica->serving.called = false;
+    co_return;
+  }
+  replica->serving.called = false;
+  if (asleep.ok()) {
+    falls_.Add(replica->model, {}, context_.now() - began);
+    co_return workloads_.FallAsleep(*replica, replica->why);
+  }
+  log::Warn("replica does not fall asleep, and ends",
+            {{"replica", id}, {"why", conf::Std(asleep.message())}});
+  replica->afterwards = Afterwards::kEnds;
+  workloads_.Enter(*replica, State::kDraining,
+                   fmt::format("it did not fall asleep: {}", conf::Std(asleep.message())));
+}
+
+net::Task<void> Sleepers::AskToWake(std::string id) {
+  ++under_way_;
+  Workload* replica = workloads_.Find(id);
+  const Settings* const settings = SettingsOf(*replica);
+  const plugins::engines::EngineSleep* const how =
+      plugins::engines::FindEngineSleep(Name(replica->serving.endpoint->engine));
+  absl::Status awake = absl::FailedPreconditionError("its policy lets no replica sleep");
+  if (settings != nullptr && how != nullptr)
+    awake = co_await Call(id, settings->level == SleepLevel::kNothing ? how->wake_deep : how->wake);
+  if (awake.ok() && workloads_.Find(id) != nullptr) awake = co_await AskForOneToken(id);
+  --under_way_;
+  replica = workloads_.Find(id);
+  if (replica == nullptr) co_return;
+  replica->serving.called = false;
+  if (replica->state != State::kStarting) co_return;
+  if (!awake.ok()) {
+    co_return replicas_.Fail(*replica, fmt::format("did not wake: {}", conf::Std(awake.message())),
+                             Blame::kPlace);
+  }
+  replica->wakes = false;
+  context_.wake();
+}
+
+// The first request after a wake pays for what the engine builds again; callers need not.
+net::Task<absl::Status> Sleepers::AskForOneToken(std::string id) {
+  const std::shared_ptr<const config::Endpoint> endpoint = workloads_.Find(id)->serving.endpoint;
+  const std::string name = conf::Quoted(endpoint->model);
+  const std::string completion =
+      fmt::format(R"({{"model":{},"prompt":"a","max_tokens":1,"temperature":0}})", name);
+  const std::string embedding = fmt::format(R"({{"model":{},"input":"a"}})", name);
+  const plugins::engines::EngineCall generates[] = {{"/v1/completions", "", completion}};
+  const plugins::engines::EngineCall embeds[] = {{"/v1/embeddings", "", embedding}};
+  absl::Status answered = co_await Call(id, generates);
+  if (!answered.ok() && workloads_.Find(id) != nullptr && (co_await Call(id, embeds)).ok())
+    co_return absl::OkStatus();
+  co_return answered;
+}
+
+}  // namespace gateway::control
