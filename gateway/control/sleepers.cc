@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 #include <vector>
 
 #include "conf/json_text.h"
+#include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/control/replica_proof.h"
 #include "gateway/log.h"
@@ -119,6 +121,8 @@ void Sleepers::Tick() {
     if (replica.serving.called) continue;
     if (replica.state == State::kAsleep) {
       TickAsleep(replica);
+    } else if (replica.state == State::kPending && !replica.held) {
+      MakeRoomForStart(replica);
     } else if (replica.state == State::kSaving && replica.serving.idle && on_disk) {
       replica.serving.called = true;
       context_.spawn(AskToSleep(std::move(id)));
@@ -137,7 +141,7 @@ void Sleepers::TickAsleep(Workload& replica) {
     if (is_stuck)
       return replicas_.Retire(
           replica, fmt::format("nothing holds its devices, and it does not get them: {}", replica.unplaced));
-    return MakeRoomFor(replica);
+    return MakeRoomForWake(replica);
   }
   const conf::Duration asleep = context_.now() - replica.since;
   if (asleep >= settings->stop_after)
@@ -147,25 +151,54 @@ void Sleepers::TickAsleep(Workload& replica) {
                      fmt::format("its node has no room for what it keeps asleep: {}", replica.unplaced));
 }
 
-void Sleepers::MakeRoomFor(Workload& sleeper) {
+bool Sleepers::MayMakeRoom(const Workload& holder, const std::string& for_model) const {
+  const Settings* const settings = SettingsOf(holder);
+  if (settings == nullptr || holder.state != State::kRunning || holder.model == for_model) return false;
+  const uint32_t least = scheduler::autoscale::LeastAt(env_.policy(holder.model)->scaling, context_.now());
+  if (replicas_.Count(holder.model, ReplicaState::kReady) <= least) return false;
+  return scheduler::autoscale::MakesRoom(
+      {.awake = context_.now() - holder.since,
+       .in_flight = holder.in_flight(),
+       .waiting = env_.waiting(holder.model),
+       .min_awake = settings->min_awake,
+       .change = falls_.Quantile(holder.model, kUsual) + env_.wake(for_model)});
+}
+
+void Sleepers::MakeRoomForWake(const Workload& sleeper) {
   const scheduler::Planner& planner = context_.planning->planner();
   for (const scheduler::JobIndex index : HoldersOf(sleeper)) {
     Workload* const holder = workloads_.Find(planner.jobs()[index].job.id);
-    if (holder == nullptr || holder->kind != Kind::kReplica || holder->state != State::kRunning) continue;
-    const Settings* const settings = SettingsOf(*holder);
-    if (settings == nullptr) continue;
-    const uint32_t least = scheduler::autoscale::LeastAt(env_.policy(holder->model)->scaling, context_.now());
-    if (replicas_.Count(holder->model, ReplicaState::kReady) <= least) continue;
-    const scheduler::autoscale::Holder seen{
-        .awake = context_.now() - holder->since,
-        .in_flight = holder->in_flight(),
-        .waiting = env_.waiting(holder->model),
-        .min_awake = settings->min_awake,
-        .change = falls_.Quantile(holder->model, kUsual) + env_.wake(sleeper.model)};
-    if (!scheduler::autoscale::MakesRoom(seen)) continue;
+    if (holder == nullptr || holder->kind != Kind::kReplica || !MayMakeRoom(*holder, sleeper.model)) continue;
     PutAway(*holder,
             fmt::format("makes room for {} of {}, which slept on its devices", sleeper.id, sleeper.model));
   }
+}
+
+// For a cold start that has found no room: one replica that sleeps is enough, the one that is awake the longest.
+void Sleepers::MakeRoomForStart(const Workload& replica) {
+  const config::ModelPolicy* const policy = env_.policy(replica.model);
+  if (policy == nullptr || replica.unplaced.empty() || env_.waiting(replica.model) == 0) return;
+  const auto suits = [&](const Workload& holder) {
+    const scheduler::Holding& holding = holder.members.front().at.holding;
+    if (holding.node >= context_.cluster().nodes.size()) return false;
+    const std::string& kind = context_.cluster().kinds[context_.cluster().type_of(holding.node).kind].name;
+    return std::ranges::any_of(policy->placement.devices, [&](const config::DeviceNeed& need) {
+      const std::vector<std::string>& asked = need.ask.kinds;
+      const bool right = asked.empty() || std::ranges::find(asked, kind) != asked.end();
+      return right && std::popcount(holding.devices) >= std::max<int>(need.ask.count, 1);
+    });
+  };
+  Workload* longest = nullptr;
+  for (Workload& holder : workloads_.all()) {
+    if (holder.kind != Kind::kReplica || holder.members.empty() || !suits(holder)) continue;
+    const bool leaves = holder.state == State::kSaving && holder.afterwards == Afterwards::kSleeps;
+    if (leaves) return;  // its devices come
+    if (MayMakeRoom(holder, replica.model) && (longest == nullptr || holder.since < longest->since))
+      longest = &holder;
+  }
+  if (longest != nullptr)
+    PutAway(*longest,
+            fmt::format("makes room for {} of {}, which waits for devices", replica.id, replica.model));
 }
 
 net::Task<absl::Status> Sleepers::Call(std::string id, std::span<const plugins::engines::EngineCall> calls) {

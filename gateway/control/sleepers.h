@@ -49,7 +49,7 @@ class Sleepers {
   // One more replica: wakes one, or adds one.
   void Start(const std::string& model, const std::string& why, Need need);
 
-  // Calls to engines that are due, sleepers that have slept long enough, and holders whose turn is over.
+  // Calls to engines that are due, sleepers that have slept long enough, and replicas that make room for others.
   void Tick();
   void Close() { calls_.Abort(); }
   size_t under_way() const { return under_way_; }
@@ -60,7 +60,9 @@ class Sleepers {
   std::vector<scheduler::JobIndex> HoldersOf(const Workload& sleeper) const;
   bool HasFreeDevices(const config::ModelPolicy& policy) const;
   void TickAsleep(Workload& replica);
-  void MakeRoomFor(Workload& sleeper);
+  bool MayMakeRoom(const Workload& holder, const std::string& for_model) const;
+  void MakeRoomForWake(const Workload& sleeper);
+  void MakeRoomForStart(const Workload& replica);
   net::Task<void> AskToSleep(std::string id);
   net::Task<void> AskToWake(std::string id);
   net::Task<absl::Status> Call(std::string id, std::span<const plugins::engines::EngineCall> calls);

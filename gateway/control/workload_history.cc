@@ -172,6 +172,7 @@ void WorkloadHistory::Settle(PastJob& job, Afterwards then) {
   job.state = State::kStopped;
   job.outcome = Outcome::kNone;
   switch (then) {
+    case Afterwards::kSleeps:  // of replicas alone
     case Afterwards::kResizes:
     case Afterwards::kWaits:
     case Afterwards::kRetries:

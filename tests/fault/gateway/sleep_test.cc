@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <array>
 #include <optional>
+#include <string>
 
 #include "tests/fault/gateway/job_commands.h"
 #include "tests/fault/gateway/scaling.h"
@@ -43,7 +45,7 @@ TEST(Sleep, AnIdleReplicaGivesItsDevicesBackAndWakesOnThemForTheNextRequest) {
   EXPECT_EQ(scaled.Scaling()["asleep"], 1);
   const Answer answer = scaled.gateway.Ask(Chat({{"max_tokens", 3}}, "X-Request-Id: second\r\n"));
   ASSERT_EQ(answer.status, 200) << answer.body;
-  EXPECT_EQ(scaled.gateway.CloseOf("second").replica, asleep["id"]) << "the same process";
+  EXPECT_EQ(scaled.gateway.CloseOf("second").replica, asleep["id"].get<std::string>()) << "the same process";
   ASSERT_TRUE(scaled.Becomes(1, "asleep"));
   EXPECT_THAT(NamesOf(scaled),
               ElementsAre("replica.launch", "replica.ready", "replica.drain", "replica.sleep", "replica.wake",
@@ -132,14 +134,16 @@ TEST(Sleep, CallersCannotReachTheEnginesSleep) {
     EXPECT_EQ(scaled.gateway.Ask(Post(path, "{}")).status, 404) << path;
 }
 
+constexpr std::array kThree = {"chat-small", "two", "three"};
+
 // Three models that share one device.
 class SharedDevice {
  public:
   SharedDevice() {
     std::string models;
-    for (const char* const name : {"one", "two", "three"}) {
-      models += fmt::format("  - {{name: {}}}\n", name);
-      std::ofstream(folder_ / (std::string(name) + ".yaml")) << fmt::format(
+    for (const std::string name : kThree) {
+      if (name != kThree.front()) models += fmt::format("  - {{name: {}}}\n", name);
+      std::ofstream(folder_ / (name + ".yaml")) << fmt::format(
           "model: {0}\nreplicas: {{min: 0, max: 1}}\nscaling: {{policy: demand, window: 5s, hold: 1s}}\n"
           "idle: {{sleep_after: 5m, host_memory: 1GiB, min_awake: 300ms}}\n"
           "placement: {{devices: [{{kind: h100, count: 1}}]}}\n"
@@ -154,7 +158,7 @@ class SharedDevice {
     config.models = models;
     config.sections = fmt::format(
         "admin: {{bootstrap_key: \"file:{0}/key\"}}\n"
-        "scaling: {{policies: [{0}/one.yaml, {0}/two.yaml, {0}/three.yaml], ports: {1}, "
+        "scaling: {{policies: [{0}/chat-small.yaml, {0}/two.yaml, {0}/three.yaml], ports: {1}, "
         "cluster: [{{kind: h100, count: 1}}], runs: {{same_user: true}}}}\n",
         folder_.path(), ports_.text());
     gateway.emplace(config);
@@ -189,10 +193,10 @@ class SharedDevice {
 
 TEST(Sleep, ThreeModelsOfOneDeviceTakeTurnsWithoutAColdStartEach) {
   SharedDevice shared;
-  for (const char* const model : {"one", "two", "three"}) EXPECT_EQ(shared.Ask(model), 200) << model;
+  for (const char* const model : kThree) EXPECT_EQ(shared.Ask(model), 200) << model;
   EXPECT_EQ(shared.Names("replica.launch"), 3);
   for (int round = 0; round < 3; ++round) {
-    for (const char* const model : {"one", "two", "three"}) EXPECT_EQ(shared.Ask(model), 200) << model;
+    for (const char* const model : kThree) EXPECT_EQ(shared.Ask(model), 200) << model;
   }
   EXPECT_EQ(shared.Names("replica.launch"), 3) << "each was started once, and only woke since";
   EXPECT_EQ(shared.Count("ready") + shared.Count("draining"), 1u) << "one device";

@@ -131,7 +131,7 @@ TEST(ScalingPolicy, WhatIsWrittenReadsBackAsTheSame) {
   }
   EXPECT_EQ(ToJson(Read(texts[0]))["scaling"]["window"], "7s");
   EXPECT_EQ(ToJson(Read(texts[3]))["schedule"][0]["cron"], "0 8 * * 1-5");
-  EXPECT_EQ(ToJson(Read(texts[4]))["idle"]["sleep_after"], "2m");
+  EXPECT_EQ(ToJson(Read(texts[4]))["idle"]["sleep_after"], "120s");
   EXPECT_EQ(Read(ToJson(Read(texts[2])).dump()).behavior->scale_down.policies[0].value, 10u);
 }
 
