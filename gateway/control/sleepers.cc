@@ -100,14 +100,22 @@ void Sleepers::Start(const std::string& model, const std::string& why, Need need
   scheduler::autoscale::StartTimes times{.wake = env_.wake(model), .room = kGrace, .cold = {}};
   if (policy != nullptr && HasFreeDevices(*policy)) times.cold = env_.cold_start(model);
   const bool slept = !sleepers.empty();
-  if (need == Need::kForeseen)
-    std::erase_if(sleepers, [](const Sleeper& one) { return one.devices != Sleeper::Devices::kFree; });
+  if (need == Need::kForeseen) {
+    const bool others_wait = std::ranges::any_of(workloads_.all(), [](const Workload& other) {
+      return other.kind == Kind::kReplica &&
+             (other.wants_to_wake || (other.state == State::kPending && !other.held));
+    });
+    std::erase_if(sleepers,
+                  [&](const Sleeper& one) { return others_wait || one.devices != Sleeper::Devices::kFree; });
+  }
   const std::optional<uint32_t> chosen = scheduler::autoscale::ChooseSleeper(sleepers, times);
   if (!chosen) {
     if (need == Need::kNow || !slept || times.cold) replicas_.Add(model, why);
     return;
   }
-  workloads_.SetWake(*workloads_.FindNumber(*chosen), true, why);
+  Workload& woken = *workloads_.FindNumber(*chosen);
+  workloads_.SetWake(woken, true, why);
+  woken.serving.needed_now = need == Need::kNow;
 }
 
 void Sleepers::Tick() {
@@ -165,6 +173,7 @@ bool Sleepers::MayMakeRoom(const Workload& holder, const std::string& for_model)
 }
 
 void Sleepers::MakeRoomForWake(const Workload& sleeper) {
+  if (!sleeper.serving.needed_now && env_.waiting(sleeper.model) == 0) return;
   const scheduler::Planner& planner = context_.planning->planner();
   for (const scheduler::JobIndex index : HoldersOf(sleeper)) {
     Workload* const holder = workloads_.Find(planner.jobs()[index].job.id);

@@ -131,6 +131,7 @@ struct Serving {
   bool called = false;            // its engine is being asked to sleep or to wake
   bool woken = false;             // this start of it was a wake
   conf::TimePoint wake_asked{};   // kAsleep, wants to wake: since when
+  bool needed_now = false;        // likewise: others make room for it
   bool probing = false;
   // Taken over from another gateway while this one sent it requests: they go on while it is probed again.
   bool continues = false;
