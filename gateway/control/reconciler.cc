@@ -38,7 +38,12 @@ void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
       continue;
     }
     for (Member& member : workload.members) {
-      if (!workload.holds() || member.ended) continue;
+      if (!workload.holds()) continue;
+      // The gateway that saw its end may have been killed before it recorded the device time.
+      if (member.ended) {
+        member.asked = member.gone || is_there(member);
+        continue;
+      }
       // Workloads that were starting are started again: a launcher that already has the run starts no second
       // one.
       member.started = is_there(member);
