@@ -734,34 +734,6 @@ TEST_F(JobsTest, DevicesAreChargedFromTheFirstStartToTheLastEndHoweverLateThatIs
   EXPECT_EQ(world->State(id), "done");
 }
 
-TEST_F(JobsTest, DevicesOfAnEndThatWasSeenButNotRecordedAreChargedByTheNextGateway) {
-  const std::string id = world->Submit(std::string(kGang));
-  const conf::TimePoint begin = world->now;
-  world->Settle();
-  ASSERT_EQ(world->State(id), "running");
-  for (uint32_t rank = 0; rank < 4; ++rank) {
-    launcher.End(Run(id, 1, rank), 0);
-    launcher.runs[Run(id, 1, rank)].started = begin + seconds(1);
-    launcher.runs[Run(id, 1, rank)].ended = begin + seconds(20 + rank);
-  }
-  // The record of device time is not written, and then the gateway is killed.
-  world->runner.metered = [](const Workload&) -> gateway::net::Task<bool> { co_return false; };
-  world->Pass(seconds(30));
-  ASSERT_EQ((*world)[id].state, gateway::control::State::kDraining);
-  Restart();
-  std::vector<gateway::control::HeldDevices> counted;
-  world->runner.metered = [&](const Workload&) -> gateway::net::Task<bool> {
-    counted = world->workloads.Held(begin);
-    co_return true;
-  };
-  world->Settle();
-  EXPECT_EQ(world->State(id), "done");
-  ASSERT_EQ(counted.size(), 1u);
-  EXPECT_EQ(counted[0].job, id);
-  EXPECT_EQ(counted[0].since, begin + seconds(1));
-  EXPECT_EQ(counted[0].until, begin + seconds(23));
-}
-
 TEST_F(JobsTest, ARunWithoutARecordKeepsItsDevicesUntilItHasEnded) {
   launcher.runs["j-lost-1-1-0"] = {
       .id = "j-lost-1-1-0",
