@@ -39,8 +39,9 @@ void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
     }
     for (Member& member : workload.members) {
       if (!workload.holds()) continue;
-      if (member.ended) {  // recorded before its time was, which is still to be charged
-        member.asked = true;
+      // The gateway that saw its end may have been killed before it recorded the device time.
+      if (member.ended) {
+        member.asked = member.gone || is_there(member);
         continue;
       }
       // Workloads that were starting are started again: a launcher that already has the run starts no second

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "gateway/ledger/index.h"
-#include "gateway/people/key_limits.h"
+#include "gateway/limits/limit_key.h"
 #include "router/limits/calendar.h"
 
 namespace gateway {

@@ -150,14 +150,4 @@ std::string LimitsInWords(std::string_view text) {
   return out;
 }
 
-std::string_view LimitKeyOf(const plugins::auth::KeyTable& keys, std::string_view id) {
-  // A store edited by hand may go round.
-  for (size_t left = keys.size(); left > 0; --left) {
-    const plugins::auth::KeyRecordPtr* key = keys.Find(id);
-    if (key == nullptr || (*key)->rotated_from.empty()) break;
-    id = (*key)->rotated_from;
-  }
-  return id;
-}
-
 }  // namespace gateway

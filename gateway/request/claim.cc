@@ -12,15 +12,6 @@ namespace gateway {
 using Move = router::limits::Reservation::Move;
 namespace limits = router::limits;
 
-std::optional<limits::Refusal> ClaimPlace(Exchange& x) {
-  limits::ReserveRequest ask;
-  ask.output_tokens_bound = 0;  // what it asks for stands in its body
-  limits::ReserveResult outcome = limits::Reserve(x.identity.principal->node, {}, ask, x.at.started);
-  if (auto* refusal = std::get_if<limits::Refusal>(&outcome)) return std::move(*refusal);
-  x.grant.place = std::get<limits::Grant>(std::move(outcome)).reservation;
-  return std::nullopt;
-}
-
 limits::ReserveResult ReserveAll(Exchange& x, const ModelRuntime& model, const limits::ReserveRequest& ask) {
   if (x.grant.place) {
     std::optional<int64_t> cap;

@@ -11,10 +11,6 @@
 
 namespace gateway {
 
-// Claims a place among the concurrent requests of the caller's path, before a body is read that takes memory
-// of its own. Why not, where there is none.
-std::optional<router::limits::Refusal> ClaimPlace(Exchange& x);
-
 // Reserves what `ask` wants in all limits of the path; in exchange for the place, if there is one.
 router::limits::ReserveResult ReserveAll(Exchange& x, const ModelRuntime& model,
                                          const router::limits::ReserveRequest& ask);

@@ -49,7 +49,7 @@ enum class StageResult : uint8_t {
   kFailed,    // x.outcome.error says why; without an error the client is gone
 };
 
-// What the request was granted: set by `read_body`, `reserve` and `open_record`.
+// What the request was granted: set by `claim_place`, `reserve` and `open_record`.
 struct Grant {
   // Among the concurrent requests of the caller's path, until `reserve` claims the rest as well: of a request
   // whose body takes memory of its own.

@@ -1,12 +1,5 @@
-// read_facts: scans the body for what it asks for, and checks that the caller may ask for it.
-#include <absl/container/inlined_vector.h>
-#include <fmt/format.h>
-
-#include <algorithm>
-
-#include "gateway/request/parameter_policy.h"
+// read_facts: scans the body for what it asks for, and finds the model that it names.
 #include "gateway/request/stages.h"
-#include "gateway/request/stored_state.h"
 #include "gateway/shard/shard.h"
 
 namespace gateway::stages {
@@ -17,73 +10,6 @@ void TakeForm(Exchange& x) {
   x.body.facts.model = router::BodyText(std::string(*form.field(router::FormField::kModel)));
   x.body.facts.model_range = form.range(router::FormField::kModel);
   x.body.facts.stream = form.stream();
-}
-
-// An engine would answer 400, or 500, after the request has waited in the queue and taken its place there.
-bool LacksMessages(const Exchange& x) {
-  const router::Api api = x.identity.spec->api;
-  const bool needs = api == router::Api::kChatCompletions || api == router::Api::kMessages ||
-                     api == router::Api::kCountTokens;
-  return needs && x.body.facts.part(router::PromptPart::kMessages).empty();
-}
-
-// A caller may ask for a less urgent band than its key's, not for a more urgent one.
-std::optional<api::ApiError> CheckPriority(const Exchange& x) {
-  const std::optional<config::Queue>& queue = x.model().queue;
-  if (x.identity.asked_priority.empty() || !queue) return std::nullopt;
-  const size_t own = queue->BandOf(x.identity.principal->priority);
-  std::vector<std::string_view> allowed;
-  for (size_t i = 0; i < queue->bands.size(); ++i) {
-    if (queue->bands[i].name == x.identity.asked_priority) {
-      if (i >= own) return std::nullopt;
-      return api::Make(
-          api::Code::kPermissionDenied,
-          fmt::format("header x-priority: this key's requests wait as \"{}\" for {}; \"{}\" is more "
-                      "urgent",
-                      queue->bands[own].name, x.model().config->name, x.identity.asked_priority));
-    }
-    if (i >= own) allowed.push_back(queue->bands[i].name);
-  }
-  return api::Make(
-      api::Code::kInvalidValue,
-      fmt::format("header x-priority: {} has no priority \"{}\"; this key may use {}", x.model().config->name,
-                  x.identity.asked_priority.substr(0, 64), fmt::join(allowed, ", ")));
-}
-
-// Policies speak of JSON bodies; a form's fields are few and pass.
-std::optional<api::ApiError> ApplyPolicies(Exchange& x) {
-  absl::InlinedVector<const config::Parameters*, 4> policies;
-  for (const config::Parameters& policy : x.identity.principal->parameters) policies.push_back(&policy);
-  policies.insert(policies.end(), x.model().parameters.begin(), x.model().parameters.end());
-  const size_t own = policies.size();
-  for (const router::Fallback& fallback : x.runtime->routes().model(x.model_id).fallbacks) {
-    const auto& theirs = x.runtime->model(fallback.model).parameters;
-    policies.insert(policies.end(), theirs.begin(), theirs.end());
-  }
-  if (policies.empty() || x.body.form) return std::nullopt;
-  if (auto refused = CheckParameters(x.shard.scanner, x.body.text, policies)) return refused;
-  auto forced =
-      ForceParameters(x.shard.scanner, x.body.text, x.body.facts.insert_at, Policies(policies).first(own));
-  if (!forced) return std::nullopt;
-  x.body.forced_text = *std::move(forced);
-  const size_t size = x.body.forced_text.size();
-  x.body.forced_text.append(net::Buffer::kPadding, '\0');
-  x.body.text = std::string_view(x.body.forced_text).substr(0, size);
-  x.client.connection().DropBody();
-  const auto error = x.shard.scanner.Scan(x.body.text, x.identity.spec->api, x.body.facts);
-  return error ? std::optional(api::FromFacts(*error)) : std::nullopt;
-}
-
-// Engines and providers tell the stored response to whoever names its id.
-bool GoesOnFromAnothers(const Exchange& x) {
-  const std::string_view response = x.body.facts.previous_response.view();
-  return !response.empty() && !x.shard.shared.response_owners.Owns(response, x.identity.tenant());
-}
-
-// Where there is one tenant, all that its account keeps is its own.
-std::optional<std::string_view> NamesAnothers(const Exchange& x) {
-  if (x.identity.spec->api != router::Api::kResponses || x.runtime->tenants().size() < 2) return std::nullopt;
-  return NamesStoredState(x.shard.scanner, x.body.text);
 }
 
 }  // namespace
@@ -108,41 +34,6 @@ StageResult ReadFacts(Exchange& x) {
     x.client.SetReusable(x.body.whole);
     return x.Fail(api::Code::kModelPaused, *std::move(why), "model");
   }
-  if (LacksMessages(x)) {
-    x.shard.metrics.cells.bad_bodies.Add();
-    return x.Fail(api::Code::kMissingParameter, "messages must be given, as an array", "messages");
-  }
-  if (x.body.facts.has_transfer_members) {
-    x.shard.metrics.cells.bad_bodies.Add();
-    return x.Fail(
-        api::Code::kUnsupportedParameter,
-        "kv_transfer_params and bootstrap_* are not for callers: the gateway says where a prompt is "
-        "computed");
-  }
-  if (std::optional<api::ApiError> refused = ApplyPolicies(x)) {
-    x.shard.metrics.cells.bad_bodies.Add();
-    return x.Fail(*std::move(refused));
-  }
-  if (GoesOnFromAnothers(x)) {
-    x.shard.metrics.cells.permission_failures.Add();
-    return x.Fail(api::Code::kPreviousResponseNotFound,
-                  "previous_response_id: this gateway knows no such response of your tenant; send the "
-                  "conversation itself",
-                  "previous_response_id");
-  }
-  if (const auto named = NamesAnothers(x)) {
-    x.shard.metrics.cells.permission_failures.Add();
-    return x.Fail(
-        api::Code::kUnsupportedParameter,
-        fmt::format("{} names what the engine keeps by its id, and several tenants use this gateway: send "
-                    "the content itself",
-                    *named),
-        std::string(*named));
-  }
-  if (std::optional<api::ApiError> wrong = CheckPriority(x)) return x.Fail(*std::move(wrong));
-  x.body.facts.stream = x.body.facts.stream && x.identity.spec->can_stream;
-  x.body.prompt_tokens = x.model().estimate->Prompt(x.body.facts.prompt_bytes, x.body.facts.prompt_tokens,
-                                                    x.body.facts.media_parts);
   return StageResult::kContinue;
 }
 

@@ -15,14 +15,17 @@
 namespace gateway {
 
 struct RequestBody {
-  // Set by `read_body`:
-  std::optional<BodyMemory::Hold> room;  // the memory that it takes; none: its connection's own buffer
+  // Set by `check_body`:
   std::optional<router::MultipartScanner> form;  // of a multipart body, whose files stream through
-  bool whole = false;                            // read to its end
-  std::string_view text;                         // the body; of a form: what was read to find the model
-  std::string form_text;                         // what was read of a form so far; holds `text` of a form
+  bool takes_memory = false;                     // beyond its connection's own buffer
 
-  // Set by `read_facts`:
+  // Set by `read_body`:
+  bool whole = false;                    // read to its end
+  std::string_view text;                 // the body; of a form: what was read to find the model
+  std::string form_text;                 // what was read of a form so far; holds `text` of a form
+  std::optional<BodyMemory::Hold> room;  // what it takes; set by `claim_memory`
+
+  // Set by `read_facts` and `check_content`:
   std::string forced_text;  // the body with what policies force; then it is `text`
   router::BodyFacts facts;
   int64_t prompt_tokens = 0;  // estimated, until the engine reports them

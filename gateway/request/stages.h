@@ -15,8 +15,12 @@ StageResult Route(Exchange& x);
 StageResult Authenticate(Exchange& x);
 net::Task<StageResult> AnswerModels(Exchange& x);
 net::Task<StageResult> AnswerFiles(Exchange& x);
+StageResult CheckBody(Exchange& x);
+StageResult ClaimPlace(Exchange& x);
+StageResult ClaimMemory(Exchange& x);
 net::Task<StageResult> ReadBody(Exchange& x);
 StageResult ReadFacts(Exchange& x);
+StageResult CheckContent(Exchange& x);
 StageResult Reserve(Exchange& x);
 net::Task<StageResult> OpenRecord(Exchange& x);
 net::Task<StageResult> Admit(Exchange& x);
@@ -27,8 +31,10 @@ void Settle(Exchange& x);
 void Close(Exchange& x);
 void Signal(Exchange& x);
 
-// The limit's refusal of a request, of its place or of all that it asks for.
+// Fails the request by the limit that refuses its place, or what it asks for.
 StageResult RefuseByLimit(Exchange& x, const router::limits::Refusal& refusal);
+// Fails a body that has no room in the memory budget.
+StageResult RefuseForRoom(Exchange& x);
 // Names of the models that this caller may use, for errors.
 std::vector<std::string_view> AllowedModels(const Exchange& x);
 // What the ledger's open record says of the request.

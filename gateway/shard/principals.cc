@@ -4,6 +4,7 @@
 #include <set>
 
 #include "conf/hex.h"
+#include "gateway/limits/limit_key.h"
 #include "gateway/people/key_limits.h"
 #include "gateway/shard/runtime.h"
 #include "plugins/auth/digest.h"

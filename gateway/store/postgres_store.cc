@@ -70,6 +70,20 @@ int64_t Micros(conf::Duration time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
 }
 
+absl::Status NoSequence(const std::string& address) {
+  return absl::DataLossError(fmt::format("{}: the row of the sequence is missing", address));
+}
+
+// Each row has the last number of the sequence and, unless there is no object, its id, version, body and kind.
+absl::StatusOr<Listing> ListingOf(const PostgresRows& rows, const std::string& address) {
+  if (rows.size() == 0) return NoSequence(address);
+  Listing listing;
+  listing.number = rows.Number(0, 0);
+  for (size_t i = 0; i < rows.size() && !rows.IsNull(i, 1); ++i)
+    listing.objects.push_back({rows.Text(i, 4), rows.Text(i, 1), rows.Number(i, 2), rows.Text(i, 3)});
+  return listing;
+}
+
 }  // namespace
 
 class PostgresStore::Core : public std::enable_shared_from_this<Core> {
@@ -426,8 +440,7 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
     ask.push_back({kIdentity});
     const Answers found = co_await to.Run(std::move(ask), options_.connect_patience);
     if (!found.ok()) co_return found.status();
-    if (found->at(0).size() != 1)
-      co_return absl::DataLossError(fmt::format("{}: the row of the sequence is gone", address_));
+    if (found->at(0).size() != 1) co_return NoSequence(address_);
     const std::string identity = found->at(0).Text(0, 0);
     const uint64_t last = found->at(0).Number(0, 1);
     facts_.last = last;
@@ -488,8 +501,7 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
     ask.push_back({kLast});
     const Answers last = co_await watched_->Run(std::move(ask), options_.patience);
     if (!last.ok()) co_return last.status();
-    if (last->at(0).size() != 1)
-      co_return absl::DataLossError(fmt::format("{}: the row of the sequence is gone", address_));
+    if (last->at(0).size() != 1) co_return NoSequence(address_);
     watch_backoff_.Reset();
     // What serves requests connects at once, too.
     retry_at_ = {};
@@ -598,14 +610,8 @@ net::Task<absl::StatusOr<Listing>> PostgresStore::List(std::string kind) {
     ask.push_back(std::move(list));
     const Answers found = co_await core_->Begin(std::move(ask));
     if (!found.ok()) co_return found.status();
-    const PostgresRows& rows = found->at(0);
-    if (rows.size() == 0)
-      co_return absl::DataLossError(fmt::format("{}: the row of the sequence is gone", core_->address()));
-    Listing listing;
-    listing.number = rows.Number(0, 0);
-    for (size_t i = 0; i < rows.size() && !rows.IsNull(i, 1); ++i)
-      listing.objects.push_back({rows.Text(i, 4), rows.Text(i, 1), rows.Number(i, 2), rows.Text(i, 3)});
-    core_->NoteNumber(listing.number);
+    absl::StatusOr<Listing> listing = ListingOf(found->at(0), core_->address());
+    if (listing.ok()) core_->NoteNumber(listing->number);
     co_return listing;
   };
   co_return co_await core_->InTurn<absl::StatusOr<Listing>>(work);
@@ -616,22 +622,14 @@ net::Task<absl::StatusOr<Listing>> PostgresStore::ListPage(std::string kind, std
   auto work = [&]() -> net::Task<absl::StatusOr<Listing>> {
     std::vector<PostgresStatement> ask;
     ask.push_back(
-        {"SELECT s.last, o.id, o.version, o.body FROM tidegate.sequence s LEFT JOIN LATERAL (SELECT id, "
-         "version, "
-         "body FROM tidegate.objects WHERE kind = $1 AND id > $2 AND body IS NOT NULL ORDER BY id LIMIT $3) "
-         "o "
-         "ON true ORDER BY o.id",
+        {"SELECT s.last, o.id, o.version, o.body, o.kind FROM tidegate.sequence s LEFT JOIN LATERAL ("
+         "SELECT id, version, body, kind FROM tidegate.objects WHERE kind = $1 AND id > $2 AND "
+         "body IS NOT NULL ORDER BY id LIMIT $3) o ON true ORDER BY o.id",
          {kind, after, uint64_t{limit}}});
     const Answers found = co_await core_->Begin(std::move(ask));
     if (!found.ok()) co_return found.status();
-    const PostgresRows& rows = found->at(0);
-    if (rows.size() == 0)
-      co_return absl::DataLossError(fmt::format("{}: the row of the sequence is gone", core_->address()));
-    Listing listing;
-    listing.number = rows.Number(0, 0);
-    for (size_t i = 0; i < rows.size() && !rows.IsNull(i, 1); ++i)
-      listing.objects.push_back({kind, rows.Text(i, 1), rows.Number(i, 2), rows.Text(i, 3)});
-    core_->NoteNumber(listing.number);
+    absl::StatusOr<Listing> listing = ListingOf(found->at(0), core_->address());
+    if (listing.ok()) core_->NoteNumber(listing->number);
     co_return listing;
   };
   co_return co_await core_->InTurn<absl::StatusOr<Listing>>(work);
@@ -650,8 +648,7 @@ net::Task<absl::StatusOr<ChangeList>> PostgresStore::Changes(std::string kind, u
     const Answers found = co_await core_->Begin(std::move(ask));
     if (!found.ok()) co_return found.status();
     const PostgresRows& rows = found->at(0);
-    if (rows.size() == 0)
-      co_return absl::DataLossError(fmt::format("{}: the row of the sequence is gone", core_->address()));
+    if (rows.size() == 0) co_return NoSequence(core_->address());
     const uint64_t last = rows.Number(0, 0);
     const uint64_t forgotten = rows.Number(0, 1);
     if (after < forgotten) {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "tests/unit/gateway/control/scaling_loop_world.h"
@@ -274,39 +273,6 @@ TEST(ScalingLoop, DeviceTimeIsRecordedBeforeReleaseAndContinuesAfterARestart) {
       EXPECT_EQ(machine.metered[i].from_us, machine.metered[i - 1].until_us)
           << "nothing twice, nothing left out";
     co_await after.control->Close(true);
-    engine.Stop();
-  });
-}
-
-// The store has the end, the ledger does not have the time yet, and the gateway is killed in between.
-TEST(ScalingLoop, AnEndThatWasRecordedBeforeAKillIsChargedByTheNextProcess) {
-  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
-    FakeMachine machine;
-    tests::HttpPeer& engine = AnswersOn(machine, loop);
-    Gateway before(loop, machine, Policy("{min: 1, max: 1}", "", 2));
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return before.served == 1; }));
-    co_await before.control->Close(true);
-    const double charged = machine.DeviceSeconds();
-    net::Sleep pause(loop.watchdog);
-    co_await pause.For(milliseconds(300));
-    RunStatus& run = machine.runs.front();
-    run.state = RunState::kEnded;
-    run.started = net::Now() - std::chrono::seconds(60);
-    run.ended = net::Now();
-    for (auto& [at, object] : machine.store.objects) {
-      if (object.kind != "workload") continue;
-      auto body = nlohmann::json::parse(object.body);
-      body["state"] = "draining";
-      body["afterwards"] = "fails";
-      body["members"][0]["ended"] = true;
-      body["members"][0]["began_us"] = conf::ToUnixMicros(*run.started);
-      body["members"][0]["gone_us"] = conf::ToUnixMicros(*run.ended);
-      object.body = body.dump();
-    }
-    Gateway after(loop, machine, Policy("{min: 0, max: 1}", "", 2));
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return after.replicas().empty() && machine.runs.empty(); }));
-    EXPECT_GE(machine.DeviceSeconds() - charged, 0.5) << "two devices for 300 ms";
-    co_await after.control->Close(false);
     engine.Stop();
   });
 }

@@ -3,14 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gateway {
 namespace {
 
 using ::testing::ElementsAreArray;
+using ::testing::IsSupersetOf;
 
 // The names in the headings "### 3. `name`" of a chapter of the page.
 std::vector<std::string> NamesInChapter(std::string_view chapter) {
@@ -42,6 +45,18 @@ TEST(Pipeline, ThePageNamesItsStagesInOrder) {
 
 TEST(Pipeline, EachStageDecidesOrWaits) {
   for (const Stage& stage : Stages()) EXPECT_NE(stage.decide != nullptr, stage.wait != nullptr) << stage.name;
+}
+
+TEST(Pipeline, APlaceAndMemoryAreClaimedBeforeTheBodyIsReadAndContentIsCheckedBeforeLimitsAreCharged) {
+  EXPECT_THAT(NamesOf(Stages()), IsSupersetOf({"check_body", "claim_place", "claim_memory", "read_body",
+                                               "read_facts", "check_content", "reserve"}));
+  const std::vector<std::string> order = NamesOf(Stages());
+  const auto place = [&](std::string_view name) { return std::ranges::find(order, name) - order.begin(); };
+  EXPECT_LT(place("authenticate"), place("claim_place"));
+  EXPECT_LT(place("claim_place"), place("claim_memory"));
+  EXPECT_LT(place("claim_memory"), place("read_body"));
+  EXPECT_LT(place("read_facts"), place("check_content"));
+  EXPECT_LT(place("check_content"), place("reserve"));
 }
 
 }  // namespace
