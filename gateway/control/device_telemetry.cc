@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "conf/text.h"
+#include "conf/shown.h"
 #include "gateway/log.h"
 #include "plugins/devices/faults.h"
 

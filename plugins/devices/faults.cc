@@ -15,7 +15,7 @@ struct Meaning {
   uint64_t xid;
   std::string_view text;
 };
-// From NVIDIA's catalogue: the Xids after which a GPU needs a reset, a restart of its machine, or service.
+// From NVIDIA's catalogue (https://docs.nvidia.com/deploy/xid-errors/): the Xids after which a GPU needs a reset, a restart of its machine, or service.
 constexpr std::array kMeanings = {
     Meaning{46, "it has stopped processing"},
     Meaning{48, "an ECC error of two bits"},

@@ -172,7 +172,7 @@ RackRun RunRack(bool measured, uint64_t seed) {
 }
 
 TEST(PlannerPower, ARackStaysBelowItsBudgetAndWorksMoreByTheMeasuredDraw) {
-  for (const uint64_t seed : {1, 2}) {
+  for (const uint64_t seed : {uint64_t{1}, uint64_t{2}}) {
     const RackRun declared = RunRack(false, seed);
     const RackRun measured = RunRack(true, seed);
     RecordProperty("declared_device_hours", std::to_string(declared.busy_device_hours));

@@ -705,6 +705,9 @@ export type UsageRow = {
   output_tokens: number;
   cost_micro_usd: number;
   device_seconds: { [member: string]: number };
+  energy_kwh?: number;
+  energy_micro_usd?: number;
+  co2_grams?: number;
 };
 
 export type Statement = {
