@@ -153,11 +153,6 @@ void Metrics::CollectDevices(const control::TelemetryStatus& telemetry, size_t m
     if (nodes_.Bounded(of.node, max) != of.node) continue;
     const std::string device = std::to_string(of.device);
     const plugins::devices::Reading& reading = of.reading;
-    const auto add = [&](MetricFamilies& family, const auto& value, double unit) {
-      if (value)
-        family.Add(static_cast<double>(*value) * unit,
-                   {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
-    };
     out.Gauge("tidegate_device_reading_age_seconds", "Age of the last figures of a device")
         .Add(conf::ToSeconds(std::max(now - of.as_of, conf::Duration::zero())),
              {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
@@ -170,30 +165,56 @@ void Metrics::CollectDevices(const control::TelemetryStatus& telemetry, size_t m
         .Add(conf::ToSeconds(of.energy_gaps),
              {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
     if (!of.fresh(now)) continue;
-    add(out.Gauge("tidegate_device_utilization_ratio", "Part of the time in which a device computes"),
-        reading.utilization, 1);
-    add(out.Gauge("tidegate_device_memory_used_bytes", "Memory of a device that is in use"),
-        reading.memory_used_mib, 1024.0 * 1024);
-    add(out.Gauge("tidegate_device_memory_bytes", "Memory of a device"), reading.memory_total_mib,
-        1024.0 * 1024);
-    add(out.Gauge("tidegate_device_power_watts", "Power that a device draws"), reading.watts, 1);
-    add(out.Gauge("tidegate_device_power_limit_watts", "The most power that a device may draw"),
-        reading.watts_limit, 1);
-    add(out.Gauge("tidegate_device_temperature_celsius", "Temperature of a device"), reading.celsius, 1);
-    add(out.Gauge("tidegate_device_clock_hertz", "Clock of a device's cores"), reading.clock_mhz, 1e6);
-    add(out.Gauge("tidegate_device_ecc_corrected_errors",
-                  "ECC errors since the driver was loaded that were corrected"),
-        reading.ecc_corrected, 1);
-    add(out.Gauge("tidegate_device_ecc_uncorrected_errors",
-                  "ECC errors since the driver was loaded that were not corrected"),
-        reading.ecc_uncorrected, 1);
-    add(out.Gauge("tidegate_device_link_errors", "Errors of a device's links since the driver was loaded"),
-        reading.link_errors, 1);
+    if (reading.utilization) {
+      out.Gauge("tidegate_device_utilization_ratio", "Part of the time in which a device computes")
+          .Add(*reading.utilization, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.memory_used_mib) {
+      out.Gauge("tidegate_device_memory_used_bytes", "Memory of a device that is in use")
+          .Add(static_cast<double>(*reading.memory_used_mib) * 1024.0 * 1024,
+               {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.memory_total_mib) {
+      out.Gauge("tidegate_device_memory_bytes", "Memory of a device")
+          .Add(static_cast<double>(*reading.memory_total_mib) * 1024.0 * 1024,
+               {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.watts) {
+      out.Gauge("tidegate_device_power_watts", "Power that a device draws")
+          .Add(*reading.watts, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.watts_limit) {
+      out.Gauge("tidegate_device_power_limit_watts", "The most power that a device may draw")
+          .Add(*reading.watts_limit, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.celsius) {
+      out.Gauge("tidegate_device_temperature_celsius", "Temperature of a device")
+          .Add(*reading.celsius, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.clock_mhz) {
+      out.Gauge("tidegate_device_clock_hertz", "Clock of a device's cores")
+          .Add(static_cast<double>(*reading.clock_mhz) * 1e6,
+               {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.ecc_corrected) {
+      out.Gauge("tidegate_device_ecc_corrected_errors",
+                "ECC errors since the driver was loaded that were corrected")
+          .Add(*reading.ecc_corrected, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.ecc_uncorrected) {
+      out.Gauge("tidegate_device_ecc_uncorrected_errors",
+                "ECC errors since the driver was loaded that were not corrected")
+          .Add(*reading.ecc_uncorrected, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.link_errors) {
+      out.Gauge("tidegate_device_link_errors", "Errors of a device's links since the driver was loaded")
+          .Add(*reading.link_errors, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
     if (!reading.throttling) continue;
-    const std::pair<const char*, bool> reasons[] = {{"power_cap", reading.throttling->power_cap},
-                                                    {"heat", reading.throttling->thermal},
-                                                    {"power_brake", reading.throttling->power_brake},
-                                                    {"hardware", reading.throttling->slowdown}};
+    const std::pair<const char*, bool> reasons[] = {std::pair("power_cap", reading.throttling->power_cap),
+                                                    std::pair("heat", reading.throttling->thermal),
+                                                    std::pair("power_brake", reading.throttling->power_brake),
+                                                    std::pair("hardware", reading.throttling->slowdown)};
     out.Gauge("tidegate_device_slowed", "1: a device is slowed down for this reason");
     for (const auto& [reason, holds] : reasons)
       out.Add(holds, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}, {"reason", reason}});

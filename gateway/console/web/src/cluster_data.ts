@@ -55,7 +55,7 @@ export function placesOf(nodes: Node[], holdings: Map<string, Holding>): DeviceP
       reason: device.reason ?? node.health_reason,
       free: device.free,
       holdings: held,
-      measured: device.measured ?? undefined,
+      measured: device.measured,
     };
   }));
 }

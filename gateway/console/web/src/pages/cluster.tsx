@@ -292,10 +292,10 @@ function Key({ places, by }: { places: DevicePlace[]; by: string }) {
 // Use, memory, power and temperature; a figure that the device does not give is left out.
 function figuresOf(of: DeviceMeasures): string[] {
   const figures: string[] = [];
-  if (of.utilization !== undefined && of.utilization !== null) figures.push(`${percent(of.utilization)} used`);
-  if (of.memory_used_mib !== undefined && of.memory_used_mib !== null) figures.push(of.memory_total_mib ? `${gib(of.memory_used_mib)} of ${gib(of.memory_total_mib)} GiB` : `${gib(of.memory_used_mib)} GiB`);
-  if (of.power_watts !== undefined && of.power_watts !== null) figures.push(`${Math.round(of.power_watts)} W`);
-  if (of.temperature_celsius !== undefined && of.temperature_celsius !== null) figures.push(`${Math.round(of.temperature_celsius)} °C`);
+  if (of.utilization !== undefined) figures.push(`${percent(of.utilization)} used`);
+  if (of.memory_used_mib !== undefined) figures.push(of.memory_total_mib ? `${gib(of.memory_used_mib)} of ${gib(of.memory_total_mib)} GiB` : `${gib(of.memory_used_mib)} GiB`);
+  if (of.power_watts !== undefined) figures.push(`${Math.round(of.power_watts)} W`);
+  if (of.temperature_celsius !== undefined) figures.push(`${Math.round(of.temperature_celsius)} °C`);
   return figures;
 }
 
@@ -329,8 +329,8 @@ function NodeDrawer({ node, device, places }: { node: Node; device: number | und
       <dl class="facts">
         <Fact label="Devices"><Num of={String(node.devices)} unit={node.kind ?? ''} /></Fact>
         <Fact label="Free"><Num of={short(node.free)} unit="devices" /></Fact>
-        {node.power_watts !== undefined && node.power_watts !== null && <Fact label="Power"><Num of={String(Math.round(node.power_watts))} unit="W" /></Fact>}
-        {node.power_headroom_watts !== undefined && node.power_headroom_watts !== null && <Fact label="Left of the power budget"><Num of={String(Math.round(node.power_headroom_watts))} unit="W" /></Fact>}
+        {node.power_watts !== undefined && <Fact label="Power"><Num of={String(Math.round(node.power_watts))} unit="W" /></Fact>}
+        {node.power_headroom_watts !== undefined && <Fact label="Left of the power budget"><Num of={String(Math.round(node.power_headroom_watts))} unit="W" /></Fact>}
       </dl>
       {may('maintain') && (
         <p class="acts">
