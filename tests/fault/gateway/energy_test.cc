@@ -18,7 +18,7 @@ using gateway::ledger::Kind;
 using gateway::ledger::Record;
 using testing::HasSubstr;
 
-constexpr milliseconds kLong{40'000};
+constexpr milliseconds kPatienceOfEnergy{40'000};
 constexpr double kWatts = 100;  // of each GPU, where nothing else is said
 
 class Energy : public testing::Test {
@@ -71,9 +71,9 @@ int64_t EnergyIn(const GatewayProcess& gateway, const std::string& model) {
 
 TEST_F(Energy, IsShownRecordedPricedAndKeptThroughAKill) {
   Scaled scaled(OnOneGpu(), "cluster: probe\n  energy: {usd_per_kwh: 0.5, grams_co2_per_kwh: 400}");
-  ASSERT_TRUE(scaled.Becomes(1, "ready", kLong)) << scaled.Replicas();
+  ASSERT_TRUE(scaled.Becomes(1, "ready", kPatienceOfEnergy)) << scaled.Replicas();
   const Json replica = scaled.Replicas()[0];
-  ASSERT_TRUE(Within(kLong, [&] { return DeviceOf(scaled, replica).contains("measured"); }));
+  ASSERT_TRUE(Within(kPatienceOfEnergy, [&] { return DeviceOf(scaled, replica).contains("measured"); }));
   const Json measured = DeviceOf(scaled, replica)["measured"];
   EXPECT_EQ(measured["power_watts"], kWatts);
   EXPECT_EQ(measured["temperature_celsius"], 40);
@@ -92,10 +92,10 @@ TEST_F(Energy, IsShownRecordedPricedAndKeptThroughAKill) {
 
   scaled.gateway.Kill();
   scaled.gateway.Start();
-  ASSERT_TRUE(scaled.Becomes(1, "ready", kLong)) << scaled.Replicas();
+  ASSERT_TRUE(scaled.Becomes(1, "ready", kPatienceOfEnergy)) << scaled.Replicas();
   const int64_t before = EnergyIn(scaled.gateway, "chat-small");
   Pause(milliseconds(3000));
-  ASSERT_EQ(scaled.gateway.Stop(kLong), 0);
+  ASSERT_EQ(scaled.gateway.Stop(kPatienceOfEnergy), 0);
 
   // Every second of a held device has its hundred joules, and so have the three that nobody holds.
   const int64_t after = EnergyIn(scaled.gateway, "chat-small");
@@ -121,12 +121,12 @@ TEST_F(Energy, IsShownRecordedPricedAndKeptThroughAKill) {
 TEST_F(Energy, ADeviceWithUncorrectedErrorsGetsNoNewWorkAndAHungDriverDelaysNobody) {
   Set("");
   const Scaled scaled(OnOneGpu(), "cluster: probe");
-  ASSERT_TRUE(scaled.Becomes(1, "ready", kLong)) << scaled.Replicas();
+  ASSERT_TRUE(scaled.Becomes(1, "ready", kPatienceOfEnergy)) << scaled.Replicas();
   const Json replica = scaled.Replicas()[0];
   const std::string device = replica["devices"][0].get<std::string>();
-  ASSERT_TRUE(Within(kLong, [&] { return DeviceOf(scaled, replica).contains("measured"); }));
+  ASSERT_TRUE(Within(kPatienceOfEnergy, [&] { return DeviceOf(scaled, replica).contains("measured"); }));
   Set(fmt::format("ecc {} 2\n", device));
-  ASSERT_TRUE(Within(kLong, [&] { return DeviceOf(scaled, replica)["healthy"] == false; }));
+  ASSERT_TRUE(Within(kPatienceOfEnergy, [&] { return DeviceOf(scaled, replica)["healthy"] == false; }));
   EXPECT_THAT(DeviceOf(scaled, replica)["reason"].get<std::string>(), HasSubstr("2 uncorrected ECC errors"));
   EXPECT_EQ(scaled.Names("device.quarantine"), 1);
   EXPECT_EQ(scaled.gateway.Metric("tidegate_devices_faulty"), 1);
@@ -134,7 +134,7 @@ TEST_F(Energy, ADeviceWithUncorrectedErrorsGetsNoNewWorkAndAHungDriverDelaysNobo
   Set(fmt::format("hang {}\n", device));
   const auto as_of = [&] { return DeviceOf(scaled, replica)["measured"]["as_of"]; };
   Json last;
-  ASSERT_TRUE(Within(kLong, [&] {
+  ASSERT_TRUE(Within(kPatienceOfEnergy, [&] {
     const Json now = as_of();
     Pause(milliseconds(1500));
     last = as_of();
@@ -143,7 +143,7 @@ TEST_F(Energy, ADeviceWithUncorrectedErrorsGetsNoNewWorkAndAHungDriverDelaysNobo
   EXPECT_EQ(scaled.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
   EXPECT_EQ(as_of(), last) << "old figures keep their time";
   Set("");
-  EXPECT_TRUE(Within(kLong, [&] { return as_of() != last; })) << "and go on when it answers";
+  EXPECT_TRUE(Within(kPatienceOfEnergy, [&] { return as_of() != last; })) << "and go on when it answers";
 }
 
 }  // namespace
