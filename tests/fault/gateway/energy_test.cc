@@ -70,7 +70,7 @@ int64_t EnergyIn(const GatewayProcess& gateway, const std::string& model) {
 }
 
 TEST_F(Energy, IsShownRecordedPricedAndKeptThroughAKill) {
-  Scaled scaled(OnOneGpu(), "cluster: probe\n  energy: {usd_per_kwh: 0.5, grams_co2_per_kwh: 400}");
+  Scaled scaled(OnOneGpu(), "cluster: probe, energy: {usd_per_kwh: 0.5, grams_co2_per_kwh: 400}");
   ASSERT_TRUE(scaled.Becomes(1, "ready", kPatienceOfEnergy)) << scaled.Replicas();
   const Json replica = scaled.Replicas()[0];
   ASSERT_TRUE(Within(kPatienceOfEnergy, [&] { return DeviceOf(scaled, replica).contains("measured"); }));
