@@ -83,7 +83,7 @@ std::vector<plugins::devices::Reading> ReadDevices(const std::vector<Device>& de
     if (std::ranges::none_of(devices, reads)) continue;
     const plugins::devices::Sampler sampler(reader.name, std::move(reader.read), std::chrono::hours(1));
     const conf::TimePoint until = net::Now() + kPatience;
-    while (sampler.busy_since() && net::Now() < until)
+    while (sampler.Latest()->at == conf::TimePoint() && net::Now() < until)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const auto readings = sampler.Latest();
     if (readings->at == conf::TimePoint())
