@@ -128,6 +128,23 @@ void Planner::UpdateNode(NodeId node, Health health, uint32_t broken_devices, Ho
   state_->SetHealth(node, health);
 }
 
+void Planner::UpdateDrawn(NodeId node, double watts) {
+  ClusterState& state = state_->state;
+  const int64_t before = state.unmodelled(node);
+  state.SetDrawn(node, watts);
+  if (!state.has_power_budgets() || state.unmodelled(node) == before) return;
+  ++state_->changed;
+  if (state.unmodelled(node) < before) ++state_->freed;
+}
+
+void Planner::UpdateKindWatts(KindId kind, KindWatts watts) {
+  if (state_->state.kind_watts(kind) == watts) return;
+  state_->state.SetKindWatts(kind, watts);
+  if (!state_->state.has_power_budgets()) return;
+  ++state_->changed;
+  ++state_->freed;
+}
+
 Plan Planner::Run(conf::TimePoint now, Rng& rng) {
   state_->AdvanceTo(now);
   state_->planned = now;

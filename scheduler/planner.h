@@ -57,6 +57,11 @@ class Planner {
   void UpdateNode(NodeId node, Health health, uint32_t broken_devices, HostAmounts others,
                   conf::TimePoint now);
 
+  // What the node draws now, as measured, and what devices of a kind draw, as learned. Both count against power
+  // budgets, and stay until the next report; a member that starts adds what a busy device draws beyond an idle one.
+  void UpdateDrawn(NodeId node, double watts);
+  void UpdateKindWatts(KindId kind, KindWatts watts);
+
   Plan Run(conf::TimePoint now, Rng& rng);
   uint64_t version() const;  // rises with every cycle
 

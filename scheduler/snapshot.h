@@ -47,6 +47,7 @@ struct NodeHealth {
   Health health = Health::kHealthy;
   uint32_t broken_devices = 0;            // bit d
   HostAmounts others{};                   // held by what the planner does not know
+  int64_t unmodelled_milliwatts = 0;      // drawn beyond what the watts of its kind say; may be below 0
   std::vector<conf::TimePoint> faults{};  // within the fault policy's window
 };
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "conf/text.h"
@@ -12,6 +14,7 @@
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
 #include "gateway/admin/scope.h"
+#include "gateway/audit/ledger_query.h"
 #include "gateway/config/job_file.h"
 #include "gateway/config/sources.h"
 #include "gateway/control/cordons.h"
@@ -298,7 +301,10 @@ namespace {
 
 // What is said of nodes and devices beside the planner's own books.
 struct Sayings {
-  explicit Sayings(const control::Status& status) {
+  Sayings(const control::Status& status, conf::TimePoint at) : telemetry(status.telemetry), now(at) {
+    if (telemetry != nullptr) {
+      for (const control::DeviceState& of : telemetry->devices) measured[{of.node, of.device}] = &of;
+    }
     for (const control::NodeStatus& doubt : status.nodes) nodes[doubt.node] = doubt.why;
     for (const plugins::launchers::DeviceFault& fault : status.faults)
       devices[{fault.node, fault.device}] = fault.why;
@@ -327,7 +333,40 @@ struct Sayings {
   std::map<std::string, std::string> nodes, cordoned_nodes;
   std::map<Device, std::string> devices, cordoned_devices;
   std::set<std::string> drained_nodes;
+  std::shared_ptr<const control::TelemetryStatus> telemetry;
+  std::map<Device, const control::DeviceState*> measured;
+  conf::TimePoint now{};
 };
+
+answers::DeviceMeasures ShowMeasures(const control::DeviceState& of, conf::TimePoint now) {
+  const plugins::devices::Reading& reading = of.reading;
+  answers::DeviceMeasures out{
+      .as_of = {of.as_of}, .old = !of.fresh(now), .source = of.source, .lost = reading.lost};
+  out.utilization = reading.utilization;
+  out.memory_used_mib = reading.memory_used_mib;
+  out.memory_total_mib = reading.memory_total_mib;
+  out.power_watts = reading.watts;
+  out.power_limit_watts = reading.watts_limit;
+  out.temperature_celsius = reading.celsius;
+  out.clock_mhz = reading.clock_mhz;
+  out.memory_clock_mhz = reading.memory_clock_mhz;
+  if (reading.throttling) {
+    if (reading.throttling->power_cap) out.slowed_by.emplace_back("power_cap");
+    if (reading.throttling->thermal) out.slowed_by.emplace_back("heat");
+    if (reading.throttling->power_brake) out.slowed_by.emplace_back("power_brake");
+    if (reading.throttling->slowdown) out.slowed_by.emplace_back("hardware");
+  }
+  out.ecc_corrected = reading.ecc_corrected;
+  out.ecc_uncorrected = reading.ecc_uncorrected;
+  out.link_errors = reading.link_errors;
+  out.energy_kwh = static_cast<double>(of.energy_mj) / kMillijoulesPerKwh;
+  out.energy_resets = of.energy_resets;
+  out.energy_gap_seconds = conf::ToSeconds(of.energy_gaps);
+  for (const plugins::devices::DeviceProcess& process : reading.processes)
+    out.processes.push_back({process.pid, process.memory_mib});
+  out.errors = reading.errors;
+  return out;
+}
 
 answers::Node ShowNode(const scheduler::Planner& planner, scheduler::NodeId id, const Sayings& sayings) {
   const scheduler::ClusterState& state = planner.state();
@@ -364,7 +403,14 @@ answers::Node ShowNode(const scheduler::Planner& planner, scheduler::NodeId id, 
                         .reason = TextOrNull(Sayings::Why(sayings.cordoned_devices, sayings.devices, device)),
                         .free = InDevices(FreeMilliOf(node.device[d], state.view_of(id))),
                         .held_by = holders[d]});
+    const auto measured = sayings.measured.find(device);
+    if (measured == sayings.measured.end()) continue;
+    out.each.back().measured = ShowMeasures(*measured->second, sayings.now);
+    if (measured->second->fresh(sayings.now) && measured->second->reading.watts)
+      out.power_watts = out.power_watts.value_or(0) + *measured->second->reading.watts;
   }
+  if (state.has_power_budgets() && std::isfinite(state.power_headroom(id)))
+    out.power_headroom_watts = state.power_headroom(id);
   return out;
 }
 
@@ -391,8 +437,8 @@ net::Task<Answer> ChangeCordon(const Operations& operations, const Call& call,
   if (node == nodes.end()) {  // one that was lifted, of a node that the cluster does not have any more
     co_return Json(answers::Node{.name = call.item, .health = "gone"});
   }
-  co_return Json(
-      ShowNode(planner, static_cast<scheduler::NodeId>(node - nodes.begin()), Sayings(operations.scaling())));
+  co_return Json(ShowNode(planner, static_cast<scheduler::NodeId>(node - nodes.begin()),
+                          Sayings(operations.scaling(), call.now)));
 }
 
 }  // namespace
@@ -413,7 +459,7 @@ net::Task<Answer> UncordonNode(const Operations& operations, const Call& call) {
 Answer ListNodes(const Operations& operations, const Call& call) {
   const scheduler::Planner* const planner = operations.planner();
   if (planner == nullptr) return NotThere(call);
-  const Sayings sayings(operations.scaling());
+  const Sayings sayings(operations.scaling(), call.now);
   std::vector<answers::Node> all;
   const size_t nodes = planner->state().cluster().nodes.size();
   all.reserve(nodes);

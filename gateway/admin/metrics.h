@@ -34,6 +34,7 @@ class Metrics final : public prometheus::Collectable {
   void CollectPrefixes(MetricFamilies& out) const;
   void CollectScaling(MetricFamilies& out) const;
   void CollectCluster(MetricFamilies& out) const;
+  void CollectDevices(const control::TelemetryStatus& telemetry, size_t max, MetricFamilies& out) const;
   void CollectJobQueues(const control::ClusterStatus& cluster, size_t max, MetricFamilies& out) const;
   void CollectKvEvents(MetricFamilies& out) const;
   void CollectRoutingLog(MetricFamilies& out) const;
@@ -52,6 +53,7 @@ class Metrics final : public prometheus::Collectable {
   mutable LabelValues replicas_;
   mutable LabelValues tenants_;
   mutable LabelValues job_queues_;
+  mutable LabelValues nodes_;
 };
 
 }  // namespace gateway

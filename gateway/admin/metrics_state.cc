@@ -1,4 +1,5 @@
 // Metrics of state: limits, prefix index, scaling, ledger, keys, outbound services, the process itself.
+#include <algorithm>
 #include <array>
 
 #include "gateway/admin/metrics.h"
@@ -124,6 +125,16 @@ void Metrics::CollectScaling(MetricFamilies& out) const {
               {"model", of_model.empty() ? std::string_view() : models_.Bounded(of_model, max)},
               {"device_kind", kind}});
   }
+  for (const auto& [of, mj] : status.energy) {
+    const auto& [tenant, of_model, kind] = of;
+    out.Counter("tidegate_energy_joules_total",
+                "Energy of devices, by the tenant that used it; jobs and idle devices have no model")
+        .Add(static_cast<double>(mj) * 1e-3,
+             {{"tenant", tenants_.Bounded(tenant, max)},
+              {"model", of_model.empty() ? std::string_view() : models_.Bounded(of_model, max)},
+              {"device_kind", kind}});
+  }
+  if (status.telemetry != nullptr) CollectDevices(*status.telemetry, max, out);
   out.Gauge("tidegate_devices_faulty", "Devices that get no new work because of faults")
       .Add(uint64_t{status.faults.size()});
   out.Gauge("tidegate_nodes_doubted",
@@ -137,6 +148,83 @@ void Metrics::CollectScaling(MetricFamilies& out) const {
   out.Counter("tidegate_replica_launches_total", "Replicas that were launched").Add(status.launches);
   out.Counter("tidegate_failed_replicas_total", "Replicas that this gateway started and that failed")
       .Add(status.failures);
+}
+
+// A gauge of a device is absent while its reading is old; its age is not. Devices beyond the bound of nodes are left
+// out, since their figures cannot be added up.
+void Metrics::CollectDevices(const control::TelemetryStatus& telemetry, size_t max,
+                             MetricFamilies& out) const {
+  const conf::TimePoint now = net::Now();
+  for (const control::DeviceState& of : telemetry.devices) {
+    if (nodes_.Bounded(of.node, max) != of.node) continue;
+    const std::string device = std::to_string(of.device);
+    const plugins::devices::Reading& reading = of.reading;
+    out.Gauge("tidegate_device_reading_age_seconds", "Age of the last figures of a device")
+        .Add(conf::ToSeconds(std::max(now - of.as_of, conf::Duration::zero())),
+             {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    out.Counter("tidegate_device_energy_joules_total",
+                "Energy that a device has drawn, as far as it was measured")
+        .Add(static_cast<double>(of.energy_mj) * 1e-3,
+             {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    out.Counter("tidegate_device_energy_gap_seconds_total",
+                "Time in which the energy of a device was not measured")
+        .Add(conf::ToSeconds(of.energy_gaps),
+             {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    if (!of.fresh(now)) continue;
+    if (reading.utilization) {
+      out.Gauge("tidegate_device_utilization_ratio", "Part of the time in which a device computes")
+          .Add(*reading.utilization, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.memory_used_mib) {
+      out.Gauge("tidegate_device_memory_used_bytes", "Memory of a device that is in use")
+          .Add(static_cast<double>(*reading.memory_used_mib) * 1024.0 * 1024,
+               {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.memory_total_mib) {
+      out.Gauge("tidegate_device_memory_bytes", "Memory of a device")
+          .Add(static_cast<double>(*reading.memory_total_mib) * 1024.0 * 1024,
+               {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.watts) {
+      out.Gauge("tidegate_device_power_watts", "Power that a device draws")
+          .Add(*reading.watts, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.watts_limit) {
+      out.Gauge("tidegate_device_power_limit_watts", "The most power that a device may draw")
+          .Add(*reading.watts_limit, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.celsius) {
+      out.Gauge("tidegate_device_temperature_celsius", "Temperature of a device")
+          .Add(*reading.celsius, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.clock_mhz) {
+      out.Gauge("tidegate_device_clock_hertz", "Clock of a device's cores")
+          .Add(static_cast<double>(*reading.clock_mhz) * 1e6,
+               {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.ecc_corrected) {
+      out.Gauge("tidegate_device_ecc_corrected_errors",
+                "ECC errors since the driver was loaded that were corrected")
+          .Add(*reading.ecc_corrected, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.ecc_uncorrected) {
+      out.Gauge("tidegate_device_ecc_uncorrected_errors",
+                "ECC errors since the driver was loaded that were not corrected")
+          .Add(*reading.ecc_uncorrected, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (reading.link_errors) {
+      out.Gauge("tidegate_device_link_errors", "Errors of a device's links since the driver was loaded")
+          .Add(*reading.link_errors, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}});
+    }
+    if (!reading.throttling) continue;
+    const std::pair<const char*, bool> reasons[] = {std::pair("power_cap", reading.throttling->power_cap),
+                                                    std::pair("heat", reading.throttling->thermal),
+                                                    std::pair("power_brake", reading.throttling->power_brake),
+                                                    std::pair("hardware", reading.throttling->slowdown)};
+    out.Gauge("tidegate_device_slowed", "1: a device is slowed down for this reason");
+    for (const auto& [reason, holds] : reasons)
+      out.Add(holds, {{"node", of.node}, {"device", device}, {"device_kind", of.kind}, {"reason", reason}});
+  }
 }
 
 // The cluster that the planner shares out: once a second, by the formulas of the simulator.

@@ -66,6 +66,12 @@ void JudgeStore(const std::optional<control::StoreStatus>& store, conf::TimePoin
 void JudgeScaling(const control::Status& status, std::vector<Condition>& out) {
   if (!status.launcher.empty() && !status.trouble.empty())
     out.push_back({"launcher:" + status.launcher, status.trouble});
+  if (status.telemetry != nullptr) {
+    for (const control::TelemetryTrouble& trouble : status.telemetry->troubles)
+      out.push_back({"devices:" + trouble.source, fmt::format("devices are not measured: {}", trouble.why)});
+  }
+  for (const plugins::launchers::DeviceFault& fault : status.faults)
+    out.push_back({fmt::format("device:{}/{}", fault.node, fault.device), fault.why});
   for (const control::ModelStatus& model : status.models) {
     if (!model.trouble.empty()) out.push_back({"model:" + model.model, model.trouble});
   }

@@ -130,6 +130,30 @@ std::set<std::string> DeviceKindsIn(const std::vector<UsageRow>& rows) {
   return kinds;
 }
 
+EnergyColumns EnergyIn(const std::vector<UsageRow>& rows) {
+  EnergyColumns columns;
+  for (const UsageRow& row : rows) {
+    columns.energy |= row.energy_mj > 0;
+    columns.cost |= row.energy_micro_usd > 0;
+    columns.co2 |= row.co2_mg > 0;
+  }
+  return columns;
+}
+
+std::string EnergyNames(const EnergyColumns& columns) {
+  return fmt::format("{}{}{}", columns.energy ? ",energy_kwh" : "", columns.cost ? ",energy_usd" : "",
+                     columns.co2 ? ",co2_grams" : "");
+}
+
+std::string EnergyCells(const EnergyColumns& columns, const UsageRow& row) {
+  std::string out;
+  if (columns.energy) out += fmt::format(",{:.6f}", static_cast<double>(row.energy_mj) / kMillijoulesPerKwh);
+  if (columns.cost)
+    out += fmt::format(",{}.{:06}", row.energy_micro_usd / 1'000'000, row.energy_micro_usd % 1'000'000);
+  if (columns.co2) out += fmt::format(",{}.{:03}", row.co2_mg / 1000, row.co2_mg % 1000);
+  return out;
+}
+
 std::vector<ShownUsage> ShowUsage(const ledger::UsageQuery& query, const std::vector<UsageRow>& rows) {
   std::vector<ShownUsage> out;
   out.reserve(rows.size());
@@ -145,6 +169,9 @@ std::vector<ShownUsage> ShowUsage(const ledger::UsageQuery& query, const std::ve
     shown.output_tokens = row.output;
     shown.cost_micro_usd = row.cost_micro_usd;
     for (const auto& [kind, us] : row.device_us) shown.device_seconds[kind] = static_cast<double>(us) * 1e-6;
+    if (row.energy_mj > 0) shown.energy_kwh = static_cast<double>(row.energy_mj) / kMillijoulesPerKwh;
+    if (row.energy_micro_usd > 0) shown.energy_micro_usd = row.energy_micro_usd;
+    if (row.co2_mg > 0) shown.co2_grams = static_cast<double>(row.co2_mg) * 1e-3;
   }
   return out;
 }
@@ -156,7 +183,8 @@ std::string UsageCsv(const ledger::UsageQuery& query, const std::vector<UsageRow
   for (const Figure& figure : kFigures)
     out.append(figure.name).append(&figure == &kFigures.back() ? "" : ",");
   for (const std::string& kind : kinds) ledger::AppendCsvField(&(out += ','), "device_seconds " + kind);
-  out += "\r\n";
+  const EnergyColumns energy = EnergyIn(rows);
+  out += EnergyNames(energy) + "\r\n";
   for (const UsageRow& row : rows) {
     for (const std::string& group : row.group) {
       ledger::AppendCsvField(&out, group);
@@ -170,7 +198,7 @@ std::string UsageCsv(const ledger::UsageQuery& query, const std::vector<UsageRow
       const int64_t us = held == row.device_us.end() ? 0 : held->second;
       out.append(fmt::format(",{}.{:06}", us / 1'000'000, us % 1'000'000));
     }
-    out += "\r\n";
+    out += EnergyCells(energy, row) + "\r\n";
   }
   return out;
 }

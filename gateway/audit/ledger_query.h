@@ -50,6 +50,18 @@ std::vector<std::string> SplitList(std::string_view text);
 // The kinds of devices that were held.
 std::set<std::string> DeviceKindsIn(const std::vector<ledger::UsageRow>& rows);
 
+// Whether any row has energy, its cost, and its emissions: columns that stand in a table only then.
+struct EnergyColumns {
+  bool energy = false;
+  bool cost = false;
+  bool co2 = false;
+};
+EnergyColumns EnergyIn(const std::vector<ledger::UsageRow>& rows);
+inline constexpr double kMillijoulesPerKwh = 3.6e9;
+// Of CSV: kilowatt-hours, dollars, grams.
+std::string EnergyNames(const EnergyColumns& columns);
+std::string EnergyCells(const EnergyColumns& columns, const ledger::UsageRow& row);
+
 std::vector<ShownUsage> ShowUsage(const ledger::UsageQuery& query, const std::vector<ledger::UsageRow>& rows);
 // The same as RFC 4180, names first; a column of device-seconds for each kind that occurs.
 std::string UsageCsv(const ledger::UsageQuery& query, const std::vector<ledger::UsageRow>& rows);

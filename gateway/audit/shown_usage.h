@@ -24,6 +24,10 @@ struct ShownUsage {
   int64_t output_tokens = 0;
   int64_t cost_micro_usd = 0;
   std::map<std::string, double> device_seconds;  // by kind of device
+  // Where devices are measured; cost and emissions by the tariff.
+  std::optional<double> energy_kwh;
+  std::optional<int64_t> energy_micro_usd;
+  std::optional<double> co2_grams;
 };
 
 template <class O>
@@ -45,6 +49,9 @@ constexpr void Bind(O& o, ShownUsage& usage) {
   o.Required("output_tokens", usage.output_tokens);
   o.Required("cost_micro_usd", usage.cost_micro_usd);
   o.Required("device_seconds", usage.device_seconds);
+  o.Optional("energy_kwh", usage.energy_kwh);
+  o.Optional("energy_micro_usd", usage.energy_micro_usd);
+  o.Optional("co2_grams", usage.co2_grams);
 }
 
 }  // namespace gateway

@@ -52,14 +52,18 @@ void JudgeLedgers(const AllUsage& usage, conf::TimePoint now, Statement& out) {
 ordered_json Figures(const UsageRow& row) {
   ordered_json devices = ordered_json::object();
   for (const auto& [kind, us] : row.device_us) devices[kind] = us;
-  return {{"requests", row.requests},
-          {"errors", row.errors},
-          {"failed", row.failed},
-          {"input_tokens", row.input},
-          {"cached_tokens", row.cached},
-          {"output_tokens", row.output},
-          {"cost_micro_usd", row.cost_micro_usd},
-          {"device_us", std::move(devices)}};
+  ordered_json figures = {{"requests", row.requests},
+                          {"errors", row.errors},
+                          {"failed", row.failed},
+                          {"input_tokens", row.input},
+                          {"cached_tokens", row.cached},
+                          {"output_tokens", row.output},
+                          {"cost_micro_usd", row.cost_micro_usd},
+                          {"device_us", std::move(devices)}};
+  if (row.energy_mj > 0) figures["energy_mj"] = row.energy_mj;
+  if (row.energy_micro_usd > 0) figures["energy_micro_usd"] = row.energy_micro_usd;
+  if (row.co2_mg > 0) figures["co2_mg"] = row.co2_mg;
+  return figures;
 }
 
 std::string Whole(const std::optional<uint64_t>& number) {
@@ -160,7 +164,10 @@ std::string StatementCsv(const Statement& statement) {
     ledger::AppendCsvField(&(out += ','), "device_seconds " + kind);
     ++columns;
   }
-  out += "\r\n";
+  const EnergyColumns energy = EnergyIn(all);
+  columns +=
+      static_cast<size_t>(energy.energy) + static_cast<size_t>(energy.cost) + static_cast<size_t>(energy.co2);
+  out += EnergyNames(energy) + "\r\n";
   UsageRow total = statement.total;
   total.group = {"(total)", "", ""};
   all.push_back(std::move(total));
@@ -176,7 +183,7 @@ std::string StatementCsv(const Statement& statement) {
       const int64_t us = held == row.device_us.end() ? 0 : held->second;
       out += fmt::format(",{}.{:06}", us / 1'000'000, us % 1'000'000);
     }
-    out += "\r\n";
+    out += EnergyCells(energy, row) + "\r\n";
   }
   const std::string digest = DigestOf(out);
   return out.append(kCsvDigest).append(digest).append(columns - 2, ',').append("\r\n");

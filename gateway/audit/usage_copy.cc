@@ -9,7 +9,7 @@
 namespace gateway {
 namespace {
 
-constexpr std::string_view kCopyVersion = "1";
+constexpr std::string_view kCopyVersion = "2";
 constexpr int64_t kHourUs = ledger::kHour * ledger::kSecondUs;
 
 constexpr char kCopySchema[] = R"sql(
@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS usage (
   api INTEGER NOT NULL, reason INTEGER NOT NULL, job INTEGER NOT NULL, device INTEGER NOT NULL,
   requests INTEGER NOT NULL, errors INTEGER NOT NULL, input INTEGER NOT NULL, cached INTEGER NOT NULL,
   output INTEGER NOT NULL, cost INTEGER NOT NULL, device_us INTEGER NOT NULL,
+  energy_mj INTEGER NOT NULL, energy_micro_usd INTEGER NOT NULL, co2_mg INTEGER NOT NULL,
   PRIMARY KEY (hour, n, tenant, key, model, replica, api, reason, job, device)) WITHOUT ROWID;
 )sql";
 
@@ -165,7 +166,7 @@ absl::Status UsageCopy::Put(const std::string& id, uint64_t version, const std::
     return absl::OkStatus();
   }
   absl::StatusOr<sqlite::Statement> add =
-      db_->Prepare("INSERT OR REPLACE INTO usage VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+      db_->Prepare("INSERT OR REPLACE INTO usage VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   if (!add.ok()) return add.status();
   for (const ledger::UsageCell& cell : *cells) {
     add->Bind(1, *place->hour).Bind(2, n);
@@ -175,8 +176,9 @@ absl::Status UsageCopy::Put(const std::string& id, uint64_t version, const std::
       if (!text_id.ok()) return text_id.status();
       add->Bind(at++, *text_id);
     }
-    for (const int64_t sum : {cell.requests, cell.errors, cell.input, cell.cached, cell.output,
-                              cell.cost_micro_usd, cell.device_us}) {
+    for (const int64_t sum :
+         {cell.requests, cell.errors, cell.input, cell.cached, cell.output, cell.cost_micro_usd,
+          cell.device_us, cell.energy_mj, cell.energy_micro_usd, cell.co2_mg}) {
       add->Bind(at++, sum);
     }
     if (absl::Status added = add->Run(); !added.ok()) return added;
@@ -274,7 +276,9 @@ absl::StatusOr<std::vector<ledger::UsageRow>> UsageCopy::Usage(const ledger::Usa
       *db_, query,
       fmt::format(
           "SELECT {} AS seconds, hour AS begin, 0 AS segment, tenant, key, model, replica, api, reason, "
-          "job, device, requests, errors, input, cached, output, cost, device_us FROM usage WHERE hour "
+          "job, device, requests, errors, input, cached, output, cost, device_us, energy_mj, "
+          "energy_micro_usd, "
+          "co2_mg FROM usage WHERE hour "
           ">= {} AND hour < {}",
           ledger::kHour, begin, end));
 }

@@ -20,9 +20,12 @@ constexpr size_t kKeyText = 1;
 constexpr size_t kReplicaText = 3;
 constexpr size_t kRowBytes = 64;  // about, without its texts
 
-constexpr std::array kCellSums = {&UsageCell::requests, &UsageCell::errors, &UsageCell::input,
-                                  &UsageCell::cached,   &UsageCell::output, &UsageCell::cost_micro_usd,
-                                  &UsageCell::device_us};
+// Of the texts and sums that every version has told.
+constexpr size_t kFirstSums = ledger::kUsageTexts + 7;
+constexpr std::array kCellSums = {&UsageCell::requests,  &UsageCell::errors,    &UsageCell::input,
+                                  &UsageCell::cached,    &UsageCell::output,    &UsageCell::cost_micro_usd,
+                                  &UsageCell::device_us, &UsageCell::energy_mj, &UsageCell::energy_micro_usd,
+                                  &UsageCell::co2_mg};
 
 void Fold(std::vector<UsageCell>& cells, size_t text) {
   std::map<std::array<std::string, ledger::kUsageTexts>, UsageCell> folded;
@@ -117,7 +120,11 @@ absl::StatusOr<std::vector<UsageCell>> ReadUsagePart(std::string_view body) {
       size_t column = 0;
       for (std::string& text : cell.of)
         text = texts.at(row.at(column++).get<size_t>()).get_ref<const std::string&>();
-      for (int64_t UsageCell::* sum : kCellSums) cell.*sum = row.at(column++).get<int64_t>();
+      for (int64_t UsageCell::* sum : kCellSums) {
+        // A gateway of an older version tells fewer sums.
+        if (column >= kFirstSums && column == row.size()) break;
+        cell.*sum = row.at(column++).get<int64_t>();
+      }
     }
   } catch (const std::exception& error) {
     return NoUsage("a part of usage", error.what());

@@ -40,6 +40,7 @@ struct JobsOptions {
   bool follow = false;
   std::optional<uint32_t> device;
   std::string reason;
+  bool measured = false;
 };
 using JobsOptionsRef = std::shared_ptr<JobsOptions>;
 
@@ -108,10 +109,72 @@ int List(const JobsOptions& options) {
                    });
 }
 
+// "-" for a figure that is absent.
+std::string Measured(const ordered_json& of, const char* name, double unit, const char* format) {
+  const auto found = of.find(name);
+  if (found == of.end() || !found->is_number()) return "-";
+  return fmt::format(fmt::runtime(format), found->get<double>() * unit);
+}
+
+// A row for each device, with what it measured last.
+int Devices(const JobsOptions& options) {
+  const absl::StatusOr<std::vector<ordered_json>> nodes = ListAdmin(options.admin, "/admin/v1/nodes");
+  if (!nodes.ok()) return Fail(nodes.status());
+  if (options.admin.json) {
+    fmt::print("{}\n", ordered_json(*nodes).dump());
+    return kOk;
+  }
+  Table table({{"NODE"},
+               {"DEVICE", true},
+               {"KIND"},
+               {"USE", true},
+               {"MEMORY", true},
+               {"POWER", true},
+               {"TEMP", true},
+               {"ENERGY", true},
+               {"AS OF"},
+               {"STATE"}});
+  for (const ordered_json& node : *nodes) {
+    for (const ordered_json& device : node["each"]) {
+      std::vector<std::string> row = {TextOf(node["name"]), TextOf(device["device"]), TextOf(node["kind"])};
+      std::string state = device["healthy"].get<bool>() ? "" : "broken";
+      if (const auto found = device.find("measured"); found == device.end()) {
+        row.insert(row.end(), {"-", "-", "-", "-", "-", "not measured"});
+      } else {
+        const ordered_json& of = *found;
+        row.push_back(Measured(of, "utilization", 100, "{:.0f} %"));
+        const std::string used = Measured(of, "memory_used_mib", 1.0 / 1024, "{:.1f}");
+        row.push_back(used == "-" ? used
+                                  : fmt::format("{} of {}", used,
+                                                Measured(of, "memory_total_mib", 1.0 / 1024, "{:.1f} GiB")));
+        row.push_back(Measured(of, "power_watts", 1, "{:.0f} W"));
+        row.push_back(Measured(of, "temperature_celsius", 1, "{:.0f} °C"));
+        row.push_back(Measured(of, "energy_kwh", 1, "{:.3f} kWh"));
+        row.push_back(TextOf(of["as_of"]).substr(0, 19) + "Z" + (of["old"].get<bool>() ? " (old)" : ""));
+        for (const ordered_json& by : of["slowed_by"])
+          state += fmt::format("{}slowed by {}", state.empty() ? "" : ", ", by.get<std::string>());
+      }
+      if (!device["reason"].is_null())
+        state += fmt::format("{}{}", state.empty() ? "" : ": ", TextOf(device["reason"]));
+      row.push_back(state.empty() ? "-" : state);
+      table.Add(std::move(row));
+    }
+  }
+  fmt::print("{}", table.Render());
+  return kOk;
+}
+
 int Nodes(const JobsOptions& options) {
   return PrintList(
       options, "/admin/v1/nodes",
-      {{"NODE"}, {"HEALTH"}, {"KIND"}, {"DEVICES", true}, {"FREE", true}, {"HELD BY"}, {"REASON"}},
+      {{"NODE"},
+       {"HEALTH"},
+       {"KIND"},
+       {"DEVICES", true},
+       {"FREE", true},
+       {"POWER", true},
+       {"HELD BY"},
+       {"REASON"}},
       [](const ordered_json& node) -> std::vector<std::string> {
         std::string holders;
         std::string reasons = node["health_reason"].is_null() ? "" : TextOf(node["health_reason"]);
@@ -128,8 +191,13 @@ int Nodes(const JobsOptions& options) {
             reasons += fmt::format("{}device {}: {}", reasons.empty() ? "" : "; ", TextOf(device["device"]),
                                    TextOf(device["reason"]));
         }
-        return {TextOf(node["name"]),           TextOf(node["health"]), TextOf(node["kind"]),
-                TextOf(node["devices"]),        TextOf(node["free"]),   holders.empty() ? "-" : holders,
+        return {TextOf(node["name"]),
+                TextOf(node["health"]),
+                TextOf(node["kind"]),
+                TextOf(node["devices"]),
+                TextOf(node["free"]),
+                Measured(node, "power_watts", 1, "{:.0f} W"),
+                holders.empty() ? "-" : holders,
                 reasons.empty() ? "-" : reasons};
       });
 }
@@ -357,11 +425,17 @@ void AddNodes(CLI::App& app, Run& run) {
   CLI::App* nodes = app.add_subcommand("nodes", "List the nodes, or set some aside for maintenance");
   auto listed = std::make_shared<JobsOptions>();
   AddAdminOptions(*nodes, listed->admin);
+  nodes->add_flag(
+      "--devices", listed->measured,
+      "A row for each device: its use, memory, power, temperature and energy, as it measured them last");
   nodes->require_subcommand(0, 1);
   nodes->callback([listed, nodes, &run] {
-    if (nodes->get_subcommands().empty()) run = [listed] { return Nodes(*listed); };
+    if (nodes->get_subcommands().empty())
+      run = [listed] { return listed->measured ? Devices(*listed) : Nodes(*listed); };
   });
-  nodes->footer("Examples:\n  tidegate nodes\n  tidegate nodes --admin http://127.0.0.1:9090 --json");
+  nodes->footer(
+      "Examples:\n  tidegate nodes\n  tidegate nodes --devices\n  tidegate nodes --admin "
+      "http://127.0.0.1:9090 --json");
 
   const auto add = [&](const char* name, const char* what, int (*action)(const JobsOptions&)) {
     auto options = std::make_shared<JobsOptions>();

@@ -447,9 +447,25 @@ void AddJobs(const Standing& standing, const Holders& holders, size_t width, std
   table.AppendTo(out);
 }
 
+// Of a node's devices, by figures of now.
+std::string Hottest(const ordered_json& node) {
+  std::optional<double> celsius;
+  for (const ordered_json& device : node.value("each", ordered_json::array())) {
+    const ordered_json of = device.value("measured", ordered_json::object());
+    if (of.value("old", true) || !of.contains("temperature_celsius")) continue;
+    celsius = std::max(celsius.value_or(0), Number(of, "temperature_celsius"));
+  }
+  return celsius ? fmt::format("{:.0f} °C", *celsius) : "-";
+}
+
 void AddNodes(const Standing& standing, const Holders& holders, std::vector<Line>& out) {
   if (standing.nodes.empty()) return;
-  Columns table({{"NODE"}, {"HEALTH"}, {"KIND"}, {"FREE", true}, {"DEVICES"}}, 0);
+  const auto is_measured = [](const ordered_json& row) { return row.contains("power_watts"); };
+  const bool measured = std::ranges::any_of(standing.nodes, is_measured);
+  std::vector<Columns::Title> titles = {{"NODE"}, {"HEALTH"}, {"KIND"}, {"FREE", true}};
+  if (measured) titles.insert(titles.end(), {{"POWER", true}, {"HOTTEST", true}});
+  titles.push_back({"DEVICES"});
+  Columns table(std::move(titles), 0);
   std::vector<Line> strips;
   for (const ordered_json& row : standing.nodes) {
     Line& strip = strips.emplace_back();
@@ -466,11 +482,17 @@ void AddNodes(const Standing& standing, const Holders& holders, std::vector<Line
       }
     }
     const std::string health = Text(row, "health");
-    table.Add({{.text = Text(row, "name")},
-               {health, OfState(health)},
-               {.text = Text(row, "kind")},
-               {.text = fmt::format("{} of {}", Text(row, "free"), Text(row, "devices"))},
-               {}});
+    std::vector<Span> cells = {{.text = Text(row, "name")},
+                               {health, OfState(health)},
+                               {.text = Text(row, "kind")},
+                               {.text = fmt::format("{} of {}", Text(row, "free"), Text(row, "devices"))}};
+    if (measured) {
+      cells.push_back(
+          {.text = row.contains("power_watts") ? fmt::format("{:.0f} W", Number(row, "power_watts")) : "-"});
+      cells.push_back({.text = Hottest(row)});
+    }
+    cells.emplace_back();
+    table.Add(std::move(cells));
   }
   out.emplace_back();
   const size_t first = out.size() + 1;

@@ -1,4 +1,4 @@
-// tidegate usage: requests, tokens, cost and device-hours by tenant, model and more, from the ledger's index.
+// tidegate usage: requests, tokens, cost, device-hours and energy by tenant, model and more, from the ledger's index.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -52,6 +52,10 @@ std::string AsTable(const ledger::UsageQuery& query, const std::vector<ledger::U
   }
   const std::set<std::string> kinds = DeviceKindsIn(rows);
   for (const std::string& kind : kinds) columns.push_back({kind + " (HOURS)", true});
+  const EnergyColumns energy = EnergyIn(rows);
+  if (energy.energy) columns.push_back({"ENERGY (kWh)", true});
+  if (energy.cost) columns.push_back({"ENERGY (USD)", true});
+  if (energy.co2) columns.push_back({"CO2 (KG)", true});
   Table table(std::move(columns));
   const auto add = [&](std::vector<std::string> cells, const ledger::UsageRow& row) {
     for (const int64_t value :
@@ -63,6 +67,12 @@ std::string AsTable(const ledger::UsageQuery& query, const std::vector<ledger::U
       const auto held = row.device_us.find(kind);
       cells.push_back(fmt::format("{:.4f}", held == row.device_us.end() ? 0 : ToHours(held->second)));
     }
+    if (energy.energy)
+      cells.push_back(fmt::format("{:.4f}", static_cast<double>(row.energy_mj) / kMillijoulesPerKwh));
+    if (energy.cost)
+      cells.push_back(
+          fmt::format("{}.{:06}", row.energy_micro_usd / 1'000'000, row.energy_micro_usd % 1'000'000));
+    if (energy.co2) cells.push_back(fmt::format("{:.4f}", static_cast<double>(row.co2_mg) * 1e-6));
     table.Add(std::move(cells));
   };
   ledger::UsageRow total;
@@ -97,6 +107,9 @@ ledger::UsageRow RowOf(const ordered_json& shown, const ledger::UsageQuery& quer
     for (const auto& [kind, seconds] : held->items())
       row.device_us[kind] = std::llround(seconds.get<double>() * 1e6);
   }
+  row.energy_mj = std::llround(shown.value("energy_kwh", 0.0) * kMillijoulesPerKwh);
+  row.energy_micro_usd = shown.value("energy_micro_usd", int64_t{0});
+  row.co2_mg = std::llround(shown.value("co2_grams", 0.0) * 1e3);
   return row;
 }
 
@@ -179,7 +192,7 @@ int Usage(UsageOptions options) {
 }  // namespace
 
 void AddUsage(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("usage", "Show requests, tokens, cost and device-hours");
+  CLI::App* command = app.add_subcommand("usage", "Show requests, tokens, cost, device-hours and energy");
   auto options = std::make_shared<UsageOptions>();
   options->admin.config = AddConfigOption(*command);
   AddGatewayOptions(*command, options->admin);

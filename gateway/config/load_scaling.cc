@@ -64,6 +64,7 @@ class Loader {
 
   void Load() {
     LoadCluster();
+    LoadPowerBudget();
     LoadPlanner();
     for (size_t i = 0; i < scaling_.policies.size(); ++i) LoadPolicies(i);
     for (const ModelPolicy& policy : scaling_.models) Check(policy);
@@ -102,6 +103,18 @@ class Loader {
     Take(std::move(loaded.problems));
     if (loaded.value) scaling_.nodes = *std::move(loaded.value);
     if (loaded.value && scaling_.slurm && !scaling_.slurm->topology.empty()) LoadTopology();
+  }
+
+  // Where the launcher finds the nodes, domains may come later.
+  void LoadPowerBudget() {
+    for (const std::string& name : ApplyPowerBudget(scaling_.power, scaling_.nodes)) {
+      if (FindsNodes(scaling_) || !complete_) continue;
+      std::vector<std::string_view> known;
+      for (const scheduler::Domain& domain : scaling_.nodes.fabric.domains) known.push_back(domain.name);
+      document_.AddAt(
+          "/scaling/power/domain_watts", name,
+          fmt::format("unknown domain \"{}\"; the cluster's fabric has {}", name, fmt::join(known, ", ")));
+    }
   }
 
   void LoadTopology() {

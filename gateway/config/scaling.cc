@@ -124,6 +124,9 @@ void Bind(conf::Object& o, Scaling& scaling) {
   o.Optional("on_exit", conf::Choice(scaling.on_exit, "choice", kOnExit));
   o.Optional("runs", scaling.runs);
   o.Optional("device_locks", scaling.device_locks, conf::NotEmpty());
+  o.Optional("device_metrics", scaling.device_metrics);
+  o.Optional("energy", scaling.energy);
+  o.Optional("power", scaling.power);
   const bool through_slurm = scaling.launcher == LauncherKind::kSlurm;
   if (through_slurm && !o.Has("slurm")) o.Error("is required with launcher: slurm", "slurm");
   if (through_slurm && o.Has("runs"))

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/config/device_power.h"
 #include "gateway/config/machine_probe.h"
 #include "gateway/config/model_policy.h"
 #include "gateway/config/pods.h"
@@ -64,6 +65,9 @@ struct Scaling {
   PortRange ports;      // of replicas on each machine
   OnExit on_exit = OnExit::kStop;
   Runs runs;
+  std::vector<DeviceMetrics> device_metrics;
+  Energy energy;
+  PowerBudget power;
   std::string device_locks;  // the folder of plugins/devices/claims.h; empty: its default
 
   // The contents of those files.

@@ -18,9 +18,24 @@ constexpr conf::Duration kFaultsRetry = std::chrono::seconds(1);
 
 }  // namespace
 
+// One of a device: that of the launcher, unless by what it measures it is lost.
+std::vector<DeviceFault> DeviceFaults::Reported() const {
+  std::vector<DeviceFault> faults;
+  if (const plugins::launchers::DeviceFaults* const said = context_.launcher->faults()) faults = said->faults;
+  for (DeviceFault& fault : measured_()) {
+    const auto same = std::ranges::find_if(
+        faults, [&](const DeviceFault& one) { return one.node == fault.node && one.device == fault.device; });
+    if (same == faults.end()) {
+      faults.push_back(std::move(fault));
+    } else if (fault.lost && !same->lost) {
+      *same = std::move(fault);
+    }
+  }
+  return faults;
+}
+
 void DeviceFaults::Tick() {
-  const plugins::launchers::DeviceFaults* const said = context_.launcher->faults();
-  if (said == nullptr || recording_ || context_.now() < next_ || said->faults == known_) return;
+  if (recording_ || context_.now() < next_ || Reported() == known_) return;
   context_.spawn(RecordChanges());
 }
 
@@ -46,7 +61,7 @@ net::Task<bool> DeviceFaults::Record(std::string action, DeviceFault fault, std:
 
 net::Task<void> DeviceFaults::RecordChanges() {
   recording_ = true;
-  const std::vector<DeviceFault> faults = context_.launcher->faults()->faults;
+  const std::vector<DeviceFault> faults = Reported();
   bool told = true;
   for (const DeviceFault& fault : faults) {
     if (std::ranges::find(known_, fault) != known_.end()) continue;

@@ -1,4 +1,5 @@
-// DeviceFaults: a device with a fault gets no new work, once the fault is in the ledger. Work on a lost
+// DeviceFaults: a device with a fault, by the launcher or by what it measures, gets no new work, once the fault is
+// in the ledger. Work on a lost
 // device is started again elsewhere; work on a device that only has a fault is left to its own probes.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
@@ -15,21 +16,24 @@ namespace gateway::control {
 class DeviceFaults {
  public:
   // `on_lost` is called for each device that can no longer be used.
-  DeviceFaults(const Context& context, std::function<void(const plugins::launchers::DeviceFault&)> on_lost)
-      : context_(context), on_lost_(std::move(on_lost)) {}
+  DeviceFaults(const Context& context, std::function<void(const plugins::launchers::DeviceFault&)> on_lost,
+               std::function<std::vector<plugins::launchers::DeviceFault>()> measured)
+      : context_(context), on_lost_(std::move(on_lost)), measured_(std::move(measured)) {}
 
-  // Reads the launcher's reports.
+  // Reads the reports.
   void Tick();
 
   const std::vector<plugins::launchers::DeviceFault>& known() const { return known_; }
   size_t under_way() const { return recording_ ? 1 : 0; }
 
  private:
+  std::vector<plugins::launchers::DeviceFault> Reported() const;
   net::Task<void> RecordChanges();
   net::Task<bool> Record(std::string action, plugins::launchers::DeviceFault fault, std::string why);
 
   const Context& context_;
   const std::function<void(const plugins::launchers::DeviceFault&)> on_lost_;
+  const std::function<std::vector<plugins::launchers::DeviceFault>()> measured_;
   std::vector<plugins::launchers::DeviceFault> known_;  // those that are in the ledger
   conf::TimePoint next_{};
   bool recording_ = false;

@@ -1,6 +1,7 @@
 #include "gateway/control/device_meter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -80,6 +81,62 @@ void DeviceMeter::Serve(std::span<const ledger::Served> served, std::span<const 
   }
 }
 
+void DeviceMeter::Draw(std::span<const DrawnEnergy> drawn, std::span<const HeldDevices> holdings) {
+  std::map<std::pair<std::string_view, uint8_t>, std::vector<std::pair<const HeldDevices*, int64_t>>> holders;
+  for (const HeldDevices& holding : holdings) {
+    if (holding.until) continue;
+    for (const HeldPlace& place : holding.places)
+      holders[{place.node, place.device}].emplace_back(&holding, place.milli);
+  }
+  for (const DrawnEnergy& of : drawn) {
+    if (of.mj <= 0) continue;
+    const auto& by = holders[{of.node, of.device}];
+    int64_t all = 1000;
+    int64_t sum = 0;
+    for (const auto& [holding, milli] : by) sum += milli;
+    all = std::max(all, sum);
+    sum = 0;
+    int64_t given = 0;
+    for (const auto& [holding, milli] : by) {
+      sum += milli;
+      const auto upto = static_cast<int64_t>(static_cast<__int128>(of.mj) * sum / all);
+      energy_mj_[{holding->model, holding->job, holding->kind}] += upto - std::exchange(given, upto);
+    }
+    if (of.mj > given) energy_mj_[{"", "", of.kind}] += of.mj - given;
+  }
+}
+
+int64_t DeviceMeter::EnergyOf(const Key& key) const {
+  const auto found = energy_mj_.find(key);
+  return found == energy_mj_.end() ? 0 : found->second;
+}
+
+void DeviceMeter::Price(DeviceRecord& record) const {
+  if (!tariff_ || record.energy_mj <= 0) return;
+  constexpr double kMillijoulesPerKwh = 3.6e9;
+  const EnergyRate rate = tariff_(FromMillis(record.from_us / 1000));
+  const double kwh = static_cast<double>(record.energy_mj) / kMillijoulesPerKwh;
+  record.energy_micro_usd = std::llround(kwh * rate.usd_per_kwh * 1e6);
+  record.co2_mg = std::llround(kwh * rate.grams_co2_per_kwh * 1e3);
+}
+
+void DeviceMeter::AddIdle(int64_t now_ms, std::vector<DeviceRecord>& out) const {
+  for (const auto& [key, mj] : energy_mj_) {
+    const auto& [model, job, kind] = key;
+    if (!model.empty() || !job.empty() || mj <= 0) continue;
+    const auto until = until_ms_.find(key);
+    const int64_t from = until == until_ms_.end() ? begun_ms_ : std::max(begun_ms_, until->second);
+    if (from >= now_ms) continue;
+    DeviceRecord& record = out.emplace_back();
+    record.from_us = from * 1000;
+    record.until_us = now_ms * 1000;
+    record.tenant = ledger::kIdle;
+    record.device = kind;
+    record.energy_mj = mj;
+    Price(record);
+  }
+}
+
 std::vector<DeviceRecord> DeviceMeter::Next(std::span<const HeldDevices> holdings, const HeldBy& by,
                                             conf::TimePoint until) const {
   const int64_t now = Millis(until);
@@ -111,17 +168,18 @@ std::vector<DeviceRecord> DeviceMeter::Next(std::span<const HeldDevices> holding
         held += std::max<int64_t>(std::min(to, end_of(*holding)) - std::max(from, FromOf(*holding)), 0) *
                 holding->milli;
       const bool dead = !first && from < begun_ms_;
-      Share(*group.front(), from, to, held, dead ? nullptr : served, out);
+      Share(*group.front(), from, to, held, to == end ? EnergyOf(key) : 0, dead ? nullptr : served, out);
       from = to;
       first = false;
     }
   }
+  if (by.all()) AddIdle(now, out);
   return out;
 }
 
 // Each tenant's part ends at the running sum of the weights, so that the parts add up exactly.
 void DeviceMeter::Share(const HeldDevices& of, int64_t from_ms, int64_t until_ms, int64_t held_us,
-                        const Weights* weights, std::vector<DeviceRecord>& out) const {
+                        int64_t energy_mj, const Weights* weights, std::vector<DeviceRecord>& out) const {
   DeviceRecord record{.from_us = from_ms * 1000,
                       .until_us = until_ms * 1000,
                       .tenant = of.job.empty() ? std::string(ledger::kIdle) : of.tenant,
@@ -131,25 +189,40 @@ void DeviceMeter::Share(const HeldDevices& of, int64_t from_ms, int64_t until_ms
                       .device_us = held_us,
                       .held_us = held_us};
   if (held_us == 0) return;
-  if (weights == nullptr) return out.push_back(std::move(record));
+  if (weights == nullptr) {
+    record.energy_mj = energy_mj;
+    Price(record);
+    return out.push_back(std::move(record));
+  }
   uint64_t all = 0;
   for (const auto& [tenant, weight] : *weights) all += weight;
   uint64_t sum = 0;
   int64_t given = 0;
+  int64_t given_mj = 0;
   for (const auto& [tenant, weight] : *weights) {
     sum += weight;
     const auto upto = static_cast<int64_t>(static_cast<unsigned __int128>(held_us) * sum / all);
     record.tenant = tenant;
     record.weight = weight;
     record.device_us = upto - std::exchange(given, upto);
-    if (record.device_us > 0) out.push_back(record);
+    const auto upto_mj = static_cast<int64_t>(static_cast<__int128>(energy_mj) * sum / all);
+    record.energy_mj = upto_mj - std::exchange(given_mj, upto_mj);
+    record.energy_micro_usd = record.co2_mg = 0;
+    Price(record);
+    if (record.device_us > 0 || record.energy_mj > 0) out.push_back(record);
   }
 }
 
 void DeviceMeter::KeepOnly(std::span<const HeldDevices> holdings) {
   std::set<Key> held;
   for (const HeldDevices& holding : holdings) held.insert({holding.model, holding.job, holding.kind});
-  std::erase_if(until_ms_, [&](const auto& one) { return !held.contains(one.first); });
+  const auto is_idle = [](const Key& key) { return std::get<0>(key).empty() && std::get<1>(key).empty(); };
+  std::erase_if(until_ms_, [&](const auto& one) { return !held.contains(one.first) && !is_idle(one.first); });
+  for (auto& [key, mj] : energy_mj_) {
+    if (held.contains(key) || is_idle(key)) continue;
+    energy_mj_[{"", "", std::get<2>(key)}] += std::exchange(mj, 0);
+  }
+  std::erase_if(energy_mj_, [](const auto& one) { return one.second == 0; });
   std::erase_if(weights_, [&](const auto& one) { return !held.contains(one.first); });
 }
 
@@ -159,6 +232,7 @@ void DeviceMeter::Written(std::span<const DeviceRecord> records) {
     int64_t& until = until_ms_[key];
     until = std::max(until, record.until_us / 1000);
     weights_.erase(key);
+    energy_mj_[key] -= record.energy_mj;
   }
 }
 

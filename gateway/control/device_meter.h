@@ -5,6 +5,11 @@
 // by tokens (ledger::DeviceWeight); without served requests they belong to ledger::kIdle. A job's devices
 // belong to its tenant. Parts are whole numbers, and their sum is exactly what was held.
 //
+// The measured energy of a device belongs to its holders by their shares of it, as it is measured, and what nobody
+// holds to ledger::kIdle. A record has the energy of its holder up to its time, shared as its device time is, and is
+// written as one with it: energy that was not written when a gateway was killed is lost, at most that of one
+// interval, and none counts twice.
+//
 // Counting continues from the last record of each model, or job, and kind in the ledger: so no time is
 // counted twice, and time that passed while no gateway ran is counted by the next one.
 //
@@ -12,11 +17,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "conf/time.h"
@@ -26,6 +33,13 @@
 
 namespace gateway::control {
 
+// A device of a node, and the part of it that is held.
+struct HeldPlace {
+  std::string node{};
+  uint8_t device = 0;
+  int64_t milli = 0;
+};
+
 // Devices of one kind that a replica, or all members of a job, hold.
 struct HeldDevices {
   std::string run{};     // of a replica
@@ -34,12 +48,28 @@ struct HeldDevices {
   std::string tenant{};  // of a job: its path, or empty
   std::string kind{};
   int64_t milli = 0;                       // thousandths of devices
+  std::vector<HeldPlace> places{};         // their sum is `milli`
   conf::TimePoint since{};                 // it holds them
   std::optional<conf::TimePoint> until{};  // it held them: all its processes have ended
   // It was last seen to hold them; later than that nothing is counted of it while its end is not known.
   // Absent: it holds them now.
   std::optional<conf::TimePoint> alive{};
 };
+
+// What a device has drawn since it was last told.
+struct DrawnEnergy {
+  std::string node{};
+  uint8_t device = 0;
+  std::string kind{};
+  int64_t mj = 0;  // millijoules
+};
+
+// What energy costs and emits at a moment.
+struct EnergyRate {
+  double usd_per_kwh = 0;
+  double grams_co2_per_kwh = 0;
+};
+using EnergyTariff = std::function<EnergyRate(conf::TimePoint)>;
 
 // The replicas of a model, or the jobs, that a question is about.
 struct HeldBy {
@@ -50,6 +80,9 @@ struct HeldBy {
 
 class DeviceMeter {
  public:
+  // Without a tariff energy has no price.
+  explicit DeviceMeter(EnergyTariff tariff = nullptr) : tariff_(std::move(tariff)) {}
+
   // Continues where the ledger ends; `begun` is the start of this process. Returns the records of an interval
   // that a crash left incomplete; their tenant is not known.
   std::vector<ledger::DeviceRecord> GoOn(std::span<const ledger::LastHeld> last, conf::TimePoint begun);
@@ -61,12 +94,15 @@ class DeviceMeter {
   // By replicas; replicas without devices are skipped.
   void Serve(std::span<const ledger::Served> served, std::span<const HeldDevices> holdings);
 
+  // Energy, to the holders of now. Those that have ended hold nothing.
+  void Draw(std::span<const DrawnEnergy> drawn, std::span<const HeldDevices> holdings);
+
   // The held time until `until` that is not yet recorded, shared by `by`. Tokens that were served before this
   // process began belong to the first minute, since the gateway died after it.
   std::vector<ledger::DeviceRecord> Next(std::span<const HeldDevices> holdings, const HeldBy& by,
                                          conf::TimePoint until) const;
 
-  // Forgets holders without devices.
+  // Forgets holders without devices; their energy that is not recorded is idle from then on.
   void KeepOnly(std::span<const HeldDevices> holdings);
 
   // The records are on disk, and no longer counted here.
@@ -80,12 +116,17 @@ class DeviceMeter {
   using Weights = std::map<std::string, uint64_t>;                // by tenant
 
   int64_t FromOf(const HeldDevices& holding) const;
-  void Share(const HeldDevices& of, int64_t from_ms, int64_t until_ms, int64_t held_us,
+  void Share(const HeldDevices& of, int64_t from_ms, int64_t until_ms, int64_t held_us, int64_t energy_mj,
              const Weights* weights, std::vector<ledger::DeviceRecord>& out) const;
+  void AddIdle(int64_t now_ms, std::vector<ledger::DeviceRecord>& out) const;
+  void Price(ledger::DeviceRecord& record) const;
+  int64_t EnergyOf(const Key& key) const;
 
+  const EnergyTariff tariff_;
   int64_t begun_ms_ = 0;
   std::map<Key, int64_t> until_ms_;
   std::map<Key, Weights> weights_;
+  std::map<Key, int64_t> energy_mj_;  // not yet recorded; of neither a model nor a job: idle
 };
 
 }  // namespace gateway::control

@@ -15,7 +15,10 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::string_view kIdleMark = "idle/";  // of the energy that nobody uses
+
 std::string MarkIdOf(const std::string& model, const std::string& job, const std::string& device) {
+  if (model.empty() && job.empty()) return fmt::format("{}{}", kIdleMark, device);
   return job.empty() ? fmt::format("replicas/{}/{}", model, device) : fmt::format("job/{}/{}", job, device);
 }
 
@@ -83,6 +86,9 @@ net::Task<absl::Status> MeteredMarks::Announce(std::span<const ledger::DeviceRec
 net::Task<absl::Status> MeteredMarks::KeepOnly(std::span<const HeldDevices> held) {
   std::set<std::string> kept;
   for (const HeldDevices& one : held) kept.insert(MarkIdOf(one.model, one.job, one.kind));
+  for (const auto& [id, mark] : marks_) {
+    if (id.starts_with(kIdleMark)) kept.insert(id);
+  }
   std::vector<store::Write> writes;
   for (const auto& [id, mark] : marks_) {
     if (!kept.contains(id))

@@ -28,7 +28,7 @@ Metering::Metering(net::Loop& loop, std::unique_ptr<MeterLedger> ledger,
                    std::function<std::vector<HeldDevices>()> held,
                    std::function<void(std::span<const ledger::DeviceRecord>)> charge,
                    std::unique_ptr<MeteredMarks> marks,
-                   std::function<std::vector<ledger::Served>()> served_elsewhere)
+                   std::function<std::vector<ledger::Served>()> served_elsewhere, EnergyTariff tariff)
     : loop_(loop),
       ledger_(std::move(ledger)),
       held_(std::move(held)),
@@ -36,6 +36,7 @@ Metering::Metering(net::Loop& loop, std::unique_ptr<MeterLedger> ledger,
       marks_(std::move(marks)),
       served_elsewhere_(std::move(served_elsewhere)),
       begun_(net::Now()),
+      meter_(std::move(tariff)),
       turns_(kMaxWaiting),
       pause_(loop.watchdog) {}
 
@@ -51,6 +52,10 @@ net::Task<void> Metering::Run() {
     }
   }
   running_ = false;
+}
+
+void Metering::Draw(std::span<const DrawnEnergy> drawn) {
+  if (!drawn.empty()) meter_.Draw(drawn, held_());
 }
 
 void Metering::Close() {
@@ -83,7 +88,7 @@ bool Metering::Failed(const absl::Status& why) {
 net::Task<bool> Metering::CountInTurn(HeldBy by, conf::TimePoint until) {
   if (!known_ && !co_await GoOn()) co_return false;
   std::vector<HeldDevices> held = held_();
-  if (held.empty()) co_return true;
+  if (held.empty() && !by.all()) co_return true;
   const absl::StatusOr<std::vector<ledger::Served>> served =
       co_await net::OffLoop(loop_, [this] { return ledger_->TakeServed(); });
   if (!served.ok()) co_return Failed(served.status());
@@ -155,8 +160,11 @@ net::Task<bool> Metering::Write(std::vector<ledger::DeviceRecord> records) {
 
 void Metering::AddWritten(std::span<const ledger::DeviceRecord> written) {
   meter_.Written(written);
-  for (const ledger::DeviceRecord& record : written)
-    totals_[{record.tenant, record.model, record.device}] += record.device_us;
+  for (const ledger::DeviceRecord& record : written) {
+    const std::tuple of{record.tenant, record.model, record.device};
+    if (record.device_us > 0) totals_[of] += record.device_us;
+    if (record.energy_mj > 0) energy_[of] += record.energy_mj;
+  }
   charge_(written);
 }
 

@@ -1,4 +1,4 @@
-// Metering: records the device time of replicas and jobs: once a minute, and before a device is released.
+// Metering: records the device time and the energy of replicas and jobs: once a minute, and before a device is released.
 //
 // A device counts from the moment when its use is requested until it is released, across restarts of the
 // gateway. Everything follows from the ledger: the served tokens (DeviceMeter shares the time by them), and
@@ -38,6 +38,8 @@ struct MeterLedger {
 
 // Device time since the process began, in microseconds, by tenant, model (empty: jobs) and kind.
 using DeviceTotals = std::map<std::tuple<std::string, std::string, std::string>, int64_t>;
+// Energy likewise, in millijoules; idle devices have neither tenant nor model.
+using EnergyTotals = DeviceTotals;
 
 class Metering {
  public:
@@ -48,17 +50,21 @@ class Metering {
            std::function<std::vector<HeldDevices>()> held,
            std::function<void(std::span<const ledger::DeviceRecord>)> charge,
            std::unique_ptr<MeteredMarks> marks = nullptr,
-           std::function<std::vector<ledger::Served>()> served_elsewhere = nullptr);
+           std::function<std::vector<ledger::Served>()> served_elsewhere = nullptr,
+           EnergyTariff tariff = nullptr);
 
   // Counts until it is closed. Call it when the running workloads are known.
   net::Task<void> Run();
   // True: the device time of `by` up to now is on disk. False: call again later.
   net::Task<bool> UpToNow(HeldBy by);
+  // What devices have drawn: it belongs to those that hold them now.
+  void Draw(std::span<const DrawnEnergy> drawn);
   void Close();
   // Run() has returned, or was never called.
   bool ended() const { return !running_; }
 
   const DeviceTotals& totals() const { return totals_; }
+  const EnergyTotals& energy() const { return energy_; }
 
  private:
   net::Task<bool> Count(HeldBy by, conf::TimePoint until);
@@ -79,6 +85,7 @@ class Metering {
   std::vector<ledger::LastHeld> marked_;  // as they were when this began
   DeviceMeter meter_;
   DeviceTotals totals_;
+  EnergyTotals energy_;
   net::AsyncMutex turns_;
   net::Sleep pause_;
   std::vector<ledger::DeviceRecord> undecided_;  // the first ones may be on disk

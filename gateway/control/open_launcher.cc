@@ -3,8 +3,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
+#include <thread>
+#include <utility>
 
 #include "gateway/config/state_files.h"
 #include "gateway/control/open_kubernetes.h"
@@ -20,6 +25,43 @@ namespace gateway::control {
 
 namespace {
 
+// Faults by a watch that may hang in a driver, for good: then those that it found before count.
+class PatientFaults {
+ public:
+  explicit PatientFaults(std::shared_ptr<plugins::devices::FaultWatch> watch)
+      : shared_(std::make_shared<Shared>()) {
+    shared_->watch = std::move(watch);
+  }
+
+  std::map<std::string, plugins::devices::Fault> Find() {
+    std::unique_lock lock(shared_->mutex);
+    if (!std::exchange(shared_->looks, true)) {
+      // Detached: nobody could end it.
+      std::thread([shared = shared_] {
+        std::map<std::string, plugins::devices::Fault> found = shared->watch->FindFaults();
+        const std::lock_guard locked(shared->mutex);
+        shared->found = std::move(found);
+        shared->looks = false;
+        shared->changed.notify_all();
+      }).detach();
+    }
+    shared_->changed.wait_for(lock, kPatience, [this] { return !shared_->looks; });
+    return shared_->found;
+  }
+
+ private:
+  static constexpr std::chrono::seconds kPatience{5};  // the gateway may be about to end
+
+  struct Shared {
+    std::shared_ptr<plugins::devices::FaultWatch> watch;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<std::string, plugins::devices::Fault> found;
+    bool looks = false;
+  };
+  const std::shared_ptr<Shared> shared_;
+};
+
 // Null if there are no devices.
 std::function<std::map<std::string, plugins::devices::Fault>()> FindFaultsOf(
     const std::vector<plugins::devices::LocalNode>& nodes) {
@@ -29,7 +71,7 @@ std::function<std::map<std::string, plugins::devices::Fault>()> FindFaultsOf(
   if (known.empty()) return nullptr;
   auto watch =
       std::make_shared<plugins::devices::FaultWatch>(std::move(known), plugins::devices::BuiltinProbes());
-  return [watch = std::move(watch)] { return watch->FindFaults(); };
+  return [patient = std::make_shared<PatientFaults>(std::move(watch))] { return patient->Find(); };
 }
 
 // Of logs, where the configuration does not say it.

@@ -31,6 +31,7 @@ std::string FirstLeaf(const std::vector<scheduler::Queue>& queues) {
 
 Planning::Planning(const config::Scaling& scaling, conf::TimePoint now)
     : policy_(scaling.planning.policy),
+      power_(scaling.power),
       configured_(scaling.planning.queues),
       first_queue_(FirstLeaf(scaling.planning.queues)),
       uncut_(config::UncutKinds(scaling)),
@@ -257,6 +258,7 @@ void Planning::UpdateCluster(const scheduler::ClusterChange& change, conf::TimeP
     start_ = std::move(next);
   }
   scheduler::ApplyTo(start_, change);
+  config::ApplyPowerBudget(power_, start_.cluster);
   std::vector<NodeReport> reports(start_.cluster.nodes.size());
   for (scheduler::NodeId n = 0; n < reports_.size(); ++n) {
     if (change.places[n] != scheduler::kNone) reports[change.places[n]] = reports_[n];

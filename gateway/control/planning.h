@@ -86,6 +86,7 @@ class Planning {
   void ChooseQueue(scheduler::Job& job);
 
   const scheduler::Policy policy_;
+  const config::PowerBudget power_;
   const std::vector<scheduler::Queue> configured_;  // queues
   const std::string first_queue_;
   std::vector<ReservedDevices> reserved_;

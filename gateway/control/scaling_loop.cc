@@ -21,6 +21,14 @@ namespace {
 constexpr conf::Duration kBeginRetry = std::chrono::seconds(1);
 constexpr conf::Duration kCloseTick = std::chrono::milliseconds(20);
 
+// Null: energy has no price.
+EnergyTariff TariffOf(const config::Energy& energy) {
+  if (energy.usd_per_kwh.values.empty() && energy.grams_co2_per_kwh.values.empty()) return nullptr;
+  return [energy](conf::TimePoint at) {
+    return EnergyRate{energy.usd_per_kwh.At(at), energy.grams_co2_per_kwh.At(at)};
+  };
+}
+
 }  // namespace
 
 ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::Launcher> launcher,
@@ -59,8 +67,12 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
                     replicas_.CountRuns(runs);
                     for (const std::string& node : workloads_.LateNodes()) ++runs[node].late;
                   }),
+      telemetry_(loop, context_, scaling,
+                 [this](std::span<const DrawnEnergy> drawn) { metering_.Draw(drawn); }),
       device_faults_(
-          context_, [this](const plugins::launchers::DeviceFault& fault) { workloads_.OnDeviceLost(fault); }),
+          context_, [this](const plugins::launchers::DeviceFault& fault) { workloads_.OnDeviceLost(fault); },
+          [this] { return telemetry_.faults(); }),
+      node_power_(context_),
       cordons_(loop, *env_.store, context_),
       node_discovery_(context_, workloads_,
                       [this] {
@@ -74,7 +86,7 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
           loop, env_.meter(), [this] { return workloads_.Held(began_); },
           [this](std::span<const ledger::DeviceRecord> records) { env_.charge(records); },
           env_.shared ? std::make_unique<MeteredMarks>(*env_.store, env_.epoch, env_.deposed) : nullptr,
-          env_.served_elsewhere),
+          env_.served_elsewhere, TariffOf(scaling.energy)),
       pause_(loop.watchdog),
       began_(net::Now()) {
   workloads_.Use(Kind::kReplica, replicas_);
@@ -285,7 +297,9 @@ void ScalingLoop::OnAlarm() {
   node_trust_.Tick();
   replicas_.SetAside([this](const std::string& node) { return node_trust_.DoubtOf(node); });
   node_drain_.SetAside();
+  telemetry_.Tick();
   device_faults_.Tick();
+  node_power_.Tick(telemetry_.status().get(), [this] { return workloads_.Held(began_); });
   if (urgent_ || now >= next_decision_) {
     urgent_ = false;
     next_decision_ = now + Meter::kTick;
@@ -355,8 +369,9 @@ void ScalingLoop::CountFirstStart(const scheduler::Action& action, conf::TimePoi
 
 size_t ScalingLoop::under_way() const {
   return runner_.under_way() + jobs_.under_way() + readiness_.under_way() + sleepers_.under_way() +
-         node_trust_.under_way() + device_faults_.under_way() + node_discovery_.under_way() +
-         scaled_.under_way() + (reconciler_.reconciling() ? 1 : 0) + (beginning_ ? 1 : 0);
+         node_trust_.under_way() + device_faults_.under_way() + telemetry_.under_way() +
+         node_discovery_.under_way() + scaled_.under_way() + (reconciler_.reconciling() ? 1 : 0) +
+         (beginning_ ? 1 : 0);
 }
 
 net::Task<void> ScalingLoop::Close(bool keep) {
@@ -370,6 +385,7 @@ net::Task<void> ScalingLoop::Close(bool keep) {
   readiness_.Close();
   sleepers_.Close();
   scaled_.Close();
+  telemetry_.Close();
   net::Sleep tick(loop_.watchdog);
   while (!begun_ && !GivesUp()) co_await tick.For(kCloseTick);
   pause_.Cancel();
@@ -419,6 +435,8 @@ Status ScalingLoop::status(conf::TimePoint now) const {
   out.launches = runner_.launches();
   out.failures = replicas_.failures();
   out.devices = metering_.totals();
+  out.energy = metering_.energy();
+  out.telemetry = telemetry_.status();
   out.replicas = replicas_.Rows();
   out.models = scaler_.Rows(now);
   const auto list = [](const ColdStarts& starts, std::vector<ColdStart>& to) {

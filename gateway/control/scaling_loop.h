@@ -17,11 +17,13 @@
 #include "gateway/control/cluster_metrics.h"
 #include "gateway/control/cordons.h"
 #include "gateway/control/device_faults.h"
+#include "gateway/control/device_telemetry.h"
 #include "gateway/control/gateway_record.h"
 #include "gateway/control/jobs/jobs.h"
 #include "gateway/control/metering.h"
 #include "gateway/control/node_discovery.h"
 #include "gateway/control/node_drain.h"
+#include "gateway/control/node_power.h"
 #include "gateway/control/node_trust.h"
 #include "gateway/control/orphans.h"
 #include "gateway/control/readiness.h"
@@ -152,7 +154,9 @@ class ScalingLoop final : private net::Alarm {
   Sleepers sleepers_;
   Scaler scaler_;
   NodeTrust node_trust_;
+  DeviceTelemetry telemetry_;
   DeviceFaults device_faults_;
+  NodePower node_power_;
   Cordons cordons_;
   NodeDiscovery node_discovery_;
   NodeDrain node_drain_;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "conf/time.h"
 #include "gateway/control/cluster_metrics.h"
 #include "gateway/control/cordon.h"
+#include "gateway/control/device_state.h"
 #include "plugins/launchers/launcher.h"
 
 namespace gateway::control {
@@ -119,6 +121,9 @@ struct Status {
   uint64_t suspicions = 0;  // of nodes, since the start
   uint64_t launches = 0;    // likewise
   uint64_t failures = 0;
+  std::shared_ptr<const TelemetryStatus> telemetry;  // null: nothing is measured
+  // Energy since the start, in millijoules; idle devices have neither tenant nor model.
+  std::map<std::tuple<std::string, std::string, std::string>, int64_t> energy;
   // Device time since the start, in microseconds, by tenant, model (empty: jobs) and kind.
   std::map<std::tuple<std::string, std::string, std::string>, int64_t> devices;
 };

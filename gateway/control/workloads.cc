@@ -445,6 +445,7 @@ std::vector<HeldDevices> Workloads::Held(conf::TimePoint no_later) const {
   for (const Workload& workload : workloads_) {
     if (workload.kind == Kind::kOrphan || !workload.holds() || !workload.asked()) continue;
     std::map<std::string, int64_t> milli;
+    std::map<std::string, std::vector<HeldPlace>> places;
     std::optional<conf::TimePoint> began;
     std::optional<conf::TimePoint> gone;
     std::optional<conf::TimePoint> alive;
@@ -455,7 +456,12 @@ std::vector<HeldDevices> Workloads::Held(conf::TimePoint no_later) const {
       if (member.gone) gone = std::max(gone.value_or(*member.gone), *member.gone);
       if (member.at.holding.node >= cluster.nodes.size()) continue;
       const plugins::launchers::DeviceGrant grant = GrantOf(cluster, member.at.holding);
-      if (!grant.kind.empty()) milli[grant.kind] += HeldMilli(cluster, grant);
+      if (grant.kind.empty() || grant.devices.empty()) continue;
+      const int64_t held_milli = HeldMilli(cluster, grant);
+      milli[grant.kind] += held_milli;
+      for (const uint8_t device : grant.devices)
+        places[grant.kind].push_back(
+            {grant.node, device, held_milli / static_cast<int64_t>(grant.devices.size())});
     }
     // Nobody has told of a process yet.
     if (!began && !alive && workload.state != State::kRunning) continue;
@@ -465,6 +471,7 @@ std::vector<HeldDevices> Workloads::Held(conf::TimePoint no_later) const {
       HeldDevices& holding = held.emplace_back();
       holding.kind = kind;
       holding.milli = sum;
+      holding.places = std::move(places[kind]);
       holding.since = since <= now ? since : no_later;
       holding.until = gone;
       holding.alive = alive;

@@ -73,6 +73,9 @@ constexpr std::array kColumns = {
     Column{"device_us", nullptr, &Record::device_us, false, Kind::kDevices},
     Column{"held_us", nullptr, &Record::held_us, false, Kind::kDevices},
     Column{"weight", nullptr, &Record::weight, false, Kind::kDevices},
+    Column{"energy_mj", nullptr, &Record::energy_mj, false, Kind::kDevices},
+    Column{"energy_micro_usd", nullptr, &Record::energy_micro_usd, false, Kind::kDevices},
+    Column{"co2_mg", nullptr, &Record::co2_mg, false, Kind::kDevices},
     Column{"content_key", &Record::content_key},
     Column{"note", &Record::note},
 };

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kRebuildRecords = 65'536;
 constexpr size_t kMaxCachedTexts = 100'000;
 
-constexpr std::string_view kVersion = "5";
+constexpr std::string_view kVersion = "6";
 // Of its log, which is copied into the file well before that is used up.
 constexpr int64_t kLogRoom = int64_t{2} << 20;
 constexpr int kLogPages = 256;        // of 4 KiB, before it is copied
@@ -35,6 +35,7 @@ CREATE TABLE IF NOT EXISTS usage (
   api INTEGER NOT NULL, reason INTEGER NOT NULL, job INTEGER NOT NULL, device INTEGER NOT NULL,
   requests INTEGER NOT NULL, errors INTEGER NOT NULL, input INTEGER NOT NULL, cached INTEGER NOT NULL,
   output INTEGER NOT NULL, cost INTEGER NOT NULL, device_us INTEGER NOT NULL,
+  energy_mj INTEGER NOT NULL, energy_micro_usd INTEGER NOT NULL, co2_mg INTEGER NOT NULL,
   PRIMARY KEY (seconds, begin, segment, tenant, key, model, replica, api, reason, job, device)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS changed (hour INTEGER PRIMARY KEY, seq INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS spent (
@@ -53,11 +54,12 @@ CREATE TEMP TABLE IF NOT EXISTS edge (
   seconds INTEGER, begin INTEGER, segment INTEGER,
   tenant INTEGER, key INTEGER, model INTEGER, replica INTEGER, api INTEGER, reason INTEGER, job INTEGER,
   device INTEGER, requests INTEGER, errors INTEGER, input INTEGER, cached INTEGER, output INTEGER,
-  cost INTEGER, device_us INTEGER);
+  cost INTEGER, device_us INTEGER, energy_mj INTEGER, energy_micro_usd INTEGER, co2_mg INTEGER);
 )sql";
 constexpr std::string_view kUsageColumns =
     "(seconds,begin,segment,tenant,key,model,replica,api,reason,job,device,requests,errors,input,cached,"
-    "output,cost,device_us) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+    "output,cost,device_us,energy_mj,energy_micro_usd,co2_mg) VALUES "
+    "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 
 std::string IndexPath(const std::string& dir) {
   return dir + "/index.sqlite";
@@ -80,6 +82,9 @@ UsageRow& UsageRow::operator+=(const UsageRow& other) {
   output += other.output;
   cost_micro_usd += other.cost_micro_usd;
   for (const auto& [kind, us] : other.device_us) device_us[kind] += us;
+  energy_mj += other.energy_mj;
+  energy_micro_usd += other.energy_micro_usd;
+  co2_mg += other.co2_mg;
   return *this;
 }
 
@@ -134,7 +139,10 @@ absl::Status Index::Prepare() {
                                          "requests=requests+excluded.requests,errors=errors+excluded.errors,"
                                          "input=input+excluded.input,cached=cached+excluded.cached,"
                                          "output=output+excluded.output,cost=cost+excluded.cost,"
-                                         "device_us=device_us+excluded.device_us",
+                                         "device_us=device_us+excluded.device_us,"
+                                         "energy_mj=energy_mj+excluded.energy_mj,energy_micro_usd="
+                                         "energy_micro_usd+excluded.energy_micro_usd,"
+                                         "co2_mg=co2_mg+excluded.co2_mg",
                                          kUsageColumns)),
         prepare(&set_changed_, "INSERT OR REPLACE INTO changed (hour, seq) VALUES (?, ?)"),
         prepare(&add_spent_,
@@ -270,7 +278,8 @@ absl::Status Index::ApplyDevices(const Tail::Entry& entry, Sums* sums) {
   absl::StatusOr<Dimensions> of = DimensionsOf(record_);
   if (!of.ok()) return of.status();
   const auto segment = static_cast<int64_t>(entry.segment);
-  const Sum sum{.device_us = record_.device_us};
+  Sum sum;
+  sum.Add(record_);
   sums->minutes[{kMinute, record_.time_us / (kMinute * kSecondUs), segment, *of}].Add(sum);
   sums->spent[{DayOf(record_.time_us), segment, {(*of)[0], (*of)[1], (*of)[2], (*of)[7]}}].Add(sum);
   return add_held_->Bind(1, record_.model)
@@ -354,6 +363,13 @@ void Index::Sum::Add(const CloseFacts& close) {
           .cost = close.cost_micro_usd});
 }
 
+void Index::Sum::Add(const Record& devices) {
+  device_us += devices.device_us;
+  energy_mj += devices.energy_mj;
+  energy_micro_usd += devices.energy_micro_usd;
+  co2_mg += devices.co2_mg;
+}
+
 void Index::Sum::Add(const Sum& other) {
   requests += other.requests;
   errors += other.errors;
@@ -362,6 +378,9 @@ void Index::Sum::Add(const Sum& other) {
   output += other.output;
   cost += other.cost;
   device_us += other.device_us;
+  energy_mj += other.energy_mj;
+  energy_micro_usd += other.energy_micro_usd;
+  co2_mg += other.co2_mg;
 }
 
 absl::Status Index::AddUsages(const Usages& minutes, uint64_t seq) {
@@ -401,7 +420,8 @@ absl::Status Index::InsertUsage(sqlite::Statement& into, const Row& row, const S
   into.Bind(1, row.seconds).Bind(2, row.begin).Bind(3, row.segment);
   for (size_t i = 0; i < row.of.size(); ++i) into.Bind(static_cast<int>(i) + 4, row.of[i]);
   into.Bind(12, sums.requests).Bind(13, sums.errors).Bind(14, sums.input).Bind(15, sums.cached);
-  return into.Bind(16, sums.output).Bind(17, sums.cost).Bind(18, sums.device_us).Run();
+  into.Bind(16, sums.output).Bind(17, sums.cost).Bind(18, sums.device_us);
+  return into.Bind(19, sums.energy_mj).Bind(20, sums.energy_micro_usd).Bind(21, sums.co2_mg).Run();
 }
 
 // Drops the rows of removed segments.

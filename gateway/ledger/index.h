@@ -55,6 +55,9 @@ struct UsageRow {
   int64_t output = 0;
   int64_t cost_micro_usd = 0;
   std::map<std::string, int64_t> device_us = {};  // device time, by kind of device
+  int64_t energy_mj = 0;                          // millijoules that devices drew, of all kinds
+  int64_t energy_micro_usd = 0;                   // what they cost, and
+  int64_t co2_mg = 0;                             // ... emitted, by the tariffs of their time
 
   // All but the group.
   UsageRow& operator+=(const UsageRow& other);
@@ -71,6 +74,9 @@ struct UsageCell {
   int64_t output = 0;
   int64_t cost_micro_usd = 0;
   int64_t device_us = 0;
+  int64_t energy_mj = 0;
+  int64_t energy_micro_usd = 0;
+  int64_t co2_mg = 0;
 
   bool operator==(const UsageCell&) const = default;
 };
@@ -133,7 +139,9 @@ class Index {
   using Dimensions = std::array<int64_t, kDimensions>;
   struct Sum {
     int64_t requests = 0, errors = 0, input = 0, cached = 0, output = 0, cost = 0, device_us = 0;
+    int64_t energy_mj = 0, energy_micro_usd = 0, co2_mg = 0;
     void Add(const CloseFacts& close);
+    void Add(const Record& devices);
     void Add(const Sum& other);
   };
   // The key of a row of `usage`: sums never mix segments, so that a removed segment's rows can be deleted.

@@ -97,7 +97,7 @@ absl::Status Index::ReadEdge(int64_t since_us, int64_t until_us) {
         sums.Add(close);
       } else if (parts->kind == Name(Kind::kDevices) && parser_.Parse(**line, &record_).ok()) {
         of = DimensionsOf(record_);
-        sums.device_us = record_.device_us;
+        sums.Add(record_);
       } else {
         continue;
       }
@@ -159,11 +159,11 @@ absl::StatusOr<std::vector<UsageRow>> SelectUsage(sqlite::Database& db, const Us
       "SELECT {}sum(requests), sum(errors), sum(iif(reason IN (SELECT id FROM text WHERE text IN ({})), "
       "errors, "
       "0)), sum(input), sum(cached), sum(output), sum(cost), "
-      "sum(device_us) FROM "
+      "sum(device_us), sum(energy_mj), sum(energy_micro_usd), sum(co2_mg) FROM "
       "({}) WHERE "
       "(?1 = '' OR tenant IN (SELECT id FROM text WHERE text = ?1 OR substr(text, 1, length(?1) + 1) = ?1 || "
       "'/')) AND (?2 = '' OR model IN (SELECT id FROM text WHERE text = ?2)) GROUP BY {} HAVING "
-      "sum(requests) + sum(device_us) > 0 ORDER BY {}",
+      "sum(requests) + sum(device_us) + sum(energy_mj) > 0 ORDER BY {}",
       columns, failures, from, groups, groups);
   absl::StatusOr<sqlite::Statement> statement = db.Prepare(sql);
   if (!statement.ok()) return statement.status();
@@ -190,11 +190,13 @@ absl::StatusOr<std::vector<UsageRow>> SelectUsage(sqlite::Database& db, const Us
           &UsageRow::output, &UsageRow::cost_micro_usd}) {
       row.*sum = statement->Int(column++);
     }
-    if (const int64_t device_us = statement->Int(column); device_us > 0) row.device_us[device] = device_us;
+    if (const int64_t device_us = statement->Int(column++); device_us > 0) row.device_us[device] = device_us;
+    for (int64_t UsageRow::* sum : {&UsageRow::energy_mj, &UsageRow::energy_micro_usd, &UsageRow::co2_mg})
+      row.*sum = statement->Int(column++);
     if (rows.empty() || rows.back().group != row.group) {
       rows.push_back(std::move(row));
-    } else {  // requests have no kind, and come first
-      rows.back().device_us.merge(row.device_us);
+    } else {
+      rows.back() += row;
     }
   }
 }
@@ -222,7 +224,8 @@ absl::StatusOr<std::vector<UsageCell>> Index::UsageOfHour(int64_t hour) {
       "= api), (SELECT text FROM text WHERE id = reason), (SELECT text FROM text WHERE id = job), (SELECT "
       "text "
       "FROM text WHERE id = device), sum(requests), sum(errors), sum(input), sum(cached), sum(output), "
-      "sum(cost), sum(device_us) FROM usage WHERE seconds = ? AND begin = ? GROUP BY tenant, key, model, "
+      "sum(cost), sum(device_us), sum(energy_mj), sum(energy_micro_usd), sum(co2_mg) FROM usage WHERE "
+      "seconds = ? AND begin = ? GROUP BY tenant, key, model, "
       "replica, api, reason, job, device ORDER BY 1, 2, 3, 4, 5, 6, 7, 8");
   if (!statement.ok()) return statement.status();
   statement->Bind(1, kHour).Bind(2, hour);
@@ -236,7 +239,8 @@ absl::StatusOr<std::vector<UsageCell>> Index::UsageOfHour(int64_t hour) {
     for (std::string& text : cell.of) text = statement->Text(column++);
     for (int64_t UsageCell::* sum :
          {&UsageCell::requests, &UsageCell::errors, &UsageCell::input, &UsageCell::cached, &UsageCell::output,
-          &UsageCell::cost_micro_usd, &UsageCell::device_us}) {
+          &UsageCell::cost_micro_usd, &UsageCell::device_us, &UsageCell::energy_mj,
+          &UsageCell::energy_micro_usd, &UsageCell::co2_mg}) {
       cell.*sum = statement->Int(column++);
     }
   }

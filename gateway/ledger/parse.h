@@ -28,6 +28,7 @@ struct Record {
   std::string action, actor, subject, detail;  // detail: JSON as it stands
   std::string job, device;
   int64_t until_us = 0, device_us = 0, held_us = 0, weight = 0;
+  int64_t energy_mj = 0, energy_micro_usd = 0, co2_mg = 0;
   std::string part, text;
   std::string content_key, ciphertext;  // in place of `text`: the key's name, the sealed text in base64
   std::string note;                     // not in the ledger: why there is no text

@@ -126,7 +126,8 @@ inline constexpr std::string_view kIdle = "(idle)";
 // The devices of one kind that a model's replicas, or a job, held in [from, until), and the part that one
 // tenant pays. Records of one interval, of one model or job and one kind, follow each other; their parts add
 // up to what was held. Times are whole milliseconds, so that amounts, in thousandths of devices, are whole
-// microseconds.
+// microseconds. A record of neither a model nor a job has the energy of devices that nobody held, and no
+// device time.
 struct DeviceRecord {
   int64_t from_us = 0;  // the record's time
   int64_t until_us = 0;
@@ -137,6 +138,11 @@ struct DeviceRecord {
   int64_t device_us = 0;  // this tenant's part, in microseconds of a whole device
   int64_t held_us = 0;    // of all
   uint64_t weight = 0;    // of its tokens; 0: not shared by tokens
+  // This tenant's part of what the devices drew, as far as it is measured. Energy that was measured after the
+  // end of one interval is in the next one.
+  int64_t energy_mj = 0;         // millijoules
+  int64_t energy_micro_usd = 0;  // by the tariff at the time of the record; 0 without one
+  int64_t co2_mg = 0;            // likewise
 };
 
 // Everything that does not happen on a shard: configuration, keys, administration, scheduling.

@@ -142,6 +142,9 @@ void RenderDevices(std::string* out, uint64_t seq, const DeviceRecord& record) {
   Optional(line, "job", record.job);
   line.Text("device", record.device).Int("device_us", record.device_us).Int("held_us", record.held_us);
   if (record.weight > 0) line.Uint("weight", record.weight);
+  if (record.energy_mj > 0) line.Int("energy_mj", record.energy_mj);
+  if (record.energy_micro_usd > 0) line.Int("energy_micro_usd", record.energy_micro_usd);
+  if (record.co2_mg > 0) line.Int("co2_mg", record.co2_mg);
 }
 
 void RenderEvent(std::string* out, uint64_t seq, const Event& event) {

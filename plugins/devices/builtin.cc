@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <memory>
 
 #include "plugins/devices/npu_smi.h"
 #include "plugins/devices/nvml.h"
+#include "plugins/devices/nvml_readings.h"
+#include "plugins/devices/rocm_readings.h"
 #include "plugins/devices/rocm_smi.h"
 
 namespace plugins::devices {
@@ -15,6 +18,18 @@ std::vector<Probe> BuiltinProbes() {
       {"nvml", [] { return ProbeNvml(); }},
       {"npu-smi", [] { return ProbeNpuSmi(); }},
       {"rocm-smi", [] { return ProbeRocmSmi(); }},
+  };
+}
+
+std::vector<Reader> BuiltinReaders() {
+  constexpr conf::Duration kSecond = std::chrono::seconds(1);
+  const auto nvml = std::make_shared<NvmlReader>();
+  const auto rocm = std::make_shared<RocmReader>();
+  return {
+      {"nvml", Vendor::kNvidia, kSecond, [nvml] { return nvml->Read(); }},
+      // A program of its own for each reading.
+      {"npu-smi", Vendor::kAscend, 5 * kSecond, [] { return ReadNpuSmi(); }},
+      {"rocm-smi", Vendor::kAmd, kSecond, [rocm] { return rocm->Read(); }},
   };
 }
 

@@ -15,7 +15,7 @@ struct Meaning {
   uint64_t xid;
   std::string_view text;
 };
-// From NVIDIA's catalogue: the Xids after which a GPU needs a reset, a restart of its machine, or service.
+// From NVIDIA's catalogue (https://docs.nvidia.com/deploy/xid-errors/): the Xids after which a GPU needs a reset, a restart of its machine, or service.
 constexpr std::array kMeanings = {
     Meaning{46, "it has stopped processing"},
     Meaning{48, "an ECC error of two bits"},
@@ -47,6 +47,10 @@ std::string_view MeaningOfXid(uint64_t xid) {
   return found == kMeanings.end() ? std::string_view() : found->text;
 }
 
+bool IsLostByXid(uint64_t xid) {
+  return xid == kOffTheBus;
+}
+
 FaultWatch::FaultWatch(std::vector<Device> known, std::vector<Probe> probes, const std::string& library)
     : known_(std::move(known)), probes_(std::move(probes)), xids_(XidWatch::Open(library)) {}
 
@@ -57,7 +61,7 @@ std::map<std::string, Fault> FaultWatch::FindFaults() {
       if (meaning.empty()) continue;
       Fault& fault = reported_[seen.uuid];
       fault.why = fmt::format("its driver has reported Xid {}: {}", seen.number, meaning);
-      fault.lost |= seen.number == kOffTheBus;
+      fault.lost |= IsLostByXid(seen.number);
     }
   }
   const Found found = ProbeDevices(probes_);

@@ -35,6 +35,8 @@ const std::string& KeyOf(const Device& device);
 
 // What an Xid says of its device; empty: it is a program's own fault, or a note.
 std::string_view MeaningOfXid(uint64_t xid);
+// The device can no longer be used at all.
+bool IsLostByXid(uint64_t xid);
 
 class FaultWatch {
  public:

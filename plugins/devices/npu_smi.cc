@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -12,6 +13,8 @@
 
 namespace plugins::devices {
 namespace {
+
+constexpr size_t kMaxChipProcesses = 256;
 
 std::string_view Trim(std::string_view text) {
   return conf::Std(absl::StripAsciiWhitespace(conf::Abseil(text)));
@@ -87,6 +90,73 @@ Found ParseNpuSmi(std::string_view table) {
   }
   if (found.devices.empty()) found.problems.push_back("its table has no chips");
   return found;
+}
+
+// The chips' rows end where the table of processes begins.
+Readings ParseNpuSmiReadings(std::string_view table) {
+  Readings out;
+  std::optional<Reading> begun;
+  std::string npu;
+  std::map<std::pair<std::string, std::string>, size_t> chips;  // by NPU and chip
+  bool of_processes = false;
+  for (size_t at = 0; at < table.size();) {
+    const size_t end = std::min(table.find('\n', at), table.size());
+    const std::vector<std::string_view> cells = Cells(table.substr(at, end - at));
+    at = end + 1;
+    if (cells.size() < 3) continue;
+    of_processes = of_processes || (cells[0].starts_with("NPU") && cells[1].starts_with("Process"));
+    const std::vector<std::string_view> first = Words(cells[0]);
+    if (first.empty() || !conf::ReadNumber<uint32_t>(first[0])) continue;
+    if (of_processes) {
+      const auto pid = conf::ReadNumber<uint32_t>(cells[1]);
+      if (first.size() < 2 || cells.size() < 4 || !pid) continue;
+      const auto chip = chips.find({std::string(first[0]), std::string(first[1])});
+      if (chip == chips.end() || out.devices[chip->second].processes.size() >= kMaxChipProcesses) continue;
+      out.devices[chip->second].processes.push_back({*pid, conf::ReadNumber<int64_t>(cells[3])});
+      continue;
+    }
+    if (!begun) {
+      if (first.size() < 2 || cells[1].find(':') != std::string_view::npos) continue;
+      begun.emplace();
+      npu = first[0];
+      const std::vector<std::string_view> figures = Words(cells[2]);
+      if (!figures.empty()) begun->watts = conf::ReadNumber<double>(figures[0]);
+      if (figures.size() > 1) begun->celsius = conf::ReadNumber<double>(figures[1]);
+      continue;
+    }
+    const size_t place = out.devices.size();
+    const std::vector<std::string_view> figures = Words(cells[2]);
+    if (!figures.empty()) {
+      if (const auto percent = conf::ReadNumber<double>(figures[0])) begun->utilization = *percent / 100;
+    }
+    begun->memory_total_mib = TotalMib(cells[2]);
+    if (const size_t slash = cells[2].rfind('/'); slash != std::string_view::npos) {
+      const std::vector<std::string_view> before = Words(cells[2].substr(0, slash));
+      if (!before.empty()) begun->memory_used_mib = conf::ReadNumber<int64_t>(before.back());
+    }
+    begun->key = cells[1];
+    begun->index = first.size() >= 2 ? conf::ReadNumber<uint32_t>(first[1]) : static_cast<uint32_t>(place);
+    chips[{npu, std::string(first[0])}] = place;
+    out.devices.push_back(std::move(*begun));
+    begun.reset();
+  }
+  if (out.devices.empty()) out.problems.emplace_back("its table has no chips");
+  return out;
+}
+
+Readings ReadNpuSmi(const std::string& command, conf::Duration patience) {
+  const absl::StatusOr<gateway::net::CommandOutput> output =
+      gateway::net::RunCommand({command, "info"}, patience);
+  Readings out;
+  if (absl::IsNotFound(output.status())) return out;
+  if (!output.ok()) {
+    out.problems.emplace_back(output.status().message());
+  } else if (output->exit_code != 0) {
+    out.problems.push_back(fmt::format("{} info ended with exit code {}", command, output->exit_code));
+  } else {
+    return ParseNpuSmiReadings(output->text);
+  }
+  return out;
 }
 
 Found ProbeNpuSmi(const std::string& command, conf::Duration patience) {

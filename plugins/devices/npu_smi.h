@@ -8,6 +8,7 @@
 
 #include "conf/time.h"
 #include "plugins/devices/probe.h"
+#include "plugins/devices/reading.h"
 
 namespace plugins::devices {
 
@@ -15,5 +16,10 @@ inline constexpr conf::Duration kNpuSmiPatience = std::chrono::seconds(20);
 
 Found ProbeNpuSmi(const std::string& command = "npu-smi", conf::Duration patience = kNpuSmiPatience);
 Found ParseNpuSmi(std::string_view table);
+
+// What its table says of power, temperature, use and memory, and of the processes on each chip. The keys are those
+// of ProbeNpuSmi's devices. Without the command there are neither devices nor problems; `at` is left to the caller.
+Readings ReadNpuSmi(const std::string& command = "npu-smi", conf::Duration patience = kNpuSmiPatience);
+Readings ParseNpuSmiReadings(std::string_view table);
 
 }  // namespace plugins::devices

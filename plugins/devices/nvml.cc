@@ -1,6 +1,5 @@
 #include "plugins/devices/nvml.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,22 +9,18 @@
 #include <optional>
 #include <utility>
 
+#include "plugins/devices/nvml_api.h"
+
 namespace plugins::devices {
 namespace {
 
 // ---- The part of NVML that is used.
 
-using Return = int;  // 0: success
-struct Handle_st;
-using Handle = Handle_st*;
+using namespace nvml;
+
 struct GpuInstance_st;
 using GpuInstance = GpuInstance_st*;
 
-struct Memory {  // nvmlMemory_t, in bytes
-  unsigned long long total;
-  unsigned long long free;
-  unsigned long long used;
-};
 struct PciInfo {  // nvmlPciInfo_t
   char bus_id_legacy[16];
   unsigned domain;
@@ -55,32 +50,9 @@ struct EventData {  // nvmlEventData_t
   unsigned compute_instance;
 };
 
-constexpr Return kLost = 15;                  // NVML_ERROR_GPU_IS_LOST
-constexpr Return kResetRequired = 16;         // NVML_ERROR_RESET_REQUIRED
 constexpr unsigned long long kXidEvents = 8;  // nvmlEventTypeXidCriticalError
-constexpr unsigned kTextSize = 96;
-constexpr int kP2pByNvlink = 2;  // NVML_P2P_CAPS_INDEX_NVLINK
+constexpr int kP2pByNvlink = 2;               // NVML_P2P_CAPS_INDEX_NVLINK
 constexpr int64_t kBytesPerMib = int64_t{1} << 20;
-
-struct CloseLibrary {
-  void operator()(void* library) const { dlclose(library); }
-};
-using Library = std::unique_ptr<void, CloseLibrary>;
-
-template <class Signature>
-class Function {
- public:
-  Function(const Library& library, const char* name)
-      : call_(reinterpret_cast<Signature*>(dlsym(library.get(), name))) {}
-  explicit operator bool() const { return call_ != nullptr; }
-  template <class... Args>
-  auto operator()(Args... args) const {
-    return call_(args...);
-  }
-
- private:
-  Signature* call_;
-};
 
 struct Api {
   explicit Api(const Library& library)
@@ -303,7 +275,7 @@ class NvmlXids final : public XidWatch {
 }  // namespace
 
 std::unique_ptr<XidWatch> XidWatch::Open(const std::string& library_name) {
-  Library library(dlopen(library_name.c_str(), RTLD_NOW | RTLD_LOCAL));
+  Library library = OpenLibrary(library_name.c_str());
   if (!library) return nullptr;
   auto watch = std::make_unique<NvmlXids>(std::move(library));
   if (!watch->Begin()) return nullptr;
@@ -311,7 +283,7 @@ std::unique_ptr<XidWatch> XidWatch::Open(const std::string& library_name) {
 }
 
 Found ProbeNvml(const std::string& library_name) {
-  const Library library(dlopen(library_name.c_str(), RTLD_NOW | RTLD_LOCAL));
+  const Library library = OpenLibrary(library_name.c_str());
   if (!library) return {};
   const Api api(library);
   Found found;

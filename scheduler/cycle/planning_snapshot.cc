@@ -52,6 +52,7 @@ void Restore(PlanningState& s, const Snapshot& snapshot) {
     const NodeHealth& health = snapshot.health[n];
     s.SetBrokenDevices(n, health.broken_devices);
     s.SetOthers(n, health.others);
+    if (health.unmodelled_milliwatts != 0) s.state.SetUnmodelled(n, health.unmodelled_milliwatts);
     s.SetHealth(n, health.health);
     if (!health.faults.empty()) s.faults[n] = health.faults;
   }
@@ -68,6 +69,10 @@ Snapshot TakeSnapshot(const PlanningState& s) {
   snapshot.version = s.version;
   snapshot.as_of = s.now;
   snapshot.cluster = s.state.cluster();
+  for (KindId kind = 0; kind < snapshot.cluster.kinds.size(); ++kind) {
+    snapshot.cluster.kinds[kind].idle_watts = s.state.kind_watts(kind).idle;
+    snapshot.cluster.kinds[kind].busy_watts = s.state.kind_watts(kind).busy;
+  }
   snapshot.queues = s.queue_list;
   snapshot.usage = s.queues.ExportUsage();
   snapshot.failed = s.failed_for_good;
@@ -78,8 +83,9 @@ Snapshot TakeSnapshot(const PlanningState& s) {
     snapshot.reserved.push_back({s.jobs[r.job].job.id, r.start, r.end, r.nodes, r.members});
   }
   for (NodeId n = 0; n < snapshot.cluster.nodes.size(); ++n) {
-    NodeHealth health{
-        .health = s.state.health(n), .broken_devices = 0, .others = s.state.others(n), .faults = {}};
+    NodeHealth health{.health = s.state.health(n),
+                      .others = s.state.others(n),
+                      .unmodelled_milliwatts = s.state.unmodelled(n)};
     if (const auto at = s.broken_devices.find(n); at != s.broken_devices.end())
       health.broken_devices = at->second;
     if (const auto at = s.faults.find(n); at != s.faults.end()) health.faults = at->second;

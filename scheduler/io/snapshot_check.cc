@@ -217,10 +217,14 @@ std::set<std::string_view> LeavesOf(const std::vector<Queue>& queues) {
   return leaves;
 }
 
+constexpr int64_t kMostMilliwatts = static_cast<int64_t>(kMostWatts) * 1000;
+
 std::string DefectOf(const NodeHealth& health, const NodeType& type) {
   if (health.broken_devices >> type.devices != 0) {
     return fmt::format("broken devices {:#x}, it has {}", health.broken_devices, type.devices);
   }
+  if (health.unmodelled_milliwatts > kMostMilliwatts || health.unmodelled_milliwatts < -kMostMilliwatts)
+    return "draws more watts than a node can";
   if (health.others.cpu_milli < 0 || health.others.memory_mib < 0) return "others hold a negative amount";
   for (const conf::TimePoint at : health.faults) {
     if (std::string defect = DefectOfMoment("a fault's time", at); !defect.empty()) return defect;

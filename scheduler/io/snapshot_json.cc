@@ -77,6 +77,7 @@ constexpr void Bind(O& o, NodeHealth& t) {
   o.Optional("health", t.health);
   o.Optional("broken_devices", t.broken_devices);
   o.Optional("others", t.others);
+  o.Optional("unmodelled_milliwatts", t.unmodelled_milliwatts);
   o.Optional("faults", t.faults);
 }
 

@@ -37,10 +37,10 @@ int16_t PreferencesHeld(const Shape& shape, const FixedClass& fixed) {
       std::ranges::count_if(shape.prefer, [&](const LabelRule& rule) { return Holds(rule, *fixed.labels); }));
 }
 
-double WattsAdded(const Shape& shape, const TypeView& view, const Cluster& cluster) {
+double WattsAdded(const Shape& shape, const TypeView& view, const ClusterState& state) {
   if (!shape.needs_device()) return 0;
-  const DeviceKind& kind = cluster.kinds[view.type->kind];
-  return std::max<int>(shape.count, 1) * (kind.busy_watts - kind.idle_watts);
+  const KindWatts watts = state.kind_watts(view.type->kind);
+  return std::max<int>(shape.count, 1) * (watts.busy - watts.idle);
 }
 
 std::string_view FirstObstacle(const Shape& shape, const ClusterState& state, NodeId node) {
@@ -58,7 +58,7 @@ std::string_view FirstObstacle(const Shape& shape, const ClusterState& state, No
     alone.isolation = Isolation::kNone;
     return HasRoom(shape, alone, view) ? "isolation" : "devices";
   }
-  if (state.has_power_budgets() && WattsAdded(shape, view, state.cluster()) > state.power_headroom(node))
+  if (state.has_power_budgets() && WattsAdded(shape, view, state) > state.power_headroom(node))
     return "power";
   return {};
 }

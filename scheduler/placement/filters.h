@@ -16,7 +16,7 @@ bool HasRoom(const Shape& shape, const NodeState& state,
 int16_t PreferencesHeld(const Shape& shape, const FixedClass& fixed);
 
 // The most watts that one member adds on such a node.
-double WattsAdded(const Shape& shape, const TypeView& view, const Cluster& cluster);
+double WattsAdded(const Shape& shape, const TypeView& view, const ClusterState& state);
 
 // The name of the first filter that excludes the node ("kind", "labels", "health", "isolation", "cpu",
 // "memory", "devices", "power"), or empty.

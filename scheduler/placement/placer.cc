@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "scheduler/placement/filters.h"
@@ -92,8 +93,7 @@ Placer::Suitability Placer::SuitabilityOf(NodeId node, ShapeId shape) {
 
 bool Placer::PowerAllows(NodeId node, ShapeId shape) const {
   if (!state_->has_power_budgets()) return true;
-  return WattsAdded((*shapes_)[shape], state_->view_of(node), state_->cluster()) <=
-         state_->power_headroom(node);
+  return WattsAdded((*shapes_)[shape], state_->view_of(node), *state_) <= state_->power_headroom(node);
 }
 
 std::optional<Holding> Placer::Choose(std::span<const ShapeId> alternatives, const Where& where, Rng& rng) {
@@ -189,11 +189,19 @@ NodeId Placer::PickOf(const std::vector<NodeId>& nodes, Rng& rng) const {
   const uint64_t draw = policy_->tie_break == TieBreak::kFixedOrder ? tie_order_ : rng.Next();
   const auto leaf_free = [&](NodeId node) { return -LeafRank(state_->cluster().nodes[node].domain); };
   NodeId best = nodes.front();
-  std::pair<int64_t, uint64_t> best_rank = {leaf_free(best), Lot(draw, best)};
+  // Of devices that suit as well, those that draw less.
+  const auto watts = [&](NodeId node) {
+    const NodeType& type = state_->cluster().type_of(node);
+    if (type.devices == 0) return 0.0;
+    const KindWatts of = state_->kind_watts(type.kind);
+    return of.busy - of.idle;
+  };
+  std::tuple<double, int64_t, uint64_t> best_rank = {watts(best), leaf_free(best), Lot(draw, best)};
   for (const NodeId node : nodes) {
-    const int64_t free = leaf_free(node);
-    if (free > best_rank.first) continue;
-    const std::pair<int64_t, uint64_t> rank = {free, Lot(draw, node)};
+    const std::tuple<double, int64_t> first = {watts(node), leaf_free(node)};
+    if (first > std::tuple(std::get<0>(best_rank), std::get<1>(best_rank))) continue;
+    const std::tuple<double, int64_t, uint64_t> rank = {std::get<0>(first), std::get<1>(first),
+                                                        Lot(draw, node)};
     if (rank < best_rank) {
       best = node;
       best_rank = rank;

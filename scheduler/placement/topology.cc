@@ -106,7 +106,7 @@ SlotTree::Counted SlotTree::CountOn(Placer& placer, const Query& query, NodeId n
   Counted counted{slots};
   if (state_->has_power_budgets()) {
     const Shape& shape = placer.shapes()[shape_[node]];
-    const double watts = WattsAdded(shape, state_->view_of(node), state_->cluster());
+    const double watts = WattsAdded(shape, state_->view_of(node), *state_);
     const double headroom = state_->power_headroom(node);
     counted.milliwatts = shape.count > 0 ? std::llround(watts * 1000) : 0;
     if (watts > headroom) {

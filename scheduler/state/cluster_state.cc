@@ -12,17 +12,6 @@
 namespace scheduler {
 namespace {
 
-int64_t MilliwattsOf(const Cluster& cluster, const NodeType& type, const NodeState& state) {
-  if (type.devices == 0) return std::llround(type.idle_watts * 1000);
-  const DeviceKind& kind = cluster.kinds[type.kind];
-  double watts = type.idle_watts;
-  for (size_t d = 0; d < state.devices; ++d) {
-    const bool busy = state.device[d].free_milli != kWholeDevice;
-    watts += busy ? kind.busy_watts : kind.idle_watts;
-  }
-  return std::llround(watts * 1000);
-}
-
 template <class T>
 void EraseUnordered(std::vector<T>& values, T value) {
   const auto at = std::ranges::find(values, value);
@@ -66,6 +55,7 @@ ClusterState::ClusterState(const Cluster& cluster, bool tell_sizes_apart)
 
   whole_by_kind_.resize(std::max<size_t>(cluster.kinds.size(), 1));
   nodes_by_free_.resize(whole_by_kind_.size() * (kMaxDevices + 1));
+  for (const DeviceKind& kind : cluster.kinds) kind_watts_.push_back({kind.idle_watts, kind.busy_watts});
   on_.resize(cluster.nodes.size());
   milliwatts_.resize(cluster.nodes.size());
   fixed_of_.resize(cluster.nodes.size());
@@ -102,6 +92,17 @@ StaticId ClusterState::FixedOf(NodeId node) {
   return static_cast<StaticId>(fixed_.size() - 1);
 }
 
+int64_t ClusterState::ModelledMilliwatts(NodeId node) const {
+  const NodeType& type = cluster_->type_of(node);
+  const NodeState& state = nodes_[node];
+  double watts = type.idle_watts;
+  for (size_t d = 0; d < state.devices; ++d) {
+    const bool busy = state.device[d].free_milli != kWholeDevice;
+    watts += busy ? kind_watts_[type.kind].busy : kind_watts_[type.kind].idle;
+  }
+  return std::llround(watts * 1000);
+}
+
 void ClusterState::Count(NodeId node, int sign) {
   const NodeState& state = nodes_[node];
   const TypeView& view = view_of(node);
@@ -110,7 +111,7 @@ void ClusterState::Count(NodeId node, int sign) {
   const auto by = static_cast<uint32_t>(sign);  // wraps around to subtract
   const bool empty = state.devices > 0 && whole == state.devices;
   const int64_t free = state.devices > 0 ? FreeMilli(state, view) : 0;
-  if (sign > 0) milliwatts_[node] = MilliwattsOf(*cluster_, *view.type, state);
+  if (sign > 0) milliwatts_[node] = std::max<int64_t>(ModelledMilliwatts(node) + unmodelled(node), 0);
 
   for (DomainId d = cluster_->nodes[node].domain; d != kNone; d = cluster_->fabric.domains[d].parent) {
     DomainCounters& counters = counters_[d];
@@ -241,6 +242,37 @@ double ClusterState::power_headroom(NodeId node) const {
   return headroom;
 }
 
+void ClusterState::SetKindWatts(KindId kind, KindWatts watts) {
+  assert(journal_.empty());
+  watts.busy = std::max(watts.busy, watts.idle);
+  if (kind_watts_[kind] == watts) return;
+  for (NodeId node = 0; node < nodes_.size(); ++node) {
+    const NodeType& type = cluster_->type_of(node);
+    if (type.devices > 0 && type.kind == kind) Count(node, -1);
+  }
+  kind_watts_[kind] = watts;
+  for (NodeId node = 0; node < nodes_.size(); ++node) {
+    const NodeType& type = cluster_->type_of(node);
+    if (type.devices > 0 && type.kind == kind) Count(node, 1);
+  }
+}
+
+void ClusterState::SetUnmodelled(NodeId node, int64_t milliwatts) {
+  assert(journal_.empty());
+  Count(node, -1);
+  milliwatts == 0 ? void(unmodelled_.erase(node)) : void(unmodelled_[node] = milliwatts);
+  Count(node, 1);
+}
+
+int64_t ClusterState::unmodelled(NodeId node) const {
+  const auto found = unmodelled_.find(node);
+  return found == unmodelled_.end() ? 0 : found->second;
+}
+
+void ClusterState::SetDrawn(NodeId node, double watts) {
+  SetUnmodelled(node, std::llround(watts * 1000) - ModelledMilliwatts(node));
+}
+
 void ClusterState::SetHealth(NodeId node, Health health) {
   assert(journal_.empty());
   Count(node, -1);
@@ -297,6 +329,7 @@ ClusterState::Footprint ClusterState::footprint() const {
 
 std::string ClusterState::Check() const {
   ClusterState fresh(*cluster_, tell_sizes_apart_);
+  for (KindId kind = 0; kind < kind_watts_.size(); ++kind) fresh.SetKindWatts(kind, kind_watts_[kind]);
   for (NodeId n = 0; n < nodes_.size(); ++n) {
     if (health_[n] != fresh.health_[n]) fresh.SetHealth(n, health_[n]);
     for (size_t d = 0; d < nodes_[n].devices; ++d) {
@@ -308,6 +341,7 @@ std::string ClusterState::Check() const {
     }
     fresh.journal_.clear();
     fresh.SetOthers(n, others(n));
+    fresh.SetUnmodelled(n, unmodelled(n));
   }
   for (NodeId n = 0; n < nodes_.size(); ++n) {
     const std::string& name = cluster_->nodes[n].name;

@@ -50,6 +50,14 @@ struct ClusterTotals {
   int64_t milliwatts = 0;
 };
 
+// What a device of a kind draws.
+struct KindWatts {
+  double idle = 0;
+  double busy = 0;  // at least `idle`
+
+  friend bool operator==(const KindWatts&, const KindWatts&) = default;
+};
+
 // The fixed properties of a node.
 struct FixedClass {
   TypeId type = 0;
@@ -91,6 +99,8 @@ class ClusterState {
   uint32_t nodes_with(KindId kind, int free) const {
     return nodes_by_free_[kind * (kMaxDevices + size_t{1}) + static_cast<size_t>(free)];
   }
+  // As the cluster declares it, or as it was learned.
+  KindWatts kind_watts(KindId kind) const { return kind_watts_[kind]; }
   // Watts that may still be drawn at a node, by its own budget and those above it.
   double power_headroom(NodeId node) const;
   bool has_power_budgets() const { return has_power_budgets_; }
@@ -107,6 +117,14 @@ class ClusterState {
   // CPU and memory that others hold; of more than is free, what is free.
   void SetOthers(NodeId node, HostAmounts amounts);
   HostAmounts others(NodeId node) const;
+
+  void SetKindWatts(KindId kind, KindWatts watts);
+  // What the node draws beyond what the watts of its kind say of its present members, in milliwatts; below 0:
+  // it draws less. Starts and ends change what it draws by the watts of its kind.
+  void SetUnmodelled(NodeId node, int64_t milliwatts);
+  int64_t unmodelled(NodeId node) const;
+  // As measured: SetUnmodelled() for a node that draws that now.
+  void SetDrawn(NodeId node, double watts);
 
   // Bytes of memory, estimated from its containers: {per node, per member}.
   struct Footprint {
@@ -134,6 +152,7 @@ class ClusterState {
   void Place(MemberId id, const Member& member);
   void Remove(MemberId id);
   StaticId FixedOf(NodeId node);
+  int64_t ModelledMilliwatts(NodeId node) const;
   void Count(NodeId node, int sign);  // adds or removes the node's contribution
   void Reclass(NodeId node);
   void RestoreTenant(NodeId node);
@@ -157,6 +176,8 @@ class ClusterState {
   std::vector<uint32_t> direct_;  // how many at the start of range_ stand directly below the domain
   std::vector<DomainCounters> counters_;
   std::vector<int64_t> milliwatts_;  // per node
+  std::map<NodeId, int64_t> unmodelled_;
+  std::vector<KindWatts> kind_watts_;
   ClusterTotals totals_;
   std::vector<uint32_t> whole_by_kind_;
   std::vector<uint32_t> nodes_by_free_;

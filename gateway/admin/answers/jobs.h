@@ -139,6 +139,71 @@ constexpr void Bind(O& o, JobLog& log) {
   o.Required("text", log.text);
 }
 
+struct DeviceProcess {
+  static constexpr std::string_view kSchema = "DeviceProcess";
+
+  uint64_t pid = 0;
+  std::optional<int64_t> memory_mib = {};
+};
+
+template <class O>
+constexpr void Bind(O& o, DeviceProcess& process) {
+  o.Required("pid", process.pid);
+  o.Optional("memory_mib", process.memory_mib);
+}
+
+// What a device measured last. A figure that its tool does not give is absent.
+struct DeviceMeasures {
+  static constexpr std::string_view kSchema = "DeviceMeasures";
+
+  Time as_of = {};
+  bool old = false;  // so old that it says nothing of now
+  std::string source = {};
+  bool lost = false;
+  std::optional<double> utilization = {};  // 0 to 1
+  std::optional<int64_t> memory_used_mib = {};
+  std::optional<int64_t> memory_total_mib = {};
+  std::optional<double> power_watts = {};
+  std::optional<double> power_limit_watts = {};
+  std::optional<double> temperature_celsius = {};
+  std::optional<uint64_t> clock_mhz = {};
+  std::optional<uint64_t> memory_clock_mhz = {};
+  std::vector<std::string> slowed_by = {};  // power_cap, heat, power_brake, hardware
+  std::optional<uint64_t> ecc_corrected = {};
+  std::optional<uint64_t> ecc_uncorrected = {};
+  std::optional<uint64_t> link_errors = {};
+  double energy_kwh = 0;          // since the gateway has measured it
+  uint64_t energy_resets = 0;     // of the device's energy counter
+  double energy_gap_seconds = 0;  // in which no energy could be measured
+  std::vector<DeviceProcess> processes = {};
+  std::vector<std::string> errors = {};  // figures that should be there and are not
+};
+
+template <class O>
+constexpr void Bind(O& o, DeviceMeasures& of) {
+  o.Required("as_of", of.as_of);
+  o.Required("old", of.old);
+  o.Required("source", of.source);
+  o.Required("lost", of.lost);
+  o.Optional("utilization", of.utilization);
+  o.Optional("memory_used_mib", of.memory_used_mib);
+  o.Optional("memory_total_mib", of.memory_total_mib);
+  o.Optional("power_watts", of.power_watts);
+  o.Optional("power_limit_watts", of.power_limit_watts);
+  o.Optional("temperature_celsius", of.temperature_celsius);
+  o.Optional("clock_mhz", of.clock_mhz);
+  o.Optional("memory_clock_mhz", of.memory_clock_mhz);
+  o.Required("slowed_by", of.slowed_by);
+  o.Optional("ecc_corrected", of.ecc_corrected);
+  o.Optional("ecc_uncorrected", of.ecc_uncorrected);
+  o.Optional("link_errors", of.link_errors);
+  o.Required("energy_kwh", of.energy_kwh);
+  o.Required("energy_resets", of.energy_resets);
+  o.Required("energy_gap_seconds", of.energy_gap_seconds);
+  o.Required("processes", of.processes);
+  o.Required("errors", of.errors);
+}
+
 struct Device {
   static constexpr std::string_view kSchema = "Device";
 
@@ -148,6 +213,7 @@ struct Device {
   std::optional<std::string> reason = {};
   double free = 0;
   std::vector<std::string> held_by = {};
+  std::optional<DeviceMeasures> measured = {};
 };
 
 template <class O>
@@ -158,6 +224,7 @@ constexpr void Bind(O& o, Device& device) {
   o.Required("reason", device.reason);
   o.Required("free", device.free);
   o.Required("held_by", device.held_by);
+  o.Optional("measured", device.measured);
 }
 
 struct Node {
@@ -170,6 +237,8 @@ struct Node {
   uint64_t devices = 0;
   double free = 0;  // devices and shares of devices
   std::vector<Device> each = {};
+  std::optional<double> power_watts = {};           // of its devices that were measured just now
+  std::optional<double> power_headroom_watts = {};  // that may be drawn here, by the power budgets
 };
 
 template <class O>
@@ -181,6 +250,8 @@ constexpr void Bind(O& o, Node& node) {
   o.Required("devices", node.devices);
   o.Required("free", node.free);
   o.Required("each", node.each);
+  o.Optional("power_watts", node.power_watts);
+  o.Optional("power_headroom_watts", node.power_headroom_watts);
 }
 
 struct JobQueue {

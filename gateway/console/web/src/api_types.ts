@@ -705,6 +705,9 @@ export type UsageRow = {
   output_tokens: number;
   cost_micro_usd: number;
   device_seconds: { [member: string]: number };
+  energy_kwh?: number;
+  energy_micro_usd?: number;
+  co2_grams?: number;
 };
 
 export type Statement = {
@@ -868,6 +871,8 @@ export type Node = {
   devices: number;
   free: number;
   each: Device[];
+  power_watts?: number;
+  power_headroom_watts?: number;
 };
 
 export type Device = {
@@ -877,6 +882,36 @@ export type Device = {
   reason: string | null;
   free: number;
   held_by: string[];
+  measured?: DeviceMeasures;
+};
+
+export type DeviceMeasures = {
+  as_of: string;
+  old: boolean;
+  source: string;
+  lost: boolean;
+  utilization?: number;
+  memory_used_mib?: number;
+  memory_total_mib?: number;
+  power_watts?: number;
+  power_limit_watts?: number;
+  temperature_celsius?: number;
+  clock_mhz?: number;
+  memory_clock_mhz?: number;
+  slowed_by: string[];
+  ecc_corrected?: number;
+  ecc_uncorrected?: number;
+  link_errors?: number;
+  energy_kwh: number;
+  energy_resets: number;
+  energy_gap_seconds: number;
+  processes: DeviceProcess[];
+  errors: string[];
+};
+
+export type DeviceProcess = {
+  pid: number;
+  memory_mib?: number;
 };
 
 export type JobQueueList = {

@@ -1,5 +1,5 @@
 // The devices with what holds them: a model, by its replica, or a job.
-import type { Job, Node, Replica } from './api_types';
+import type { DeviceMeasures, Job, Node, Replica } from './api_types';
 import { useMemo } from 'preact/hooks';
 import { useAll } from './data';
 import { may } from './me';
@@ -20,6 +20,7 @@ export interface DevicePlace {
   reason: string | null;
   free: number;
   holdings: Holding[];
+  measured?: DeviceMeasures;
 }
 
 const EVERY_MS = 3000;
@@ -54,6 +55,7 @@ export function placesOf(nodes: Node[], holdings: Map<string, Holding>): DeviceP
       reason: device.reason ?? node.health_reason,
       free: device.free,
       holdings: held,
+      measured: device.measured,
     };
   }));
 }

@@ -4,6 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "scheduler/rng.h"
+
 namespace gateway::control {
 namespace {
 
@@ -224,6 +230,138 @@ TEST_F(DeviceMeterTest, AClockThatWasPutBackStopsNothingAndCountsNothingTwice) {
   const std::vector<HeldDevices> held = {Replica("r-1", 1000, -minutes(5))};
   EXPECT_EQ(meter.GoesOnAt(held), kNoon);
   EXPECT_THAT(InWords(Count(held, seconds(60))), ElementsAre("(idle) chat h100 0+60=60"));
+}
+
+HeldDevices On(HeldDevices held, std::vector<HeldPlace> places) {
+  held.places = std::move(places);
+  return held;
+}
+
+int64_t EnergyOf(const std::vector<DeviceRecord>& records, const std::string& tenant,
+                 const std::string& model = {}, const std::string& job = {}) {
+  int64_t mj = 0;
+  for (const DeviceRecord& r : records) {
+    if (r.tenant == tenant && r.model == model && r.job == job) mj += r.energy_mj;
+  }
+  return mj;
+}
+
+TEST_F(DeviceMeterTest, EnergyBelongsToTheHoldersOfADeviceAndTheRestIsIdle) {
+  Begin(seconds(0));
+  const std::vector<HeldDevices> held = {
+      On(OfJob("train-1", 1500, seconds(10)), {{"n1", 0, 1000}, {"n1", 1, 500}}),
+      On(Replica("r-1", 250, seconds(10)), {{"n1", 1, 250}})};
+  meter.Serve(std::vector<ledger::Served>{{"acme", "r-1", 3}, {"beta", "r-1", 1}}, held);
+  meter.Draw(
+      std::vector<DrawnEnergy>{{"n1", 0, "h100", 1000}, {"n1", 1, "h100", 1000}, {"n1", 2, "h100", 1000}},
+      held);
+  const std::vector<DeviceRecord> records = Count(held, seconds(60));
+  EXPECT_EQ(EnergyOf(records, "acme/research", "", "train-1"), 1500);
+  EXPECT_EQ(EnergyOf(records, "acme", "chat"), 187);
+  EXPECT_EQ(EnergyOf(records, "beta", "chat"), 63);
+  EXPECT_EQ(EnergyOf(records, "(idle)"), 1250);
+  EXPECT_THAT(InWords(records), testing::Contains("(idle)  h100 0+60=0"));
+  EXPECT_EQ(EnergyOf(Count(held, seconds(120)), "(idle)"), 0) << "once";
+}
+
+TEST_F(DeviceMeterTest, WhatAHolderDrewAfterItsLastRecordIsIdle) {
+  Begin(seconds(0));
+  HeldDevices job = On(OfJob("train-1", 1000, seconds(0)), {{"n1", 0, 1000}});
+  meter.Draw(std::vector<DrawnEnergy>{{"n1", 0, "h100", 500}}, std::vector{job});
+  EXPECT_EQ(EnergyOf(Count({job}, seconds(30), {.job = "train-1"}), "acme/research", "", "train-1"), 500);
+  meter.Draw(std::vector<DrawnEnergy>{{"n1", 0, "h100", 70}}, std::vector{job});
+  job.until = At(seconds(30));
+  meter.Draw(std::vector<DrawnEnergy>{{"n1", 0, "h100", 7}}, std::vector{job});
+  meter.KeepOnly({});
+  EXPECT_EQ(EnergyOf(Count({}, seconds(60)), "(idle)"), 77);
+}
+
+TEST(DeviceMeterEnergy, HasThePriceAndTheEmissionsOfItsHour) {
+  DeviceMeter meter(
+      [](conf::TimePoint at) { return at < At(hours(1)) ? EnergyRate{0.5, 400} : EnergyRate{0.25, 100}; });
+  meter.GoOn({}, At(seconds(0)));
+  for (const auto& [at, usd, grams] : {std::tuple(minutes(30), 500'000, 400), {minutes(90), 250'000, 100}}) {
+    const HeldDevices job = On(OfJob("train-1", 1000, at), {{"n1", 0, 1000}});
+    meter.Draw(std::vector<DrawnEnergy>{{"n1", 0, "h100", 3'600'000'000}}, std::vector{job});
+    const std::vector<DeviceRecord> records = meter.Next(std::vector{job}, {}, At(at + minutes(1)));
+    ASSERT_EQ(records.size(), 1u);
+    EXPECT_EQ(records[0].energy_micro_usd, usd);
+    EXPECT_EQ(records[0].co2_mg, grams * 1000);
+    meter.Written(records);
+  }
+}
+
+// Random holders that come and go, share devices and serve tenants; records that are written in parts, and a process
+// that is killed: what is written is what the counters say, and a kill loses at most the interval under way.
+TEST(DeviceMeterProperty, RecordedEnergyIsTheCountersEnergy) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    scheduler::Rng rng(seed);
+    auto meter = std::make_unique<DeviceMeter>();
+    meter->GoOn({}, At(seconds(0)));
+    std::map<int, HeldDevices> holders;
+    int64_t drawn = 0;
+    int64_t written = 0;
+    int64_t lost = 0;
+    int64_t since_whole = 0;  // drawn since the last whole interval was written
+    const auto held = [&] {
+      std::vector<HeldDevices> all;
+      for (const auto& [number, holder] : holders) all.push_back(holder);
+      return all;
+    };
+    const auto write = [&](const std::vector<DeviceRecord>& records) {
+      for (const DeviceRecord& record : records) {
+        ASSERT_GE(record.energy_mj, 0);
+        written += record.energy_mj;
+      }
+      meter->Written(records);
+    };
+    for (int second = 1; second <= 1200; ++second) {
+      if (rng.Double() < 0.05) {
+        const int number = static_cast<int>(rng.Uniform(6));
+        if (const auto at = holders.find(number); at != holders.end()) {
+          write(meter->Next(held(), {.model = at->second.model, .job = at->second.job}, At(seconds(second))));
+          holders.erase(at);
+        } else {
+          HeldDevices holder = number < 3 ? Replica(fmt::format("r-{}", number), 0, seconds(second))
+                                          : OfJob(fmt::format("j-{}", number), 0, seconds(second));
+          for (uint8_t device = 0; device < 4; ++device) {
+            if (rng.Double() < 0.5) continue;
+            holder.places.push_back({"n1", device, static_cast<int64_t>(100 + rng.Uniform(700))});
+            holder.milli += holder.places.back().milli;
+          }
+          if (holder.milli > 0) holders[number] = holder;
+        }
+      }
+      std::vector<DrawnEnergy> energy;
+      for (uint8_t device = 0; device < 4; ++device) {
+        const auto mj = static_cast<int64_t>(rng.Uniform(700'000));
+        energy.push_back({"n1", device, "h100", mj});
+        drawn += mj;
+        since_whole += mj;
+      }
+      const std::vector<HeldDevices> now = held();
+      meter->Serve(std::vector<ledger::Served>{{"acme", "r-1", rng.Uniform(5)}, {"beta", "r-1", 1}}, now);
+      meter->Draw(energy, now);
+      if (second % 60 != 0) continue;
+      meter->KeepOnly(now);
+      std::vector<DeviceRecord> records = meter->Next(now, {}, At(seconds(second)));
+      if (rng.Double() < 0.2 && records.size() > 1)
+        records.resize(rng.Uniform(records.size()));  // the rest failed
+      const bool whole = records.size() == meter->Next(now, {}, At(seconds(second))).size();
+      write(records);
+      if (whole) since_whole = 0;
+      if (rng.Double() < 0.1) {
+        const int64_t missing = drawn - lost - written;
+        EXPECT_LE(missing, since_whole) << "at most what was not written";
+        lost += missing;
+        meter = std::make_unique<DeviceMeter>();
+        meter->GoOn({}, At(seconds(second)));
+      }
+    }
+    meter->KeepOnly(held());
+    write(meter->Next(held(), {}, At(seconds(1260))));
+    EXPECT_EQ(written + lost, drawn) << "seed " << seed;
+  }
 }
 
 }  // namespace

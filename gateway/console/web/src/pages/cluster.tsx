@@ -1,7 +1,7 @@
 // The map: every device is a square on one canvas, in the colour of what is asked for.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { post } from '../api';
-import type { Node } from '../api_types';
+import type { DeviceMeasures, Node } from '../api_types';
 import { type DevicePlace, placesOf, useHoldings, useNodes } from '../cluster_data';
 import { now, refresh } from '../data';
 import { duration, percent, plural, short } from '../format';
@@ -65,6 +65,7 @@ function zoomFor(devices: number): number {
 
 function Summary({ places }: { places: DevicePlace[] }) {
   const count = (state: string) => places.filter((place) => place.state === state).length;
+  const watts = places.reduce((sum, place) => sum + (place.measured && !place.measured.old ? place.measured.power_watts ?? 0 : 0), 0);
   return (
     <p class="summary">
       <Num of={short(places.length)} unit="devices" />
@@ -72,6 +73,7 @@ function Summary({ places }: { places: DevicePlace[] }) {
       <Num of={short(count('free'))} unit="free" />
       {count('cordoned') > 0 && <span class="look"><Num of={short(count('cordoned'))} unit="cordoned" /></span>}
       {count('faulty') > 0 && <span class="act"><Num of={short(count('faulty'))} unit="faulty" /></span>}
+      {watts > 0 && <Num of={short(Math.round(watts))} unit="W" title="Power of the devices that were measured just now" />}
     </p>
   );
 }
@@ -263,6 +265,7 @@ function Tip({ place, x, y, width }: { place: DevicePlace; x: number; y: number;
       <p><b><bdi>{place.node.name}</bdi></b> {place.kind} {place.device}</p>
       {place.holdings.map((each) => <p key={each.id}><Holder name={each.holder} /> <span class="faint"><bdi>{each.id}</bdi></span></p>)}
       {place.holdings.length === 0 && <p>{place.state}</p>}
+      {place.measured && <p class="faint">{figuresOf(place.measured).join(' · ')}{place.measured.old && ' (old)'}</p>}
       {place.reason && <p class="faint">{place.reason}</p>}
     </div>
   );
@@ -286,6 +289,35 @@ function Key({ places, by }: { places: DevicePlace[]; by: string }) {
   );
 }
 
+// Use, memory, power and temperature; a figure that the device does not give is left out.
+function figuresOf(of: DeviceMeasures): string[] {
+  const figures: string[] = [];
+  if (of.utilization !== undefined) figures.push(`${percent(of.utilization)} used`);
+  if (of.memory_used_mib !== undefined) figures.push(of.memory_total_mib ? `${gib(of.memory_used_mib)} of ${gib(of.memory_total_mib)} GiB` : `${gib(of.memory_used_mib)} GiB`);
+  if (of.power_watts !== undefined) figures.push(`${Math.round(of.power_watts)} W`);
+  if (of.temperature_celsius !== undefined) figures.push(`${Math.round(of.temperature_celsius)} °C`);
+  return figures;
+}
+
+function gib(mib: number): string {
+  return (mib / 1024).toFixed(1);
+}
+
+const SLOWED: Record<string, string> = { power_cap: 'its power cap', heat: 'heat', power_brake: 'the power brake', hardware: 'its hardware' };
+
+function Measures({ place }: { place: DevicePlace }) {
+  const of = place.measured;
+  if (!of) return null;
+  const age = now.value - Date.parse(of.as_of);
+  return (
+    <p class={of.old ? 'look' : 'faint'} title={`As of ${of.as_of}, by ${of.source}`}>
+      {of.lost ? 'its driver cannot reach it' : figuresOf(of).join(' · ')}
+      {of.slowed_by.length > 0 && ` · slowed by ${of.slowed_by.map((each) => SLOWED[each] ?? each).join(', ')}`}
+      {' '}· {of.old ? 'old: ' : ''}as of <Num of={duration(Math.max(age, 0))} /> ago
+    </p>
+  );
+}
+
 function NodeDrawer({ node, device, places }: { node: Node; device: number | undefined; places: DevicePlace[] }) {
   const [asking, setAsking] = useState('');
   const shown = device === undefined ? places : places.filter((place) => place.device === device);
@@ -297,6 +329,8 @@ function NodeDrawer({ node, device, places }: { node: Node; device: number | und
       <dl class="facts">
         <Fact label="Devices"><Num of={String(node.devices)} unit={node.kind ?? ''} /></Fact>
         <Fact label="Free"><Num of={short(node.free)} unit="devices" /></Fact>
+        {node.power_watts !== undefined && <Fact label="Power"><Num of={String(Math.round(node.power_watts))} unit="W" /></Fact>}
+        {node.power_headroom_watts !== undefined && <Fact label="Left of the power budget"><Num of={String(Math.round(node.power_headroom_watts))} unit="W" /></Fact>}
       </dl>
       {may('maintain') && (
         <p class="acts">
@@ -314,6 +348,7 @@ function NodeDrawer({ node, device, places }: { node: Node; device: number | und
           <li key={place.device}>
             <p class="card-head"><a href={hrefOf('cluster', { open: `node:${node.name}/${place.device}` })}>{place.kind} {place.device}</a><State of={place.state === 'held' ? 'running' : place.state} /></p>
             {place.reason && <p>{place.reason}</p>}
+            <Measures place={place} />
             {place.holdings.map((each) => (
               <div key={each.id}>
                 <p>{each.replica ? <a href={hrefOf('models', { open: `model:${each.holder}` })}><Holder name={each.holder} /></a> : each.job ? <a href={hrefOf('queues', { open: `job:${each.id}` })}><Holder name={each.holder} /></a> : <Holder name={each.holder} />} <span class="faint"><Name of={each.id} /></span></p>

@@ -17,7 +17,7 @@ const GROUPS: [string, string][] = [['tenant', 'Tenant'], ['model', 'Model'], ['
 const TIMES = ['day', 'hour'];
 // Groups whose requests can be found by a member of their records.
 const TRACED = ['tenant', 'model', 'key', 'api', 'reason', 'replica'];
-const MEASURES: [string, string][] = [['cost', 'Money'], ['tokens', 'Tokens'], ['requests', 'Requests'], ['devices', 'Device time']];
+const MEASURES: [string, string][] = [['cost', 'Money'], ['tokens', 'Tokens'], ['requests', 'Requests'], ['devices', 'Device time'], ['energy', 'Energy']];
 
 const deviceSeconds = (row: UsageRow) => Object.values(row.device_seconds).reduce((sum, each) => sum + each, 0);
 
@@ -25,13 +25,19 @@ function measured(row: UsageRow, measure: string): number {
   if (measure === 'cost') return row.cost_micro_usd;
   if (measure === 'tokens') return row.input_tokens + row.output_tokens;
   if (measure === 'requests') return row.requests;
+  if (measure === 'energy') return row.energy_kwh ?? 0;
   return deviceSeconds(row);
 }
 
 function shown(value: number, measure: string): string {
   if (measure === 'cost') return money(value);
   if (measure === 'devices') return deviceTime(value).join('\u00a0');
+  if (measure === 'energy') return energy(value);
   return short(value);
+}
+
+function energy(kwh: number): string {
+  return kwh > 0 && kwh < 1 ? `${short(kwh * 1000)}\u00a0Wh` : `${short(kwh)}\u00a0kWh`;
 }
 
 const EMPTY: UsageRow = { requests: 0, errors: 0, failed: 0, input_tokens: 0, cached_tokens: 0, output_tokens: 0, cost_micro_usd: 0, device_seconds: {} };
@@ -47,6 +53,9 @@ function sum(rows: UsageRow[]): UsageRow {
     total.output_tokens += row.output_tokens;
     total.cost_micro_usd += row.cost_micro_usd;
     for (const [kind, seconds] of Object.entries(row.device_seconds)) total.device_seconds[kind] = (total.device_seconds[kind] ?? 0) + seconds;
+    if (row.energy_kwh !== undefined) total.energy_kwh = (total.energy_kwh ?? 0) + row.energy_kwh;
+    if (row.energy_micro_usd !== undefined) total.energy_micro_usd = (total.energy_micro_usd ?? 0) + row.energy_micro_usd;
+    if (row.co2_grams !== undefined) total.co2_grams = (total.co2_grams ?? 0) + row.co2_grams;
   }
   return total;
 }
@@ -101,6 +110,7 @@ export function Usage() {
                 <Total label="Tokens in" value={short(total.input_tokens)} now={total.input_tokens} before={last?.input_tokens} note={total.input_tokens > 0 ? `${percent(total.cached_tokens / total.input_tokens)} from cache` : undefined} />
                 <Total label="Tokens out" value={short(total.output_tokens)} now={total.output_tokens} before={last?.output_tokens} />
                 <Total label="Device time" value={deviceTime(deviceSeconds(total)).join('\u00a0')} now={deviceSeconds(total)} before={last && deviceSeconds(last)} />
+                {(total.energy_kwh ?? 0) > 0 && <Total label="Energy" value={energy(total.energy_kwh ?? 0)} now={total.energy_kwh ?? 0} before={last && (last.energy_kwh ?? 0)} />}
                 <Total label="Errors" value={short(total.errors)} now={total.errors} before={last?.errors} note={total.requests > 0 ? `${percent(total.errors / total.requests)} of requests` : undefined} />
               </div>
               {of.as_of && (
@@ -275,6 +285,7 @@ function Parts({ by, name, rows }: { by: string; name: string; rows: UsageRow[] 
           {by === 'key' && <p><a href={hrefOf('keys', { open: `key:${name}`, state: 'all' })}>The key</a></p>}
           {by === 'job' && <p><a href={hrefOf('queues', { open: `job:${name}`, state: 'all' })}>The job</a></p>}
           {Object.entries(row.device_seconds).map(([kind, seconds]) => <p key={kind}><Num of={deviceTime(seconds)} /> of {kind}</p>)}
+          {row.energy_kwh !== undefined && <p><Num of={energy(row.energy_kwh)} />{row.energy_micro_usd !== undefined && ` · ${money(row.energy_micro_usd)}`}{row.co2_grams !== undefined && ` · ${short(row.co2_grams)}\u00a0g of CO2`}</p>}
         </>
       ) : <Empty title="Nothing was used here in this time" />}
     </Drawer>
@@ -288,8 +299,8 @@ function cell(value: string): string {
 }
 
 function saveCsv(rows: UsageRow[], by: string) {
-  const head: string[] = [by, 'requests', 'errors', 'input_tokens', 'cached_tokens', 'output_tokens', 'cost_usd', 'device_seconds'];
-  const lines = rows.map((row) => [cell(nameOf(row, by)), row.requests, row.errors, row.input_tokens, row.cached_tokens, row.output_tokens, (row.cost_micro_usd / 1e6).toFixed(6), deviceSeconds(row).toFixed(3)].join(','));
+  const head: string[] = [by, 'requests', 'errors', 'input_tokens', 'cached_tokens', 'output_tokens', 'cost_usd', 'device_seconds', 'energy_kwh'];
+  const lines = rows.map((row) => [cell(nameOf(row, by)), row.requests, row.errors, row.input_tokens, row.cached_tokens, row.output_tokens, (row.cost_micro_usd / 1e6).toFixed(6), deviceSeconds(row).toFixed(3), (row.energy_kwh ?? 0).toFixed(6)].join(','));
   const url = URL.createObjectURL(new Blob([`${[head.join(','), ...lines].join('\n')}\n`], { type: 'text/csv' }));
   const link = document.createElement('a');
   link.href = url;

@@ -1,10 +1,21 @@
 // A library with NVML's functions: four GPUs, of which 0 and 1, and 2 and 3, are joined by NVLink; GPU 3 is
 // cut. FAKE_NVML_FAILS in the environment makes it fail as a driver that is not loaded does; the file that
-// FAKE_NVML_FAULTS names has what is wrong, as lines such as "remap-failed 0", "remap-pending 1", "pages 2",
-// "lost 1" and "xid 0 79", of which each Xid is told once.
+// FAKE_NVML_FAULTS names has its state, as lines of a word, a GPU and a number, which may change at any time:
+//   remap-failed 0, remap-pending 1, pages 2, lost 1: what is wrong
+//   xid 0 79: an Xid; each is told once
+//   power 0 350000 (mW), limit 0 700000 (mW), temp 0 71, util 0 93, used 0 40000 (MiB), total 0 81559 (MiB),
+//   reasons 0 64 (bits of the throttle reasons), ecc 0 2 and ecc-corrected 0 9, link 0 4, process 0 4711: figures
+//   energy 0 123456 (mJ): the counter; without this line it counts the power over time
+//   reset 0 1: the counter that counts begins again, once for each number
+//   error-power 0 999: the call for the power fails with that code; likewise error-temp and error-energy
+//   hang 0: the call for the power does not return while the line is there
+//   gone 3: that GPU cannot be opened
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 namespace {
 
@@ -42,6 +53,22 @@ bool Has(const char* what, unsigned gpu) {
   return has;
 }
 
+// The number of such a line, or `otherwise`.
+unsigned long long Number(const char* what, unsigned gpu, unsigned long long otherwise) {
+  const char* const path = std::getenv("FAKE_NVML_FAULTS");
+  std::FILE* const file = path != nullptr ? std::fopen(path, "r") : nullptr;
+  if (file == nullptr) return otherwise;
+  char word[32];
+  unsigned index = 0;
+  unsigned long long number = 0;
+  for (char line[80]; std::fgets(line, sizeof line, file) != nullptr;) {
+    if (std::sscanf(line, "%31s %u %llu", word, &index, &number) == 3 && std::strcmp(word, what) == 0 && index == gpu)
+      otherwise = number;
+  }
+  std::fclose(file);
+  return otherwise;
+}
+
 unsigned xids_told = 0;
 
 const Gpu& Of(const void* handle) {
@@ -75,6 +102,7 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   if (index >= kGpus) return kInvalid;
+  if (Has("gone", index)) return 15;
   *device = &gpus[index];
   return 0;
 }
@@ -96,7 +124,9 @@ int nvmlDeviceGetMemoryInfo(void* device, FakeMemory* memory) {
   const Gpu& gpu = Of(device);
   if (Has("lost", gpu.index)) return 15;
   const unsigned long long slots = gpu.mig < 0 ? 8 : instances[gpu.mig].slots;
-  *memory = {(81'559ULL << 20) * slots / 8, 0, 0};
+  const unsigned long long total = (Number("total", gpu.index, 81'559) << 20) * slots / 8;
+  const unsigned long long used = (Number("used", gpu.index, 0) << 20) * slots / 8;
+  *memory = {total, total - used, used};
   return 0;
 }
 int nvmlDeviceGetP2PStatus(void* a, void* b, int capability, int* status) {
@@ -177,6 +207,84 @@ int nvmlEventSetWait_v2(void*, FakeEvent* event, unsigned) {
 int nvmlEventSetFree(void*) {
   xids_told = 0;
   return 0;
+}
+
+#ifndef FAKE_NVML_OLD
+struct FakeUtilization {
+  unsigned gpu, memory;
+};
+struct FakeProcess {
+  unsigned pid;
+  unsigned long long used;
+  unsigned gpu_instance, compute_instance;
+};
+
+int nvmlDeviceGetUtilizationRates(void* device, FakeUtilization* rates) {
+  *rates = {static_cast<unsigned>(Number("util", Of(device).index, 0)), 0};
+  return 0;
+}
+int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* milliwatts) {
+  *milliwatts = static_cast<unsigned>(Number("limit", Of(device).index, 700'000));
+  return 0;
+}
+int nvmlDeviceGetTemperature(void* device, int, unsigned* celsius) {
+  const unsigned gpu = Of(device).index;
+  *celsius = static_cast<unsigned>(Number("temp", gpu, 40));
+  return static_cast<int>(Number("error-temp", gpu, 0));
+}
+int nvmlDeviceGetClockInfo(void*, int type, unsigned* mhz) {
+  *mhz = type == 1 ? 1980 : 2619;
+  return 0;
+}
+int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* reasons) {
+  *reasons = Number("reasons", Of(device).index, 1);
+  return 0;
+}
+int nvmlDeviceGetTotalEccErrors(void* device, int type, int, unsigned long long* errors) {
+  *errors = Number(type == 0 ? "ecc-corrected" : "ecc", Of(device).index, 0);
+  return 0;
+}
+int nvmlDeviceGetNvLinkState(void*, unsigned link, int* active) {
+  *active = link < 2 ? 1 : 0;
+  return 0;
+}
+int nvmlDeviceGetNvLinkErrorCounter(void* device, unsigned link, int counter, unsigned long long* errors) {
+  *errors = link == 0 && counter == 2 ? Number("link", Of(device).index, 0) : 0;
+  return 0;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, FakeProcess* processes) {
+  const unsigned pid = static_cast<unsigned>(Number("process", Of(device).index, 0));
+  const unsigned room = *count;
+  *count = pid != 0 ? 1 : 0;
+  if (*count > room) return 7;
+  if (pid != 0) processes[0] = {pid, 1024ULL << 20, 0, 0};
+  return 0;
+}
+int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millijoules) {
+  const unsigned gpu = Of(device).index;
+  static double counted[kGpus];
+  static double seen[kGpus];
+  static unsigned long long resets[kGpus];
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const double seconds = static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  if (seen[gpu] > 0)
+    counted[gpu] += static_cast<double>(Number("power", gpu, 100'000)) * (seconds - seen[gpu]);
+  seen[gpu] = seconds;
+  const unsigned long long reset = Number("reset", gpu, 0);
+  if (reset != resets[gpu]) counted[gpu] = 0;
+  resets[gpu] = reset;
+  *millijoules = Number("energy", gpu, static_cast<unsigned long long>(counted[gpu]));
+  return static_cast<int>(Number("error-energy", gpu, 0));
+}
+#endif
+
+// What an older driver has, too.
+int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
+  const unsigned gpu = Of(device).index;
+  while (Has("hang", gpu)) usleep(20'000);
+  *milliwatts = static_cast<unsigned>(Number("power", gpu, 100'000));
+  return static_cast<int>(Number("error-power", gpu, 0));
 }
 
 }  // extern "C"

@@ -1,0 +1,39 @@
+// A shared library that is opened where it exists, and its functions, looked up one by one: each may be missing.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <memory>
+
+namespace plugins::devices {
+
+struct CloseLibrary {
+  void operator()(void* library) const { dlclose(library); }
+};
+using DynamicLibrary = std::unique_ptr<void, CloseLibrary>;  // null: there is none
+
+inline DynamicLibrary OpenLibrary(const char* name) {
+  return DynamicLibrary(dlopen(name, RTLD_NOW | RTLD_LOCAL));
+}
+
+template <class Signature>
+class LibraryFunction {
+ public:
+  LibraryFunction(const DynamicLibrary& library, const char* name)
+      : call_(reinterpret_cast<Signature*>(dlsym(library.get(), name))) {}
+  // By the first of the two names that there is.
+  LibraryFunction(const DynamicLibrary& library, const char* name, const char* older)
+      : LibraryFunction(library, name) {
+    if (call_ == nullptr) call_ = LibraryFunction(library, older).call_;
+  }
+  explicit operator bool() const { return call_ != nullptr; }
+  template <class... Args>
+  auto operator()(Args... args) const {
+    return call_(args...);
+  }
+
+ private:
+  Signature* call_;
+};
+
+}  // namespace plugins::devices
