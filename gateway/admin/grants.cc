@@ -291,8 +291,7 @@ class AllowanceReader {
       Add("devices",
           fmt::format("\"{}\" is no kind of device here: {}", devices.kind, fmt::join(kinds, ", ")));
     } else if (asked == 0 || asked > all) {
-      Add("devices",
-          fmt::format("count must be from 1 to {}, the devices {} that there are", all, devices.kind));
+      Add("devices", fmt::format("count must be from 1 to {}, the number of devices {}", all, devices.kind));
     } else {
       devices.count = static_cast<uint32_t>(asked);
       return devices;
@@ -354,7 +353,7 @@ const gateway::GrantRequest* RequestOf(const Operations& operations, const Call&
 std::optional<Answer> RefuseDecision(const Operations& operations, const Call& call,
                                      const gateway::GrantRequest& request) {
   if (IsOwn(operations, call, request.asked_by)) {
-    return Refuse(api::Code::kPermissionDenied, "nobody decides a request of their own; withdraw it instead",
+    return Refuse(api::Code::kPermissionDenied, "you cannot decide your own request; withdraw it instead",
                   call.request_id);
   }
   if (MayGrant(call, request.tenant)) return std::nullopt;
@@ -522,7 +521,8 @@ net::Task<Answer> AskForGrant(const Operations& operations, const Call& call) {
   request.expires = std::min(call.now + call.runtime->config().people.requests.expire, request.until);
   if (request.wants.empty() && reader.problems().empty())
     reader.Add("models", "give models, limits, weight or devices: there is nothing to ask for");
-  if (request.reason.empty()) reader.Add("reason", "is missing: whoever decides needs to know what for");
+  if (request.reason.empty())
+    reader.Add("reason", "is missing: the person who decides needs to know what for");
   if (!reader.problems().empty())
     co_return Refuse(api::Code::kInvalidValue, reader.problems(), call.request_id);
   if (std::optional<Answer> refused = RefuseUnrecorded(operations, call)) co_return *std::move(refused);

@@ -95,7 +95,7 @@ void Record(const Operations& operations, std::string_view action, const std::st
 }
 
 Answer NoSessions(const Call& call) {
-  return Refuse(api::Code::kConflict, "nobody can sign in to this gateway", call.request_id);
+  return Refuse(api::Code::kConflict, "sign-in is off on this gateway", call.request_id);
 }
 
 // A browser that comes from elsewhere is shown a page, not JSON.

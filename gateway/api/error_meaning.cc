@@ -78,7 +78,7 @@ std::string_view MeaningOf(Code code) {
       return "Too many calls from this address had no valid key or token (`auth.failed_per_minute`). Correct "
              "the key; calls with a valid one are served at once.";
     case Code::kInsufficientQuota:
-      return "A budget is used up. It starts anew with its next period.";
+      return "A budget is used up. It is full again when its next period begins.";
     case Code::kConcurrencyLimit:
       return "The tenant or the key has reached its limit of concurrent requests.";
     case Code::kConnectionLimit:

@@ -141,7 +141,7 @@ bool ResponsesTranslator::ToolChoice(Json value, const Path& path) {
                       word));
     }
     if (word == "required" && tools_.empty() && tools_.left_out())
-      return faults_.Unsupported(path, "is \"required\", but this model can call none of the tools");
+      return faults_.Unsupported(path, "is \"required\", but this model cannot call any of the tools");
     // Without tools there is nothing to choose, and chat refuses the member.
     if (!tools_.empty() || word == "required") json_.Key("tool_choice").String(word);
     return true;

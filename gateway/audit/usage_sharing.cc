@@ -179,7 +179,7 @@ absl::StatusOr<UsageSharing::Plan> UsageSharing::MakePlan(Telling& telling) {
   const auto told = std::ranges::find(*marks, options_.source, &UsageMark::source);
   uint64_t told_seq = told == marks->end() ? 0 : told->seq;
   if (told_seq > mark.seq) {
-    log::Warn("the store knows more records of this ledger than it has; its usage is told anew",
+    log::Warn("the store has more records of this ledger than the ledger has; its usage is shared again",
               {{"store", told_seq}, {"ledger", mark.seq}});
     told_seq = 0;
   }

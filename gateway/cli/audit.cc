@@ -395,7 +395,7 @@ void AddAudit(CLI::App& app, Run& run) {
   verify->add_flag("--json", options->json, "Print the report as JSON");
   verify->footer(
       "When a record was changed, prints the first bad one; exit code 1. What lies beside the ledger can be\n"
-      "replaced with it, so it warns of what it could compare with nothing from elsewhere.\n\n"
+      "replaced with it, so it warns of everything that it could not compare with a copy from elsewhere.\n\n"
       "Examples:\n"
       "  tidegate audit verify\n"
       "  tidegate audit verify --ledger /backup/ledger --public-key auditor/signing.pub \\\n"

@@ -173,7 +173,7 @@ int VerifyThere(const RemoteAudit& options) {
                Counted(status->value("unsigned_records", uint64_t{0}), "record"));
     fmt::print(
         stderr,
-        "tidegate: the gateway has verified itself; who does not trust its machine verifies a copy of the "
+        "tidegate: the gateway has verified itself; if you do not trust its machine, verify a copy of the "
         "ledger, with a public key and checkpoints from elsewhere\n");
   } else if (const auto bad = status->find("first_bad"); bad != status->end() && bad->is_object()) {
     fmt::print("BAD at {} (record {}): {}\n", TextOr(*bad, "segment"), bad->value("seq", uint64_t{0}),

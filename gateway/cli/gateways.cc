@@ -88,8 +88,7 @@ absl::StatusOr<KnownGateways> LoadGateways(const std::string& path) {
 
 absl::Status SaveGateways(const std::string& path, const KnownGateways& gateways) {
   if (path.empty()) {
-    return absl::FailedPreconditionError(
-        "there is no place to keep a session: set XDG_CONFIG_HOME or HOME to a folder");
+    return absl::FailedPreconditionError("a session needs a folder: set XDG_CONFIG_HOME or HOME");
   }
   ordered_json json = {{"current", gateways.current}, {"gateways", ordered_json::array()}};
   for (const KnownGateway& gateway : gateways.all) {

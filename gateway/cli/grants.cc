@@ -262,7 +262,7 @@ void AddRequests(CLI::App& app, Run& run) {
   show->add_option("id", options->id, "The id of the request")->required();
 
   options = std::make_shared<GrantsOptions>();
-  CLI::App* comment = AddAction(*requests, run, "comment", "Say something about a request", options, Comment,
+  CLI::App* comment = AddAction(*requests, run, "comment", "Comment on a request", options, Comment,
                                 "rq_71c9 --text 'would two be enough?'");
   comment->add_option("id", options->id, "The id of the request")->required();
   comment->add_option("--text", options->text, "What to say")->required();

@@ -180,10 +180,10 @@ int Logout(const LoginOptions& options) {
   } else if (const KnownGateway* const current = gateways->Current()) {
     urls.push_back(current->url);
   }
-  if (urls.empty()) return Fail(absl::FailedPreconditionError("nobody is signed in"));
+  if (urls.empty()) return Fail(absl::FailedPreconditionError("you are not signed in"));
   for (const std::string& url : urls) {
     if (gateways->Find(url) == nullptr)
-      return Fail(absl::FailedPreconditionError(fmt::format("nobody is signed in to {}", url)));
+      return Fail(absl::FailedPreconditionError(fmt::format("you are not signed in to {}", url)));
     AdminOptions there = options.admin;
     there.url = url;
     there.only_session = true;

@@ -133,7 +133,7 @@ struct Comparison {
   std::string Simulated() const {
     std::string text = fmt::format(
         "a replica starts within {} ({}); every replica finds devices; the recorded work arrives again, each "
-        "replica does one second of it a second, and waiting work is served in order",
+        "replica does one second of work in a second, and waiting work is served in order",
         ShortDuration(cold_start), cold_start_by);
     if (devices != recorded->devices)
       text += "; a replica with other devices is taken to be as fast as those that were recorded";

@@ -69,7 +69,7 @@ int CheckTheUpgrade(const UpgradeOptions& options) {
   const bool refused = report.Has(UpgradeFinding::Effect::kRefused);
   const bool unread = report.Has(UpgradeFinding::Effect::kUnread);
   if (!options.json) {
-    fmt::print("\n{}\n", refused  ? "This version refuses what stands here, or would lose a part of it."
+    fmt::print("\n{}\n", refused  ? "This version refuses the option, or would lose a part of its value."
                          : unread ? "Not all could be read: run the command as the user of the gateway."
                                   : "Nothing keeps this version from starting.");
   }

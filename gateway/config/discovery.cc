@@ -109,7 +109,7 @@ std::optional<Url> ParseTarget(std::string_view text, const Discovery& discovery
   const bool port = colon != std::string_view::npos && colon + 1 < text.size() && text[colon + 1] >= '0' &&
                     text[colon + 1] <= '9' && text.find(']', colon) == std::string_view::npos;
   if (!parsed.ok() || !parsed->query.empty() || text.find('@') != std::string_view::npos) {
-    why = "is neither an address such as 10.0.0.7:8000 nor a URL";
+    why = "must be an address such as 10.0.0.7:8000, or a URL";
     return std::nullopt;
   }
   if (!whole && (!port || !parsed->path.empty())) {

@@ -37,9 +37,8 @@ struct KnownUsers {
     std::set<std::string> seen;
     for (const std::string& entry : entries) {
       if (entry.empty() || (entry.find("..") != std::string::npos && !ReadRange(entry))) {
-        return fmt::format(
-            "\"{}\" is neither a user nor a range of at most {} users, such as tidegate-run-0..15", entry,
-            kMostUsers);
+        return fmt::format("\"{}\" must be a user, or a range of at most {} users such as tidegate-run-0..15",
+                           entry, kMostUsers);
       }
       for (const std::string& name : RunUserNames({entry})) {
         if (!seen.insert(name).second) return fmt::format("names {} twice", name);

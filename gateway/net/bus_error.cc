@@ -79,7 +79,7 @@ void OnBusError(int signal, siginfo_t* info, void*) {
   if (!SayFileOf(reinterpret_cast<uintptr_t>(info->si_addr))) Say("a mapped file");
   Say(" cannot be read or written any more: the disk failed, or the file was cut or made immutable while it "
       "was "
-      "in use. The gateway ends; the next start takes over what was recorded. Check the disk and the "
+      "in use. The gateway ends; the next start recovers its records. Check the disk and the "
       "file.\n");
   // The access is tried again when this returns, and ends the process as without the message.
   ::signal(signal, SIG_DFL);

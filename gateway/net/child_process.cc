@@ -187,7 +187,7 @@ absl::StatusOr<std::string> FindProgram(std::string_view name, std::string_view 
   }
   if (!not_executable.empty())
     return absl::InvalidArgumentError(fmt::format("{} is not executable", not_executable));
-  return absl::InvalidArgumentError(fmt::format("there is no program {} in PATH ({})", name, search_path));
+  return absl::InvalidArgumentError(fmt::format("program {} not found in PATH ({})", name, search_path));
 }
 
 struct HeldChild::Core {

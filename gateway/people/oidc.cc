@@ -217,7 +217,7 @@ absl::Status AddUserInfo(std::string_view text, json& claims) {
   const json info = json::parse(text, nullptr, false);
   if (!info.is_object()) return absl::InvalidArgumentError("the provider's UserInfo is no JSON object");
   if (Text(info, "sub") != Text(claims, "sub"))
-    return absl::InvalidArgumentError("the provider's UserInfo is about somebody else");
+    return absl::InvalidArgumentError("the provider's UserInfo names another person than its ID token");
   for (const auto& [name, value] : info.items()) {
     if (!claims.contains(name)) claims[name] = value;
   }

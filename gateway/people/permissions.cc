@@ -23,7 +23,7 @@ const std::vector<Role> kAdmins = {Role::kAdmin};
 
 const std::vector<PermissionRow>& Table() {
   static const std::vector<PermissionRow> rows = {
-      {kSeeSelf, "see_self", "See who one is, and end one's own session", kEveryone, {}},
+      {kSeeSelf, "see_self", "See your own account, and end your own session", kEveryone, {}},
       {kSeeModels, "see_models", "See models, what they cost, and how fast they answer", kPeople, {}},
       {kSeeTenants, "see_tenants", "See tenants and what they may use", kPeople, {}},
       {kSeeLimits, "see_limits", "See limits, budgets, and what is left of them", kPeople, {}},

@@ -32,7 +32,7 @@ void EndDeadline::Run(conf::Duration patience) {
     if (wake_.wait_for(lock, patience, [this] { return ended_; })) return;
   }
   log::Error(
-      "the gateway did not end in time, and is ended; what it recorded is replayed at the next start",
+      "the gateway did not end in time and is killed; the next start recovers its records",
       {{"waited_for", what_.load(std::memory_order_relaxed)}, {"patience", conf::FormatDuration(patience)}});
   log::Flush();
   _exit(kEndedByDeadline);

@@ -30,7 +30,7 @@ std::string_view Describe(ClientConnection::Status status) {
     case Status::kClosed:
       return "broke off";
     case Status::kMalformed:
-      return "answered with what is not HTTP";
+      return "the answer is not HTTP";
     case Status::kTimedOut:
       return "did not answer in time";
     case Status::kAborted:

@@ -45,7 +45,7 @@ absl::Status CheckHolder(const std::string& holder, const std::string& about) {
   if (absl::Status name = CheckName("holder", holder); !name.ok()) return name;
   if (about.size() <= kMaxAboutBytes && about.find('\0') == std::string::npos) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("what a holder tells of itself has {} bytes; it must have at most {}, none of them NUL",
+      fmt::format("the description of a holder has {} bytes; it must have at most {}, none of them NUL",
                   about.size(), kMaxAboutBytes));
 }
 

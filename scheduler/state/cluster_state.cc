@@ -347,7 +347,7 @@ std::string ClusterState::Check() const {
     const std::string& name = cluster_->nodes[n].name;
     const NodeState& state = nodes_[n];
     if (!(state == fresh.nodes_[n]))
-      return fmt::format("node {}: what is free is not what its members leave", name);
+      return fmt::format("node {}: the free resources differ from the capacity less its members", name);
     if (state.free_cpu_milli < 0 || state.free_memory_mib < 0)
       return fmt::format("node {}: over-allocated", name);
     if (classes_[classes_.of(n)].state != fresh.classes_[fresh.classes_.of(n)].state) {
