@@ -149,7 +149,8 @@ int Devices(const JobsOptions& options) {
                                                 Measured(of, "memory_total_mib", 1.0 / 1024, "{:.1f} GiB")));
         row.push_back(Measured(of, "power_watts", 1, "{:.0f} W"));
         row.push_back(Measured(of, "temperature_celsius", 1, "{:.0f} °C"));
-        row.push_back(Measured(of, "energy_kwh", 1, "{:.3f} kWh"));
+        row.push_back(of.value("energy_kwh", 0.0) < 1 ? Measured(of, "energy_kwh", 1000, "{:.1f} Wh")
+                                                      : Measured(of, "energy_kwh", 1, "{:.1f} kWh"));
         row.push_back(TextOf(of["as_of"]).substr(0, 19) + "Z" + (of["old"].get<bool>() ? " (old)" : ""));
         for (const ordered_json& by : of["slowed_by"])
           state += fmt::format("{}slowed by {}", state.empty() ? "" : ", ", by.get<std::string>());

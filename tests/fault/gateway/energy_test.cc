@@ -44,7 +44,8 @@ class Energy : public testing::Test {
     std::filesystem::rename(folder_ / "next", folder_ / "state");
   }
   static Json DeviceOf(const Scaled& scaled, const Json& replica) {
-    for (const Json& node : scaled.Admin("/admin/v1/nodes")["data"]) {
+    const Json nodes = scaled.Admin("/admin/v1/nodes")["data"];
+    for (const Json& node : nodes) {
       if (node["name"] == replica["node"])
         return node["each"][static_cast<size_t>(std::stoi(replica["devices"][0].get<std::string>()))];
     }
@@ -52,7 +53,7 @@ class Energy : public testing::Test {
   }
   CliResult Cli(const Scaled& scaled, std::vector<std::string> words) const {
     for (const std::string& word :
-         {std::string("--admin"), fmt::format("http://127.0.0.1:{}", scaled.gateway.admin_port()),
+         {std::string("--gateway"), fmt::format("http://127.0.0.1:{}", scaled.gateway.admin_port()),
           std::string("--key-file"), std::string(folder_ / "key")})
       words.push_back(word);
     return RunCli(words);
@@ -73,7 +74,8 @@ TEST_F(Energy, IsShownRecordedPricedAndKeptThroughAKill) {
   Scaled scaled(OnOneGpu(), "cluster: probe, energy: {usd_per_kwh: 0.5, grams_co2_per_kwh: 400}");
   ASSERT_TRUE(scaled.Becomes(1, "ready", kPatienceOfEnergy)) << scaled.Replicas();
   const Json replica = scaled.Replicas()[0];
-  ASSERT_TRUE(Within(kPatienceOfEnergy, [&] { return DeviceOf(scaled, replica).contains("measured"); }));
+  ASSERT_TRUE(Within(kPatienceOfEnergy, [&] { return DeviceOf(scaled, replica).contains("measured"); }))
+      << replica;
   const Json measured = DeviceOf(scaled, replica)["measured"];
   EXPECT_EQ(measured["power_watts"], kWatts);
   EXPECT_EQ(measured["temperature_celsius"], 40);
@@ -110,11 +112,12 @@ TEST_F(Energy, IsShownRecordedPricedAndKeptThroughAKill) {
   }
   EXPECT_LE(static_cast<double>(energy), kWatts * static_cast<double>(device_us) * 1e-3 + 2000 * kWatts)
       << "counted twice";
-  const CliResult table = RunCli({"usage", "--config", scaled.gateway.config_path()});
+  scaled.gateway.Start();
+  const CliResult table = Cli(scaled, {"usage"});
   EXPECT_THAT(table.out, HasSubstr("ENERGY (kWh)")) << table.err;
-  const CliResult csv =
-      RunCli({"usage", "--config", scaled.gateway.config_path(), "--by", "model", "--format", "csv"});
-  EXPECT_THAT(csv.out, HasSubstr("energy_kwh"));
+  EXPECT_THAT(table.out, HasSubstr("ENERGY (USD)"));
+  EXPECT_THAT(Cli(scaled, {"usage", "--by", "model", "--format", "csv"}).out,
+              HasSubstr("energy_kwh,energy_usd,co2_grams\r\n"));
   EXPECT_TRUE(scaled.gateway.Verify().ok());
 }
 
@@ -124,7 +127,8 @@ TEST_F(Energy, ADeviceWithUncorrectedErrorsGetsNoNewWorkAndAHungDriverDelaysNobo
   ASSERT_TRUE(scaled.Becomes(1, "ready", kPatienceOfEnergy)) << scaled.Replicas();
   const Json replica = scaled.Replicas()[0];
   const std::string device = replica["devices"][0].get<std::string>();
-  ASSERT_TRUE(Within(kPatienceOfEnergy, [&] { return DeviceOf(scaled, replica).contains("measured"); }));
+  ASSERT_TRUE(Within(kPatienceOfEnergy, [&] { return DeviceOf(scaled, replica).contains("measured"); }))
+      << replica;
   Set(fmt::format("ecc {} 2\n", device));
   ASSERT_TRUE(Within(kPatienceOfEnergy, [&] { return DeviceOf(scaled, replica)["healthy"] == false; }));
   EXPECT_THAT(DeviceOf(scaled, replica)["reason"].get<std::string>(), HasSubstr("2 uncorrected ECC errors"));

@@ -62,7 +62,8 @@ unsigned long long Number(const char* what, unsigned gpu, unsigned long long oth
   unsigned index = 0;
   unsigned long long number = 0;
   for (char line[80]; std::fgets(line, sizeof line, file) != nullptr;) {
-    if (std::sscanf(line, "%31s %u %llu", word, &index, &number) == 3 && std::strcmp(word, what) == 0 && index == gpu)
+    if (std::sscanf(line, "%31s %u %llu", word, &index, &number) == 3 && std::strcmp(word, what) == 0 &&
+        index == gpu)
       otherwise = number;
   }
   std::fclose(file);

@@ -162,7 +162,7 @@ TEST_F(DeviceTelemetryTest, AnExportersReadingsAreMatchedByHostAndNumber) {
   tests::FakeUpstream exporter(answer("200 OK", text));
   config::Scaling of = TwoDevices();
   of.probed.reset();
-  of.device_metrics = {{.url = fmt::format("http://127.0.0.1:{}/metrics", exporter.port())}};
+  of.device_metrics.emplace_back().url = fmt::format("http://127.0.0.1:{}/metrics", exporter.port());
   Make(of);
   telemetry->Tick();
   loop.Drain();

@@ -81,7 +81,7 @@ TEST_F(DevicesTest, StandInTheChainAsTheyWereGivenAndVerify) {
   EXPECT_EQ(record.time_us, kNoon);
   EXPECT_EQ(record.device_us, 40 * kSecond);
   AppendCsv(&csv, record);
-  EXPECT_THAT(csv, testing::HasSubstr(",h100,1764000060000000,40000000,60000000,7,,\r\n"));
+  EXPECT_THAT(csv, testing::HasSubstr(",h100,1764000060000000,40000000,60000000,7,0,0,0,,\r\n"));
   const VerifyReport report = MustVerify(dir_);
   EXPECT_TRUE(report.ok()) << Why(report);
 }
@@ -124,6 +124,37 @@ TEST_F(DevicesTest, UsageShowsThemBesideTokensAndByKind) {
   // An interval counts where it begins, also where a question cuts its minute.
   EXPECT_THAT(Ask({.since_us = kNoon, .until_us = kNoon + 1}).at(0).device_us.at("h100"), kMinute);
   EXPECT_THAT(Ask({.since_us = kNoon + 1, .until_us = kNoon + kMinute - 1}).at(0).device_us, IsEmpty());
+}
+
+TEST_F(DevicesTest, UsageShowsEnergyItsCostAndItsEmissions) {
+  Start();
+  DeviceRecord used = Devices("acme", kNoon, kNoon + kMinute, 40 * kSecond, kMinute);
+  used.energy_mj = 28'000'000;
+  used.energy_micro_usd = 1944;
+  used.co2_mg = 3111;
+  DeviceRecord idle;  // of devices that nobody holds
+  idle.from_us = kNoon;
+  idle.until_us = kNoon + kMinute;
+  idle.tenant = kIdle;
+  idle.device = "h100";
+  idle.energy_mj = 4'200'000;
+  Append({used, Devices(std::string(kIdle), kNoon, kNoon + kMinute, 20 * kSecond, kMinute), idle});
+  for (int i = 0; i < 2; ++i) {
+    const std::vector<UsageRow> rows = Ask({.by = {UsageBy::kTenant, UsageBy::kModel}});
+    ASSERT_EQ(rows.size(), 3u);
+    EXPECT_THAT(rows[0].group, ElementsAre("(idle)", ""));
+    EXPECT_EQ(rows[0].energy_mj, 4'200'000);
+    EXPECT_THAT(rows[0].device_us, IsEmpty());
+    EXPECT_EQ(rows[2].energy_mj, 28'000'000);
+    EXPECT_EQ(rows[2].energy_micro_usd, 1944);
+    EXPECT_EQ(rows[2].co2_mg, 3111);
+    EXPECT_EQ(Ask({}).at(0).energy_mj, 32'200'000);
+    EXPECT_EQ(Ask({.since_us = kNoon, .until_us = kNoon + 1}).at(0).energy_mj, 32'200'000);
+    ForgetIndex();
+  }
+  ledger_.reset();
+  const VerifyReport report = MustVerify(dir_);
+  EXPECT_TRUE(report.ok()) << Why(report);
 }
 
 TEST_F(DevicesTest, ARebuiltIndexKnowsTheLastIntervals) {

@@ -14,7 +14,8 @@ using testing::HasSubstr;
 class ConditionOfADevice : public testing::Test {
  protected:
   void Add(const Reading& reading, conf::Duration times = seconds(1)) {
-    for (const conf::TimePoint until = now_ + times; now_ < until;) condition_.Add(reading, now_ += seconds(1));
+    for (const conf::TimePoint until = now_ + times; now_ < until;)
+      condition_.Add(reading, now_ += seconds(1));
   }
   static Reading Slowed(Throttling by) { return {.celsius = 91, .throttling = by}; }
   std::string Why() const { return condition_.fault() ? condition_.fault()->why : ""; }

@@ -26,7 +26,8 @@ TEST_F(EnergyOfADevice, IsWhatItsCounterHasRisenBy) {
   const EnergyMeter::Step step = Add(1'450'000, 500);
   EXPECT_EQ(step.mj, 450'000);
   EXPECT_EQ(step.source, Source::kCounter);
-  EXPECT_EQ(Add(31'450'000, 500, seconds(60)).mj, 30'000'000) << "a counter misses nothing while nobody reads";
+  EXPECT_EQ(Add(31'450'000, 500, seconds(60)).mj, 30'000'000)
+      << "a counter misses nothing while nobody reads";
 }
 
 TEST_F(EnergyOfADevice, GoesOnByPowerWhereItsCounterWasReset) {
@@ -78,7 +79,9 @@ TEST(EnergyMeterProperty, TheSumIsWhatWasDrawn) {
     double drawn = 0;
     double told = 0;
     double watts = 300;
-    meter.Add({.watts = watts, .energy_mj = counts ? std::optional(static_cast<uint64_t>(counter)) : std::nullopt}, now);
+    meter.Add(
+        {.watts = watts, .energy_mj = counts ? std::optional(static_cast<uint64_t>(counter)) : std::nullopt},
+        now);
     for (int i = 0; i < 3000; ++i) {
       const double next = std::clamp(watts + (rng.Double() - 0.5) * 60, 60.0, 700.0);
       const bool pause = rng.Double() < 0.002;
@@ -88,8 +91,10 @@ TEST(EnergyMeterProperty, TheSumIsWhatWasDrawn) {
       counter += mj;
       if (rng.Double() < 0.003) counter = rng.Double() * 1000;
       watts = next;
-      const EnergyMeter::Step step = meter.Add(
-          {.watts = watts, .energy_mj = counts ? std::optional(static_cast<uint64_t>(counter)) : std::nullopt}, now);
+      const EnergyMeter::Step step =
+          meter.Add({.watts = watts,
+                     .energy_mj = counts ? std::optional(static_cast<uint64_t>(counter)) : std::nullopt},
+                    now);
       if (step.gap == conf::Duration::zero()) drawn += mj;
       told += static_cast<double>(step.mj);
     }

@@ -111,7 +111,8 @@ TEST_F(NvmlReadings, ADriverThatComesLaterIsBegunThen) {
 TEST_F(NvmlReadings, AHungCallDelaysNobody) {
   Set("power 0 200000\n");
   const auto reader = std::make_shared<NvmlReader>(TIDEGATE_FAKE_NVML);
-  auto sampler = std::make_unique<Sampler>("nvml", [reader] { return reader->Read(); }, std::chrono::milliseconds(1));
+  auto sampler =
+      std::make_unique<Sampler>("nvml", [reader] { return reader->Read(); }, std::chrono::milliseconds(1));
   while (sampler->Latest()->devices.empty()) std::this_thread::yield();
   Set("hang 0\n");
   const auto hangs = [&] {
@@ -129,7 +130,8 @@ TEST_F(NvmlReadings, AHungCallDelaysNobody) {
 TEST(Sampler, ReadsAgainAndAgainAndEnds) {
   std::atomic<int> readings = 0;
   {
-    const Sampler sampler("test", [&] { return ++readings, Readings{.problems = {"one"}}; }, std::chrono::milliseconds(1));
+    const Sampler sampler(
+        "test", [&] { return ++readings, Readings{.problems = {"one"}}; }, std::chrono::milliseconds(1));
     while (readings < 3) std::this_thread::yield();
     EXPECT_GT(sampler.Latest()->at, conf::TimePoint());
   }
