@@ -6,6 +6,11 @@
 #include <utility>
 
 namespace plugins::devices {
+namespace {
+
+constexpr int kSoonerAfterLoss = 30;
+
+}  // namespace
 
 void Condition::CountThrottling(const Reading& reading, conf::TimePoint now) {
   const conf::Duration step = last_ == conf::TimePoint()
@@ -81,7 +86,9 @@ void Condition::Judge(std::optional<Fault> wrong, conf::TimePoint now) {
     if (!fault_ || (wrong->lost && !fault_->lost)) fault_ = std::move(wrong);
     return;
   }
-  if (!fault_ || throttling_ || now - wrong_at_ < calm_for_) return;
+  if (!fault_ || throttling_) return;
+  // One that was lost and answers again has most likely been reset.
+  if (now - wrong_at_ < (fault_->lost ? calm_for_ / kSoonerAfterLoss : calm_for_)) return;
   fault_.reset();
   calm_for_ = std::min(calm_for_ * 2, kCalmForMost);
 }

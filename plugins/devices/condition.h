@@ -9,7 +9,8 @@
 //   until the counter falls back at a reset,
 // - an Xid that an exporter tells is a fault by its meaning (faults.h), until another comes or it is 0.
 // A fault ends when nothing has been wrong for a while, which doubles with each fault of the device: at first
-// kCalmFor, at most kCalmForMost. So a sensor that flaps takes the device out once, not every minute.
+// kCalmFor, at most kCalmForMost; a thirtieth of it where the device was lost and answers again. So a sensor that
+// flaps takes the device out once, not every minute.
 //
 // Readings that are not there decide nothing. Pure: time comes in. One device each.
 #pragma once

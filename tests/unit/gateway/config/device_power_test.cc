@@ -38,9 +38,9 @@ TEST(DevicePower, IsRead) {
 TEST(DevicePower, WhatIsWrongIsTold) {
   const std::pair<const char*, const char*> cases[] = {
       {"device_metrics: [{url: node}]",
-       "/scaling/device_metrics/0/url (line 3): must be an http or https URL"},
+       "/scaling/device_metrics/0/url (line 2): must be an http or https URL"},
       {"device_metrics: [{url: 'http://a/', interval: 10ms}]", "must be at least 1s"},
-      {"energy: {usd_per_kwh: [1, 2]}", "/scaling/energy/usd_per_kwh (line 3): must be one number, or 24"},
+      {"energy: {usd_per_kwh: [1, 2]}", "/scaling/energy/usd_per_kwh (line 2): must be one number, or 24"},
       {"energy: {usd_per_kwh: -1}", "must be from 0 to 1000000"},
       {"power: {cluster_watts: -1}", "/scaling/power/cluster_watts"},
       {"power: {domain_watts: {leaf-9: 5}}", "unknown domain \"leaf-9\"; the cluster's fabric has"},

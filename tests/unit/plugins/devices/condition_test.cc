@@ -71,6 +71,10 @@ TEST_F(ConditionOfADevice, OneThatCannotBeReachedIsLostAfterSeveralReadings) {
   Add({.lost = true}, seconds(Condition::kLostAfter));
   EXPECT_THAT(Why(), HasSubstr("its driver cannot reach it"));
   EXPECT_TRUE(condition_.fault()->lost);
+  Add(well_, seconds(5));
+  EXPECT_NE(Why(), "");
+  Add(well_, seconds(6));
+  EXPECT_EQ(Why(), "") << "it answers again";
 }
 
 TEST_F(ConditionOfADevice, OneThatIsNoLongerListedIsLost) {
