@@ -57,6 +57,7 @@ export type ModelNow = {
   ready: number;
   starting: number;
   draining: number;
+  sleeping: number;
   asleep: boolean;
   capacity: number;
   demand: number;
@@ -270,12 +271,6 @@ export type GrantedDevices = {
   count: number;
 };
 
-export type RequestComment = {
-  by: string;
-  at: string;
-  text: string;
-};
-
 export type GrantRequestList = {
   object: string;
   data: GrantRequest[];
@@ -309,6 +304,12 @@ export type GrantRequest = {
   may_comment: boolean;
 };
 
+export type RequestComment = {
+  by: string;
+  at: string;
+  text: string;
+};
+
 export type ModelList = {
   object: string;
   data: Model[];
@@ -321,6 +322,7 @@ export type Model = {
   aliases: string[];
   routing: string;
   price: Price;
+  batch_price: Price | null;
   context: number | null;
   max_output_tokens: number | null;
   endpoints: string[];
@@ -363,6 +365,7 @@ export type Endpoint = {
   model: string;
   name: string;
   url: string;
+  source: string | null;
   engine: string;
   role: string;
   weight: number;
@@ -540,10 +543,13 @@ export type Scaling = {
   ready: number;
   draining: number;
   stopping: number;
+  asleep: number;
+  waking: number;
   failed_starts: number;
   next_start: string | null;
   trouble: string | null;
   cold_starts: ColdStart[];
+  wakes: ColdStart[];
   classes: ScalingOfClass[];
 };
 
@@ -668,12 +674,18 @@ export type NewKey = {
   secret: string;
 };
 
+export type LoggedRoute = {
+  request: string;
+  time: string;
+  line: { [member: string]: unknown };
+};
+
 export type UsageList = {
   object: string;
   since: string | null;
   until: string | null;
-  as_of?: string | null;
-  gateways?: UsageOfGateway[] | null;
+  as_of?: string;
+  gateways?: UsageOfGateway[];
   data: UsageRow[];
   has_more: boolean;
   next?: string;
@@ -714,6 +726,9 @@ export type Statement = {
   tenant: string;
   month: string;
   state: string;
+  ledgers?: string[];
+  behind?: string[];
+  as_of?: string | null;
   lines: { [member: string]: unknown }[];
   total: { [member: string]: unknown };
   digest: string;
@@ -1019,6 +1034,7 @@ export type Gets = {
   "/admin/v1/limits": LimitList;
   "/admin/v1/keys": KeyList;
   "/admin/v1/keys/{id}": Key;
+  "/admin/v1/routes/{request}": LoggedRoute;
   "/admin/v1/usage": UsageList;
   "/admin/v1/statements/{month}": Statement;
   "/admin/v1/audit": RecordList;
@@ -1126,6 +1142,7 @@ export type Posts = {
       models?: string[];
       limits?: { [member: string]: unknown };
       weight?: number;
+      devices?: { [member: string]: unknown };
       from?: string;
       until: string;
       reason?: string;
@@ -1147,12 +1164,6 @@ export type Posts = {
     body: undefined;
     answer: Grant;
   };
-  "/admin/v1/requests/{id}/comments": {
-    body: {
-      text: string;
-    };
-    answer: GrantRequest;
-  };
   "/admin/v1/requests": {
     body: {
       tenant: string;
@@ -1164,6 +1175,12 @@ export type Posts = {
       until: string;
       renews?: string;
       reason?: string;
+    };
+    answer: GrantRequest;
+  };
+  "/admin/v1/requests/{id}/comments": {
+    body: {
+      text: string;
     };
     answer: GrantRequest;
   };
