@@ -104,18 +104,19 @@ void Metrics::CollectScaling(MetricFamilies& out) const {
       out.Add(uint64_t{row.replicas[s]},
               {{"model", model}, {"state", Name(static_cast<control::ReplicaState>(s))}});
   }
-  const auto times = [&](const std::vector<control::ColdStart>& rows, const char* name, const char* help) {
-    for (const control::ColdStart& row : rows) {
-      const std::string_view model = models_.Bounded(row.model, max);
-      out.Gauge(name, help)
-          .Add(conf::ToSeconds(row.p50), {{"model", model}, {"device_kind", row.kind}, {"quantile", "0.5"}})
-          .Add(conf::ToSeconds(row.p90), {{"model", model}, {"device_kind", row.kind}, {"quantile", "0.9"}});
-    }
-  };
-  times(status.cold_starts, "tidegate_cold_start_seconds",
-        "Time from launch to readiness of the last starts");
-  times(status.wakes, "tidegate_replica_wake_seconds",
-        "Time from getting its devices again to readiness, of the last replicas that slept");
+  for (const control::ColdStart& row : status.cold_starts) {
+    const std::string_view model = models_.Bounded(row.model, max);
+    out.Gauge("tidegate_cold_start_seconds", "Time from launch to readiness of the last starts")
+        .Add(conf::ToSeconds(row.p50), {{"model", model}, {"device_kind", row.kind}, {"quantile", "0.5"}})
+        .Add(conf::ToSeconds(row.p90), {{"model", model}, {"device_kind", row.kind}, {"quantile", "0.9"}});
+  }
+  for (const control::ColdStart& row : status.wakes) {
+    const std::string_view model = models_.Bounded(row.model, max);
+    out.Gauge("tidegate_replica_wake_seconds",
+              "Time from getting its devices again to readiness, of the last replicas that slept")
+        .Add(conf::ToSeconds(row.p50), {{"model", model}, {"device_kind", row.kind}, {"quantile", "0.5"}})
+        .Add(conf::ToSeconds(row.p90), {{"model", model}, {"device_kind", row.kind}, {"quantile", "0.9"}});
+  }
   for (const auto& [of, us] : status.devices) {
     const auto& [tenant, of_model, kind] = of;
     out.Counter("tidegate_device_seconds_total",
