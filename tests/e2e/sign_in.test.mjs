@@ -347,7 +347,7 @@ describe('signing in', { timeout: 240_000 }, () => {
     assert.deepEqual((await (await me(browser)).json()).roles, [{ role: 'member', tenant: 'search' }]);
 
     fakes.answers['made-up/user-info'] = () => ({ sub: 'grace', groups: ['platform'] });
-    assert.match(await attempt('made-up', give((claims) => key.token(claims))), /about somebody else/);
+    assert.match(await attempt('made-up', give((claims) => key.token(claims))), /names another person than its ID token/);
   });
 
   test('an attempt at one provider is none at another', async () => {
