@@ -241,7 +241,7 @@ TEST(FindProgram, LooksWhereAShellWould) {
   EXPECT_EQ(*FindProgram("./tool", "", dir / "bin"), dir / "bin/./tool");
   EXPECT_EQ(*FindProgram(dir / "bin/tool", "", "/"), dir / "bin/tool");
   EXPECT_THAT(std::string(FindProgram("tool-d", dir / "bin", "").status().message()),
-              HasSubstr("no program tool-d"));
+              HasSubstr("program tool-d not found in PATH"));
 }
 
 TEST(Command, ReturnsExitStatusAndOutput) {
