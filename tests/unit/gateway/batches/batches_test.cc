@@ -178,7 +178,7 @@ TEST(Batches, AModelWithoutRoomHoldsUpItsOwnLinesAlone) {
     EXPECT_EQ(world.Of(full).state, BatchState::kInProgress);
     const std::string second = co_await world.Begin(1, "b");
     EXPECT_EQ(co_await world.Begin(1), "too_many_batches");
-    EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return world.batches->stats().put_off > 0; }));
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.batches->stats().put_off > 0; }));
     room = true;
     EXPECT_TRUE(co_await world.Ends(second));
     EXPECT_TRUE(co_await world.Ends(full));

@@ -102,7 +102,9 @@ TEST_F(ProcessStart, RefusesImpossibleRunsWithAReason) {
   };
   std::vector<Case> cases{
       {"no program", {.id = "a", .command = {"/no/such/program"}}, "/no/such/program: No such file"},
-      {"not in PATH", {.id = "a", .command = {"no-such-program"}}, "program no-such-program not found in PATH (/"},
+      {"not in PATH",
+       {.id = "a", .command = {"no-such-program"}},
+       "program no-such-program not found in PATH (/"},
       {"not executable", {.id = "a", .command = {plain}}, plain + " is not executable"},
       {"a directory", {.id = "a", .command = {dir_.path()}}, dir_.path() + " is not a file"},
       {"no interpreter",
