@@ -34,12 +34,22 @@ const Sleepers::Settings* Sleepers::SettingsOf(const Workload& replica) const {
 }
 
 void Sleepers::PutAway(Workload& replica, const std::string& why) {
-  const config::ModelPolicy* const policy = env_.policy(replica.model);
   const bool sleeps = SettingsOf(replica) != nullptr && replica.state == State::kRunning &&
-                      !replica.for_batches &&
-                      replicas_.Count(replica.model, ReplicaState::kAsleep) < policy->scaling.max;
+                      !replica.for_batches && !SleepsAt(replica);
   if (!sleeps) return replicas_.Retire(replica, why);
   workloads_.End(replica, Afterwards::kSleeps, why);
+}
+
+// Whether another replica of its model sleeps on its devices already.
+bool Sleepers::SleepsAt(const Workload& replica) const {
+  return std::ranges::any_of(workloads_.all(), [&](const Workload& other) {
+    return other.state == State::kAsleep && other.model == replica.model &&
+           std::ranges::any_of(other.members, [&](const Member& member) {
+             const scheduler::Holding& own = replica.members.front().at.holding;
+             return member.home && member.home->holding.node == own.node &&
+                    (member.home->holding.devices & own.devices) != 0;
+           });
+  });
 }
 
 void Sleepers::Cancel(Workload& replica, const std::string& why) {
@@ -79,10 +89,17 @@ bool Sleepers::HasFreeDevices(const config::ModelPolicy& policy) const {
 }
 
 void Sleepers::Start(const std::string& model, const std::string& why, Need need) {
+  const config::ModelPolicy* const policy = env_.policy(model);
+  if (policy == nullptr || !policy->scaling.sleep) {
+    replicas_.Add(model, why);
+    return;
+  }
   const scheduler::Planner& planner = context_.planning->planner();
   const conf::TimePoint now = context_.now();
   std::vector<Sleeper> sleepers;
+  bool falls_asleep = false;
   replicas_.ForEach(model, [&](const Workload& replica) {
+    falls_asleep |= replica.state == State::kSaving && replica.afterwards == Afterwards::kSleeps;
     if (replica.state != State::kAsleep || replica.wants_to_wake || replica.serving.set_aside) return;
     Sleeper& one = sleepers.emplace_back();
     one.id = replica.number;
@@ -96,19 +113,23 @@ void Sleepers::Start(const std::string& model, const std::string& why, Need need
           std::max(one.devices, leaves ? Sleeper::Devices::kHeldByOthers : Sleeper::Devices::kHeldForLong);
     }
   });
-  const config::ModelPolicy* const policy = env_.policy(model);
   scheduler::autoscale::StartTimes times{.wake = env_.wake(model), .room = kGrace, .cold = {}};
-  if (policy != nullptr && HasFreeDevices(*policy)) times.cold = env_.cold_start(model);
+  if (HasFreeDevices(*policy)) times.cold = env_.cold_start(model);
+  if (falls_asleep) return;  // it can wake in a moment
   const bool slept = !sleepers.empty();
   if (need == Need::kForeseen) {
     const bool others_wait = std::ranges::any_of(workloads_.all(), [](const Workload& other) {
       return other.kind == Kind::kReplica &&
              (other.wants_to_wake || (other.state == State::kPending && !other.held));
     });
-    std::erase_if(sleepers,
-                  [&](const Sleeper& one) { return others_wait || one.devices != Sleeper::Devices::kFree; });
+    if (others_wait) return;
+    std::erase_if(sleepers, [](const Sleeper& one) { return one.devices != Sleeper::Devices::kFree; });
   }
-  const std::optional<uint32_t> chosen = scheduler::autoscale::ChooseSleeper(sleepers, times);
+  std::optional<uint32_t> chosen = scheduler::autoscale::ChooseSleeper(sleepers, times);
+  // Beside a model that is busy on the same devices it would only take turns, while others stand idle elsewhere:
+  // a second place to wake at ends that.
+  if (chosen && IsContested(*workloads_.FindNumber(*chosen)) && IdleElsewhere(*policy) != nullptr)
+    chosen.reset();
   if (!chosen) {
     if (need == Need::kNow || !slept || times.cold) replicas_.Add(model, why);
     return;
@@ -118,10 +139,23 @@ void Sleepers::Start(const std::string& model, const std::string& why, Need need
   woken.serving.needed_now = need == Need::kNow;
 }
 
+// Whether a replica that is busy holds the devices on which it would wake.
+bool Sleepers::IsContested(const Workload& sleeper) const {
+  return std::ranges::any_of(HoldersOf(sleeper), [&](scheduler::JobIndex index) {
+    const Workload* const holder = workloads_.Find(context_.planning->planner().jobs()[index].job.id);
+    if (holder == nullptr || holder->kind != Kind::kReplica) return false;
+    const auto seen = HolderOf(*holder, sleeper.model);
+    return !seen || !scheduler::autoscale::IsIdle(*seen);
+  });
+}
+
 void Sleepers::Tick() {
   std::vector<std::string> ids;
-  for (const Workload& workload : workloads_.all()) {
-    if (workload.kind == Kind::kReplica) ids.push_back(workload.id);
+  for (Workload& workload : workloads_.all()) {
+    if (workload.kind != Kind::kReplica) continue;
+    ids.push_back(workload.id);
+    if (workload.state == State::kRunning && (workload.in_flight() > 0 || env_.waiting(workload.model) > 0))
+      workload.serving.busy_at = context_.now();
   }
   for (std::string& id : ids) {
     Workload& replica = *workloads_.Find(id);
@@ -159,17 +193,41 @@ void Sleepers::TickAsleep(Workload& replica) {
                      fmt::format("its node has no room for what it keeps asleep: {}", replica.unplaced));
 }
 
-bool Sleepers::MayMakeRoom(const Workload& holder, const std::string& for_model) const {
-  const Settings* const settings = SettingsOf(holder);
-  if (settings == nullptr || holder.state != State::kRunning || holder.model == for_model) return false;
-  const uint32_t least = scheduler::autoscale::LeastAt(env_.policy(holder.model)->scaling, context_.now());
-  if (replicas_.Count(holder.model, ReplicaState::kReady) <= least) return false;
-  return scheduler::autoscale::MakesRoom(
-      {.awake = context_.now() - holder.since,
-       .in_flight = holder.in_flight(),
-       .waiting = env_.waiting(holder.model),
-       .min_awake = settings->min_awake,
-       .change = falls_.Quantile(holder.model, kUsual) + env_.wake(for_model)});
+// Nothing: it may not sleep now, whatever it does.
+std::optional<scheduler::autoscale::Holder> Sleepers::HolderOf(const Workload& replica,
+                                                               const std::string& for_model) const {
+  if (replica.kind != Kind::kReplica || replica.state != State::kRunning || replica.model == for_model)
+    return std::nullopt;
+  const Settings* const settings = SettingsOf(replica);
+  if (settings == nullptr) return std::nullopt;
+  const uint32_t least = scheduler::autoscale::LeastAt(env_.policy(replica.model)->scaling, context_.now());
+  if (replicas_.Count(replica.model, ReplicaState::kReady) <= least) return std::nullopt;
+  const conf::TimePoint now = context_.now();
+  return scheduler::autoscale::Holder{
+      .awake = now - replica.since,
+      .idle = now - std::max(replica.since, replica.serving.busy_at),
+      .min_awake = settings->min_awake,
+      .change = falls_.Quantile(replica.model, kUsual) + env_.wake(for_model)};
+}
+
+Workload* Sleepers::IdleElsewhere(const config::ModelPolicy& policy) const {
+  const auto suits = [&](const Workload& holder) {
+    const scheduler::Holding& holding = holder.members.front().at.holding;
+    if (holding.node >= context_.cluster().nodes.size()) return false;
+    const std::string& kind = context_.cluster().kinds[context_.cluster().type_of(holding.node).kind].name;
+    return std::ranges::any_of(policy.placement.devices, [&](const config::DeviceNeed& need) {
+      const std::vector<std::string>& asked = need.ask.kinds;
+      const bool right = asked.empty() || std::ranges::find(asked, kind) != asked.end();
+      return right && std::popcount(holding.devices) >= std::max<int>(need.ask.count, 1);
+    });
+  };
+  Workload* found = nullptr;
+  for (Workload& holder : workloads_.all()) {
+    const auto seen = HolderOf(holder, policy.model());
+    if (!seen || !scheduler::autoscale::IsIdle(*seen) || !suits(holder)) continue;
+    if (found == nullptr || holder.serving.busy_at < found->serving.busy_at) found = &holder;
+  }
+  return found;
 }
 
 void Sleepers::MakeRoomForWake(const Workload& sleeper) {
@@ -177,37 +235,25 @@ void Sleepers::MakeRoomForWake(const Workload& sleeper) {
   const scheduler::Planner& planner = context_.planning->planner();
   for (const scheduler::JobIndex index : HoldersOf(sleeper)) {
     Workload* const holder = workloads_.Find(planner.jobs()[index].job.id);
-    if (holder == nullptr || holder->kind != Kind::kReplica || !MayMakeRoom(*holder, sleeper.model)) continue;
+    const auto seen = holder == nullptr ? std::nullopt : HolderOf(*holder, sleeper.model);
+    if (!seen || !scheduler::autoscale::MakesRoom(*seen)) continue;
     PutAway(*holder,
             fmt::format("makes room for {} of {}, which slept on its devices", sleeper.id, sleeper.model));
+    holder->serving.makes_room = true;
   }
 }
 
-// For a cold start that has found no room: one replica that sleeps is enough, the one that is awake the longest.
+// For a cold start that has found no room: the one replica that is not needed the longest.
 void Sleepers::MakeRoomForStart(const Workload& replica) {
   const config::ModelPolicy* const policy = env_.policy(replica.model);
   if (policy == nullptr || replica.unplaced.empty() || env_.waiting(replica.model) == 0) return;
-  const auto suits = [&](const Workload& holder) {
-    const scheduler::Holding& holding = holder.members.front().at.holding;
-    if (holding.node >= context_.cluster().nodes.size()) return false;
-    const std::string& kind = context_.cluster().kinds[context_.cluster().type_of(holding.node).kind].name;
-    return std::ranges::any_of(policy->placement.devices, [&](const config::DeviceNeed& need) {
-      const std::vector<std::string>& asked = need.ask.kinds;
-      const bool right = asked.empty() || std::ranges::find(asked, kind) != asked.end();
-      return right && std::popcount(holding.devices) >= std::max<int>(need.ask.count, 1);
-    });
-  };
-  Workload* longest = nullptr;
-  for (Workload& holder : workloads_.all()) {
-    if (holder.kind != Kind::kReplica || holder.members.empty() || !suits(holder)) continue;
-    const bool leaves = holder.state == State::kSaving && holder.afterwards == Afterwards::kSleeps;
-    if (leaves) return;  // its devices come
-    if (MayMakeRoom(holder, replica.model) && (longest == nullptr || holder.since < longest->since))
-      longest = &holder;
-  }
-  if (longest != nullptr)
-    PutAway(*longest,
-            fmt::format("makes room for {} of {}, which waits for devices", replica.id, replica.model));
+  const bool comes = std::ranges::any_of(workloads_.all(), [](const Workload& other) {
+    return other.state == State::kSaving && other.afterwards == Afterwards::kSleeps;
+  });
+  Workload* const idle = comes ? nullptr : IdleElsewhere(*policy);
+  if (idle == nullptr) return;
+  PutAway(*idle, fmt::format("makes room for {} of {}, which waits for devices", replica.id, replica.model));
+  idle->serving.makes_room = true;
 }
 
 net::Task<absl::Status> Sleepers::Call(std::string id, std::span<const plugins::engines::EngineCall> calls) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -18,6 +19,7 @@
 #include "gateway/net/abort_group.h"
 #include "gateway/net/loop.h"
 #include "plugins/engines/engine_sleep.h"
+#include "scheduler/autoscale/wake.h"
 
 namespace gateway::control {
 
@@ -58,9 +60,14 @@ class Sleepers {
   using Settings = scheduler::autoscale::SleepSettings;
   const Settings* SettingsOf(const Workload& replica) const;
   std::vector<scheduler::JobIndex> HoldersOf(const Workload& sleeper) const;
+  bool IsContested(const Workload& sleeper) const;
+  bool SleepsAt(const Workload& replica) const;
   bool HasFreeDevices(const config::ModelPolicy& policy) const;
   void TickAsleep(Workload& replica);
-  bool MayMakeRoom(const Workload& holder, const std::string& for_model) const;
+  std::optional<scheduler::autoscale::Holder> HolderOf(const Workload& replica,
+                                                       const std::string& for_model) const;
+  // A replica of another model that is not needed, on devices that suit; null: there is none.
+  Workload* IdleElsewhere(const config::ModelPolicy& policy) const;
   void MakeRoomForWake(const Workload& sleeper);
   void MakeRoomForStart(const Workload& replica);
   net::Task<void> AskToSleep(std::string id);

@@ -128,10 +128,12 @@ struct Serving {
   conf::TimePoint next_probe{};
   conf::TimePoint unpublished{};  // kSaving: when it was removed from the routes
   bool idle = false;              // kSaving, to sleep: its last request has ended
+  bool makes_room = false;        // kSaving: for another, which gets its devices: it is not taken back
   bool called = false;            // its engine is being asked to sleep or to wake
   bool woken = false;             // this start of it was a wake
   conf::TimePoint wake_asked{};   // kAsleep, wants to wake: since when
   bool needed_now = false;        // likewise: others make room for it
+  conf::TimePoint busy_at{};      // kRunning: it or its model's queue had a request
   bool probing = false;
   // Taken over from another gateway while this one sent it requests: they go on while it is probed again.
   bool continues = false;

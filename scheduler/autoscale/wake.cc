@@ -24,9 +24,13 @@ std::optional<uint32_t> ChooseSleeper(std::span<const Sleeper> sleepers, const S
   return best->id;
 }
 
+bool IsIdle(const Holder& holder) {
+  return holder.awake >= holder.min_awake && holder.idle > holder.change;
+}
+
 bool MakesRoom(const Holder& holder) {
-  if (holder.awake < holder.min_awake) return false;
-  return (holder.in_flight == 0 && holder.waiting == 0) || holder.awake >= kTurnOverChange * holder.change;
+  return IsIdle(holder) ||
+         (holder.awake >= holder.min_awake && holder.awake >= kTurnOverChange * holder.change);
 }
 
 }  // namespace scheduler::autoscale

@@ -36,14 +36,17 @@ std::optional<uint32_t> ChooseSleeper(std::span<const Sleeper> sleepers, const S
 // A replica that holds devices on which another one slept that is wanted again.
 struct Holder {
   conf::Duration awake{};  // since it was ready
-  uint32_t in_flight = 0;  // its requests
-  uint32_t waiting = 0;    // requests of its model that wait for a replica
+  conf::Duration idle{};   // since it or its queue had a request
   conf::Duration min_awake{};
   conf::Duration change{};  // one falls asleep and the other wakes, as measured
 };
 
-// Whether it makes room now. Without requests: after min_awake. With requests: once it was awake for ten times
-// what the change costs, so that models that are all busy lose a tenth of the devices' time at most.
+// Whether it is not needed: it had no request for as long as the change takes, so that a change that turns out to
+// be wrong costs at most as much again.
+bool IsIdle(const Holder& holder);
+
+// Whether it makes room now. Idle: after min_awake. Busy: once it was awake for ten times what the change costs,
+// so that models that are all busy lose a tenth of the devices' time at most.
 bool MakesRoom(const Holder& holder);
 
 }  // namespace scheduler::autoscale

@@ -172,8 +172,10 @@ class SharedDevice {
   }
   size_t Count(const std::string& state) {
     const Answer answer = gateway->AskAdmin(Get("/admin/v1/replicas", Scaled::Credentials()));
+    EXPECT_EQ(answer.status, 200) << answer.body;
     size_t found = 0;
-    for (const Json& replica : answer.json()["data"]) found += replica["state"] == state ? 1 : 0;
+    const Json replicas = answer.json()["data"];
+    for (const Json& replica : replicas) found += replica["state"] == state ? 1 : 0;
     return found;
   }
   int Names(std::string_view action) {
@@ -195,13 +197,13 @@ TEST(Sleep, ThreeModelsOfOneDeviceTakeTurnsWithoutAColdStartEach) {
   SharedDevice shared;
   for (const char* const model : kThree) EXPECT_EQ(shared.Ask(model), 200) << model;
   EXPECT_EQ(shared.Names("replica.launch"), 3);
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < 2; ++round) {
     for (const char* const model : kThree) EXPECT_EQ(shared.Ask(model), 200) << model;
   }
   EXPECT_EQ(shared.Names("replica.launch"), 3) << "each was started once, and only woke since";
   EXPECT_EQ(shared.Count("ready"), 1u) << "the one that answered last";
   const int wakes = shared.Names("replica.wake");
-  EXPECT_GE(wakes, 8);
+  EXPECT_GE(wakes, 5);
   Pause(milliseconds(1500));
   EXPECT_EQ(shared.Names("replica.wake"), wakes) << "who has no request wakes for none";
   EXPECT_TRUE(shared.gateway->Settles());

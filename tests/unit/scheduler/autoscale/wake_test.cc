@@ -35,21 +35,25 @@ TEST(ChooseSleeper, DevicesThatStayHeldAreWaitedForByNobody) {
 }
 
 TEST(MakesRoom, AnIdleHolderDoesAfterItsLeastTime) {
-  Holder holder{.awake = seconds(29), .min_awake = seconds(30), .change = minutes(10)};
+  Holder holder{.awake = seconds(29), .idle = seconds(9), .min_awake = seconds(30), .change = seconds(5)};
   EXPECT_FALSE(MakesRoom(holder));
   holder.awake = seconds(30);
   EXPECT_TRUE(MakesRoom(holder));
 }
 
+TEST(MakesRoom, OneThatHadARequestLessThanAChangeAgoIsBusy) {
+  Holder holder{.awake = seconds(40), .idle = seconds(5), .min_awake = seconds(30), .change = seconds(5)};
+  EXPECT_FALSE(IsIdle(holder));
+  EXPECT_FALSE(MakesRoom(holder));
+  holder.idle = seconds(6);
+  EXPECT_TRUE(IsIdle(holder));
+}
+
 TEST(MakesRoom, ABusyHolderKeepsItsTurnForTenTimesWhatTheChangeCosts) {
-  Holder holder{.awake = seconds(49), .in_flight = 1, .min_awake = seconds(30), .change = seconds(5)};
+  Holder holder{.awake = seconds(49), .min_awake = seconds(30), .change = seconds(5)};
   EXPECT_FALSE(MakesRoom(holder));
   holder.awake = seconds(50);
   EXPECT_TRUE(MakesRoom(holder));
-  holder.in_flight = 0;
-  holder.waiting = 3;
-  holder.awake = seconds(40);
-  EXPECT_FALSE(MakesRoom(holder)) << "requests that wait for it count as well";
 }
 
 // Three models that are always busy on one device: each change costs 2 s, so at most a tenth of the time goes
@@ -58,7 +62,7 @@ TEST(MakesRoom, ModelsThatAreAllBusyLoseAtMostATenthOfTheDeviceToChanges) {
   const conf::Duration change = seconds(2);
   conf::Duration now{};
   conf::Duration lost{};
-  Holder holder{.in_flight = 1, .min_awake = seconds(1), .change = change};
+  Holder holder{.min_awake = seconds(1), .change = change};
   while (now < minutes(60)) {
     now += seconds(1);
     holder.awake += seconds(1);
