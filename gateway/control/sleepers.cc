@@ -94,7 +94,6 @@ void Sleepers::Start(const std::string& model, const std::string& why, Need need
     replicas_.Add(model, why);
     return;
   }
-  const scheduler::Planner& planner = context_.planning->planner();
   const conf::TimePoint now = context_.now();
   std::vector<Sleeper> sleepers;
   bool falls_asleep = false;
@@ -104,14 +103,8 @@ void Sleepers::Start(const std::string& model, const std::string& why, Need need
     Sleeper& one = sleepers.emplace_back();
     one.id = replica.number;
     one.asleep = now - replica.since;
-    for (const scheduler::JobIndex holder : HoldersOf(replica)) {
-      const scheduler::Job& job = planner.jobs()[holder].job;
-      const Workload* const other = workloads_.Find(job.id);
-      const bool leaves = job.preemptible || (other != nullptr && other->kind == Kind::kReplica &&
-                                              SettingsOf(*other) != nullptr);
-      one.devices =
-          std::max(one.devices, leaves ? Sleeper::Devices::kHeldByOthers : Sleeper::Devices::kHeldForLong);
-    }
+    for (const scheduler::JobIndex holder : HoldersOf(replica))
+      one.devices = std::max(one.devices, DevicesHeldBy(holder, model));
   });
   scheduler::autoscale::StartTimes times{.wake = env_.wake(model), .room = kGrace, .cold = {}};
   if (HasFreeDevices(*policy)) times.cold = env_.cold_start(model);
@@ -128,8 +121,10 @@ void Sleepers::Start(const std::string& model, const std::string& why, Need need
   std::optional<uint32_t> chosen = scheduler::autoscale::ChooseSleeper(sleepers, times);
   // Beside a model that is busy on the same devices it would only take turns, while others stand idle elsewhere:
   // a second place to wake at ends that.
-  if (chosen && IsContested(*workloads_.FindNumber(*chosen)) && IdleElsewhere(*policy) != nullptr)
-    chosen.reset();
+  const auto is_contested = [&](const Sleeper& one) {
+    return one.id == chosen && one.devices == Sleeper::Devices::kHeldByBusy;
+  };
+  if (std::ranges::any_of(sleepers, is_contested) && IdleElsewhere(*policy) != nullptr) chosen.reset();
   if (!chosen) {
     if (need == Need::kNow || !slept || times.cold) replicas_.Add(model, why);
     return;
@@ -139,14 +134,16 @@ void Sleepers::Start(const std::string& model, const std::string& why, Need need
   woken.serving.needed_now = need == Need::kNow;
 }
 
-// Whether a replica that is busy holds the devices on which it would wake.
-bool Sleepers::IsContested(const Workload& sleeper) const {
-  return std::ranges::any_of(HoldersOf(sleeper), [&](scheduler::JobIndex index) {
-    const Workload* const holder = workloads_.Find(context_.planning->planner().jobs()[index].job.id);
-    if (holder == nullptr || holder->kind != Kind::kReplica) return false;
-    const auto seen = HolderOf(*holder, sleeper.model);
-    return !seen || !scheduler::autoscale::IsIdle(*seen);
-  });
+scheduler::autoscale::Sleeper::Devices Sleepers::DevicesHeldBy(scheduler::JobIndex job,
+                                                               const std::string& for_model) const {
+  const scheduler::Job& holder = context_.planning->planner().jobs()[job].job;
+  if (holder.preemptible) return Sleeper::Devices::kHeldByOthers;
+  const Workload* const replica = workloads_.Find(holder.id);
+  if (replica == nullptr || replica->kind != Kind::kReplica || SettingsOf(*replica) == nullptr)
+    return Sleeper::Devices::kHeldForLong;
+  const auto seen = HolderOf(*replica, for_model);
+  return seen && scheduler::autoscale::IsIdle(*seen) ? Sleeper::Devices::kHeldByOthers
+                                                     : Sleeper::Devices::kHeldByBusy;
 }
 
 void Sleepers::Tick() {

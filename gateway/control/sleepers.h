@@ -60,7 +60,8 @@ class Sleepers {
   using Settings = scheduler::autoscale::SleepSettings;
   const Settings* SettingsOf(const Workload& replica) const;
   std::vector<scheduler::JobIndex> HoldersOf(const Workload& sleeper) const;
-  bool IsContested(const Workload& sleeper) const;
+  scheduler::autoscale::Sleeper::Devices DevicesHeldBy(scheduler::JobIndex job,
+                                                       const std::string& for_model) const;
   bool SleepsAt(const Workload& replica) const;
   bool HasFreeDevices(const config::ModelPolicy& policy) const;
   void TickAsleep(Workload& replica);

@@ -14,7 +14,8 @@ namespace scheduler::autoscale {
 struct Sleeper {
   enum class Devices : uint8_t {
     kFree,
-    kHeldByOthers,  // that make room: preemptible work, or a replica that may sleep
+    kHeldByOthers,  // that make room: preemptible work, or a replica that is idle
+    kHeldByBusy,    // a replica that makes room once its turn is over
     kHeldForLong,   // by work that makes no room
   };
   uint32_t id = 0;

@@ -19,6 +19,12 @@ TEST(ChooseSleeper, TakesTheOneWhoseDevicesAreFreeThenTheOneThatSleptTheShortest
   EXPECT_EQ(ChooseSleeper({}, {}), std::nullopt);
 }
 
+TEST(ChooseSleeper, TakesDevicesOfAnIdleHolderBeforeThoseOfABusyOne) {
+  const std::vector<Sleeper> sleepers = {{1, Devices::kHeldByBusy, seconds(1)},
+                                         {2, Devices::kHeldByOthers, minutes(9)}};
+  EXPECT_EQ(ChooseSleeper(sleepers, {.wake = seconds(2), .room = seconds(10), .cold = {}}), 2u);
+}
+
 TEST(ChooseSleeper, AColdStartElsewhereIsChosenWhereItIsSooner) {
   const std::vector<Sleeper> held = {{1, Devices::kHeldByOthers, seconds(1)}};
   const StartTimes quick{.wake = seconds(2), .room = seconds(10), .cold = seconds(5)};
