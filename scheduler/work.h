@@ -53,11 +53,11 @@ enum class WorkClass : uint8_t { kTraining, kInference, kBatch, kArray, kNoteboo
 struct Topology {
   std::string level{};    // a fabric level's name, or "node"; empty: anywhere
   bool required = false;  // else preferred: the lowest level that holds it
-  conf::Duration wait{};  // preferred: waits for it so long from its submission before it takes what there is
+  conf::Duration wait{};  // preferred: from its submission, how long it waits for the level
 };
 
 struct Checkpoint {
-  conf::Duration interval{};  // 0: none is taken, a stop loses all
+  conf::Duration interval{};  // 0: no checkpoints, so a stop loses all work
   conf::Duration save{};      // how long one holds the work up; on demand, within the grace
   conf::Duration restart{};   // from start to doing useful work again
 };

@@ -1,4 +1,4 @@
-// Numbers that were measured, and what is told of them.
+// Measured numbers, their quantiles and their maximum.
 #pragma once
 
 #include <time.h>

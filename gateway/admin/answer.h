@@ -39,7 +39,7 @@ Answer Refuse(api::Code code, std::string message, std::string_view request_id);
 // the first one's.
 Answer Refuse(api::Code code, const std::vector<FieldProblem>& problems, std::string_view request_id);
 
-// Takes what runs have printed out of the reasons in a JSON text: output is for operators.
+// Removes the output of runs from the reasons in a JSON text: only operators may see it.
 void HideOutput(std::string& json);
 
 // Too many calls wait for the readers' thread.

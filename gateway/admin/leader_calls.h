@@ -1,11 +1,12 @@
 // LeaderCalls: passes a call of the admin API from a gateway that follows to the one that leads, through the store.
 //
-// The caller was identified and may make the call, both here and, again, there: what is passed is who it is and
-// what it may do, never a credential. Only gateways can write to the store, so a call needs no other proof; it needs
-// no connection between gateways and no certificate, either. A leader passes nothing on, so no call goes round.
+// Both gateways check that the caller may make the call. The passed call has the caller's name and permissions, never a
+// credential. Only gateways can write to the store, so a call needs no other proof, no connection between gateways and
+// no certificate. A leader passes no call on.
 //
-// A call is an object of the kind store::kLeaderCall; the answer takes its place, and whoever asked removes it. A call
-// is carried out at most once: one whose leader is deposed meanwhile gets no answer, and its caller is told to look.
+// A call is an object of the kind store::kLeaderCall. The answer replaces it, and the gateway that passed the call
+// removes the answer. A call is carried out at most once: if its leader is deposed meanwhile, the call has no answer,
+// and its caller is told to check.
 //
 // Owner: the Process; stopped before it is destroyed. Thread: the control loop's. Bounded: kMostCalls of a gateway.
 #pragma once

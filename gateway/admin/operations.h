@@ -111,7 +111,7 @@ struct Operations {
   std::optional<UsageOfOthers> usage_of_others = {};  // nothing: no other gateway uses the store
   const UsageSharing* usage_sharing = nullptr;        // null: likewise
   LedgerCheck* ledger_check = nullptr;                // null: the ledger is not verified here
-  // Null while it is not known what runs, and where nothing is scheduled.
+  // Null until the control loop knows the running workloads, and without scheduling.
   std::function<control::Jobs*()> jobs = [] { return nullptr; };
   std::function<control::Cordons*()> cordons = [] { return nullptr; };
   std::function<const scheduler::Planner*()> planner = [] { return nullptr; };

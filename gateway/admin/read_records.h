@@ -1,5 +1,5 @@
-// ReadRecords: who has read what through the admin API, for the ledger. Reads of one thing by one caller
-// within ten minutes are one record, so that a caller who follows a log does not fill it.
+// ReadRecords: the ledger's records of reads through the admin API. Reads of one thing by one caller within ten
+// minutes are one record, so that a caller who follows a log does not fill the ledger.
 //
 // Bounded: beyond kMaxRecent pairs of caller and thing the oldest is forgotten, and its next read recorded.
 // Owner: the admin server. Thread: the control loop's.

@@ -1,5 +1,5 @@
-// What of a list a caller sees who has no role over everything: their tenants and those below, and the models
-// that these may use. Pure; control loop's thread.
+// The part of a list that a caller with roles over some tenants sees: these tenants, those below them, and the
+// models that they may use. Pure; control loop's thread.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // LedgerCheck: verifies the ledger of a running gateway in the background, one verification at a time, at a pace that
 // leaves the disk to the ledger's own thread.
 //
-// It finds damage, and what others have changed. Somebody who has the gateway's machine can change what verifies,
-// too: `tidegate audit verify` elsewhere, with a public key and checkpoints that were kept there, is for that.
+// It finds damage and changed records. An attacker on the gateway's machine can also change the verifier. To find
+// that, run `tidegate audit verify` elsewhere, with a public key and checkpoints that are kept there.
 //
 // Owner: the process. Any thread; a verification has a thread of its own.
 #pragma once

@@ -78,7 +78,7 @@ struct ReplicaTemplate {
   conf::Duration drain = std::chrono::minutes(10);  // that its last requests may take
 };
 
-// Replicas that run for lines of batches alone, on devices that nobody else wants.
+// Replicas that run for lines of batches alone, on devices that no other work wants.
 struct BatchStarts {
   bool may_start = false;
   uint32_t max_replicas = 1;  // beside those of the autoscaler

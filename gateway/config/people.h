@@ -18,7 +18,7 @@ namespace gateway::config {
 // Gives a role to people whose claim has that value.
 struct RoleRule {
   std::string claim = "groups";  // a name, or a path such as /realm_access/roles
-  std::string value;             // one text of the claim; "*": whoever has the claim
+  std::string value;             // one text of the claim; "*": any text
   plugins::auth::Role role = plugins::auth::Role::kNone;
   std::string tenant;                        // name or path, of lead and member; else empty
   std::vector<plugins::auth::Right> rights;  // beside the role's
@@ -60,7 +60,7 @@ struct ApprovalRule {
   conf::Duration longest = std::chrono::hours(720);  // from the beginning of the grant to its end
 };
 
-// What people ask for, and who is told.
+// Requests of people: their life, rules that approve them, and notices.
 struct Requests {
   conf::Duration expire = std::chrono::hours(336);  // one that nobody decides
   std::vector<ApprovalRule> approve;

@@ -1,5 +1,5 @@
-// FileSource: a list of addresses in a file, looked at twice a second and read where it has changed. While it cannot
-// be read or is wrong, the last good list stays.
+// FileSource: a list of addresses in a file. Checks the file twice a second and reads it when it has changed. While
+// the file cannot be read or is not valid, the last valid list stays.
 #pragma once
 
 #include <sys/types.h>

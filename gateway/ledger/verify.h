@@ -54,7 +54,7 @@ struct Problem {
 struct Compared {
   std::string where;
   uint64_t found = 0;    // in the chain, with the same link
-  uint64_t removed = 0;  // older than the ledger's first record: they tell nothing
+  uint64_t removed = 0;  // older than the ledger's first record, so not comparable
   uint64_t newest = 0;   // the number of the newest that was found; 0: none was
 };
 

@@ -112,7 +112,7 @@ class Acceptor {
   virtual void Close() = 0;
 };
 
-// Both ends of a connection inside this process, which nobody else can reach. Any thread.
+// Both ends of a connection inside this process, which other processes cannot reach. Any thread.
 absl::StatusOr<std::pair<Fd, Fd>> ConnectedPair();
 // The stream of one end; `peer` becomes its PeerAddress(). The loop's thread.
 absl::StatusOr<std::unique_ptr<Stream>> StreamOf(IoContext& io, Fd end, std::string peer);

@@ -1,5 +1,5 @@
-// KeyEvents: carries what happened to API keys from the store into the ledger, each event exactly once,
-// whoever changed the key: this process, the command line, or a gateway before this one.
+// KeyEvents: carries events of API keys from the store into the ledger, each event exactly once. Keys are
+// changed by this process, the command line, or an earlier gateway.
 //
 // A change of a key writes its event as an object of the kind `key_event`, in the same transaction. The event
 // is removed once it is in the ledger. A crash between the two, or an append whose outcome is unknown, leaves

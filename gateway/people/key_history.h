@@ -20,7 +20,7 @@ namespace gateway {
 
 class KeyHistory {
  public:
-  // A record of the ledger; in order. Those that tell nothing of keys are passed over.
+  // Takes the ledger's records in order. Ignores records that are not about keys.
   void Take(const ledger::Record& record);
 
   struct Key {

@@ -1,5 +1,5 @@
-// A project is a tenant that was made at run time, below one that allows it (`self_service`); a member is a person
-// who has a role over a tenant beside those that sign-in gives. Pure; any thread.
+// A project is a tenant that was made at run time, below a tenant that allows it (`self_service`). A member is a
+// person with a role over a tenant that was given at run time, not by sign-in. Pure; any thread.
 #pragma once
 
 #include <absl/status/statusor.h>

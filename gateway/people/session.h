@@ -1,4 +1,4 @@
-// A person who is signed in, and the session by which they are known. Pure; any thread.
+// A signed-in person, and their session. Pure; any thread.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -68,8 +68,8 @@ struct TerminalSignIn {
   std::string secret = {};  // its hash
   conf::TimePoint ends = {};
   std::string address = {};           // of the command line
-  std::string client = {};            // what it says of itself
-  std::optional<Person> person = {};  // who has confirmed it
+  std::string client = {};            // the client's own description
+  std::optional<Person> person = {};  // the one who confirmed it
   conf::TimePoint session_ends = {};  // at the latest; with a person
   bool refused = false;
 

@@ -1,8 +1,8 @@
-// Sessions: who is signed in. A session is an object of the store, named by the hash of its secret; the copy
-// in memory follows the store, so that a session which ends anywhere ends here, too.
+// Sessions: the sessions of signed-in people. A session is an object of the store, named by the hash of its
+// secret. The copy in memory follows the store, so a session that ends on one gateway ends on all.
 //
-// A session slides: each call keeps it alive, and the store has it to within a minute. One that has ended is
-// removed when the next one begins, and once an hour.
+// Each call extends its session; the store has the new end within a minute. Ended sessions are removed when
+// a session begins, and once an hour.
 //
 // Owner: the process. Thread: the loop's.
 #pragma once

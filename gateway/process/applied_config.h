@@ -17,7 +17,8 @@ absl::Status CheckUnchanged(const Config& running, const Config& wanted);
 // The copy of the file that was applied last.
 std::string AppliedConfigPath(const std::string& state_dir);
 
-// Keeps a copy of the file that was applied last, so that operators know what runs after the file is broken.
+// Keeps a copy of the file that was applied last, so that operators know the running configuration when the
+// file is no longer valid.
 // Blocks.
 void KeepLastKnownGood(const std::string& from, const std::string& state_dir);
 

@@ -1,7 +1,7 @@
-// Rebuilds the store of a state folder that was damaged or lost, from what can be read of it, from the ledger
-// and from what runs. The damaged file stays, under another name.
+// Rebuilds a damaged or lost store from its readable parts, the ledger and the running workloads. Keeps the
+// damaged file under another name.
 //
-// Killed at any point it leaves the damaged store or the rebuilt one, and can be run again.
+// A kill at any point leaves the damaged store or the rebuilt one; the rebuild can be run again.
 #pragma once
 
 #include <absl/status/statusor.h>

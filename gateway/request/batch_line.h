@@ -2,7 +2,7 @@
 // answer whole.
 //
 // It goes to a shard on one end of a pair of sockets inside the process, like a request of the playground
-// (on_behalf.h): so it passes the whole pipeline, and nobody else can send one. Thread: the control loop's.
+// (on_behalf.h). So it passes the whole pipeline, and no client can send one. Thread: the control loop's.
 #pragma once
 
 #include <functional>

@@ -33,8 +33,8 @@ struct RequestBody {
   // For requests that are not counted in tokens alone.
   int64_t Images() const;      // asked for
   int64_t Characters() const;  // of the text that is to be spoken
-  // The longest sound, in milliseconds, that so many bytes hold in any coding of speech. Without a length of
-  // the whole request, of what has come.
+  // The longest sound, in milliseconds, that a body of this length can hold in any coding of speech. Without a
+  // length: that the bytes read so far can hold.
   int64_t MostAudioMs(std::optional<uint64_t> content_length) const;
 };
 

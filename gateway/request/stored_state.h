@@ -1,5 +1,5 @@
-// What a request of the Responses API names of what engines and providers keep: they hand it to whoever knows
-// its id, and the gateway cannot tell whose it is.
+// Members of a request of the Responses API that name state which engines and providers keep. They give it to
+// any caller that knows its id, and the gateway cannot tell which tenant it belongs to.
 //
 // Thread: the shard's.
 #pragma once

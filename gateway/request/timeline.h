@@ -17,7 +17,7 @@ inline bool Happened(conf::TimePoint t) {
 struct Timeline {
   conf::TimePoint started;      // the head was read
   conf::TimePoint queued;       // admission began
-  conf::TimePoint dispatched;   // admission ended: a replica is chosen, or the wait was in vain
+  conf::TimePoint dispatched;   // admission ended: a replica is chosen, or the wait failed
   conf::TimePoint sent;         // the upstream request was written
   conf::TimePoint answered;     // the upstream's head was read
   conf::TimePoint first_token;  // the first event, or the whole answer, was read

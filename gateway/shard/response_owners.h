@@ -1,5 +1,5 @@
-// ResponseOwners: which tenant a stored response of the Responses API belongs to. Engines and providers keep
-// responses for whoever knows their ids; through the gateway only the tenant that made one may continue it.
+// ResponseOwners: the tenants of stored responses of the Responses API. Engines and providers give a response
+// to any caller that knows its id; through the gateway only the tenant that made it may continue it.
 //
 // Process-wide and thread-safe. Remembers the last kMost responses of this process.
 #pragma once

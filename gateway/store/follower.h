@@ -4,7 +4,7 @@
 // When the store does not answer, the copy stays unchanged, the user is notified once, and the follower tries
 // again.
 //
-// Owner: who has the copy; destroyed after Stop() and after the loop's tasks have ended. Thread: the loop's.
+// Owner: the owner of the copy; destroyed after Stop() and after the loop's tasks have ended. Thread: the loop's.
 #pragma once
 
 #include <absl/status/status.h>

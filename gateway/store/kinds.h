@@ -8,25 +8,27 @@ inline constexpr char kKeyEvent[] = "key_event";  // people: a change of a key t
 inline constexpr char kLedgerEvent[] = "ledger_event";  // audit: what a command did; not in the ledger yet
 inline constexpr char kCheckpoint[] = "checkpoint";     // process: the last one of a ledger; id: the ledger
 inline constexpr char kPosition[] = "position";  // how far a reader of the ledger has come; id: the reader
-inline constexpr char kImport[] = "import";      // import.h: files of an earlier version that were taken over
+inline constexpr char kImport[] = "import";      // import.h: imported files of an earlier version
 inline constexpr char kWorkload[] = "workload";  // control: a replica or a job, and its members
-inline constexpr char kSubmission[] = "submission";    // control: a job file that was handed in
-inline constexpr char kSession[] = "session";          // people: who is signed in; id: hash of the secret
-inline constexpr char kSignInCode[] = "sign_in_code";  // people: who may sign in once; id: hash of the code
+inline constexpr char kSubmission[] = "submission";  // control: a submitted job file
+inline constexpr char kSession[] = "session";        // people: a session; id: hash of its secret
+inline constexpr char kSignInCode[] =
+    "sign_in_code";  // people: a right to sign in once; id: hash of the code
 inline constexpr char kTerminalSignIn[] =
     "terminal_sign_in";                      // people: a command line that waits; id: hash of the code
 inline constexpr char kCordon[] = "cordon";  // control: a node that takes no new work
 inline constexpr char kModelOrder[] = "model_order";  // control: a model that is paused or held
 inline constexpr char kTenant[] = "tenant";           // people: a tenant made at run time; id: its path
-inline constexpr char kMember[] = "member";           // people: who has a role over a tenant; id: TENANT|WHO
-inline constexpr char kGrant[] = "grant";  // people: what a tenant has beside the configuration, for a time
-inline constexpr char kRequest[] = "request";      // people: what somebody asks for
-inline constexpr char kThreshold[] = "threshold";  // limits: a budget that reached one; told once
-inline constexpr char kSecret[] = "secret";        // control: what keys are made of
-inline constexpr char kGateway[] = "gateway";      // control: a gateway of this store, as it tells of itself
+inline constexpr char kMember[] = "member";           // people: a role over a tenant; id: TENANT|PERSON
+inline constexpr char kGrant[] = "grant";      // people: an addition to a tenant's configuration, for a time
+inline constexpr char kRequest[] = "request";  // people: a request for a grant
+inline constexpr char kThreshold[] = "threshold";  // limits: a budget that reached a threshold; reported once
+inline constexpr char kSecret[] = "secret";        // control: the secret that keys are derived from
+inline constexpr char kGateway[] = "gateway";      // control: a gateway of this store, as it describes itself
 inline constexpr char kMetered[] = "metered";  // control: until when device time is recorded; id: its holder
-inline constexpr char kServed[] = "served";    // control: whom a gateway's requests to replicas were for
-inline constexpr char kUsage[] = "usage";      // audit: what gateways tell of their usage; usage_rollup.h
+inline constexpr char kServed[] =
+    "served";  // control: the tenants that a gateway's requests to replicas were for
+inline constexpr char kUsage[] = "usage";  // audit: the usage that gateways report; usage_rollup.h
 inline constexpr char kLeaderCall[] =
     "leader_call";                         // admin: a call that the leader is to answer, and its answer
 inline constexpr char kFile[] = "file";    // batches: a file that an application keeps here

@@ -9,8 +9,8 @@ namespace gateway::store {
 
 inline constexpr uint64_t kPostgresSchema = 1;
 
-// Statements that lead to schema `to` from the one before; `to` is 1 to kPostgresSchema. The schema's own
-// number is set by whoever runs them, in the same transaction.
+// Statements that lead to schema `to` from the one before; `to` is 1 to kPostgresSchema. The caller sets the
+// schema's number in the same transaction.
 std::vector<std::string_view> PostgresSchemaStep(uint64_t to);
 
 }  // namespace gateway::store

@@ -64,8 +64,7 @@ class SqliteFile {
   absl::StatusOr<uint64_t> LastNumber();
   // A number that another connection's commit changes, and this one's do not. Cheap: no read of the file.
   absl::StatusOr<int64_t> DataVersion();
-  // Whether the file still stands at its path. Of one that was removed, nobody else would see what is
-  // written.
+  // Whether the file still stands at its path. No other process would see writes to a removed file.
   absl::Status CheckInPlace() const;
   void SetBusyTimeout(conf::Duration timeout) { db_->SetBusyTimeout(timeout); }
 

@@ -131,15 +131,15 @@ class Store {
   virtual net::Task<absl::StatusOr<ChangeList>> Changes(std::string kind, uint64_t after) = 0;
 
   // All writes or none; at least one, and an object at most once. Durable when it returns Ok. `epoch`: only if
-  // that term still leads (PermissionDenied); 0: whoever leads.
+  // that term still leads (PermissionDenied); 0: any leader.
   virtual net::Task<absl::StatusOr<Committed>> Commit(std::vector<Write> writes, uint64_t epoch = 0) = 0;
 
-  // Takes the lead, if nobody has it, in a new epoch; renews it, if `holder` has it; tells who has it
-  // otherwise. A store that only one process can use gives the lead to the holder that asks last. Durable.
+  // Takes the lead in a new epoch if it is free; renews it if `holder` has it; otherwise returns its holder.
+  // A store that only one process can use gives the lead to the holder that asks last. Durable.
   virtual net::Task<absl::StatusOr<Lead>> Campaign(std::string holder, std::string about,
                                                    conf::Duration ttl) = 0;
 
-  // Who leads, for whoever does not ask for the lead; epoch 0: nobody does.
+  // The present leader, without a campaign; epoch 0: none.
   virtual net::Task<absl::StatusOr<Lead>> Leader() = 0;
 
   // Gives the lead back before it ends. Nothing happens if that holder does not lead in that epoch.

@@ -50,7 +50,7 @@ class OtlpExporter {
   struct Status {
     uint64_t sent = 0;           // spans that the collector took
     uint64_t dropped_queue = 0;  // the queue was full
-    uint64_t dropped_sent = 0;   // refused, or not taken in so many tries
+    uint64_t dropped_sent = 0;   // refused, or not accepted after all tries
     uint64_t failures = 0;       // POSTs that failed
     size_t queued = 0;
     size_t queued_bytes = 0;

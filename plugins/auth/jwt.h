@@ -1,8 +1,8 @@
 // JSON Web Tokens of one issuer, verified (RFC 7515, 7519, 8725).
 //
-// A verifier is immutable and may be used from every shard; key set and time are arguments. What a token says
-// about how to verify it is believed only within the configuration: the algorithm must be on the issuer's
-// list and fit the key; `jwk`, `jku` and `x5u` in a header are never looked at; `crit` is refused. Cost: one
+// A verifier is immutable and may be used from every shard; key set and time are arguments. The header of a
+// token counts only within the configuration: the algorithm must be on the issuer's list and fit the key;
+// `jwk`, `jku` and `x5u` are ignored; `crit` is refused. Cost: one
 // signature verification. JwtAuthenticator keeps that off the request path.
 #pragma once
 
@@ -29,7 +29,7 @@ struct IssuerConfig {
   std::string issuer;                   // `iss`, to the letter
   std::vector<std::string> audiences;   // one of which `aud` must hold
   std::vector<std::string> algorithms;  // of kJwsAlgorithms
-  std::vector<std::string> types;       // of which `typ` must be one ("JWT", "at+jwt"); empty: not looked at
+  std::vector<std::string> types;       // of which `typ` must be one ("JWT", "at+jwt"); empty: not checked
   conf::Duration leeway = std::chrono::seconds(60);  // for clocks that differ; at most 5 minutes
   ClaimMapping claims;
   // Whether a token must belong to a tenant or have a role, by `claims`; ID tokens need not.

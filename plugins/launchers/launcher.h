@@ -2,11 +2,11 @@
 //
 // A run is one member of a workload (a replica, a job): one command on one node with the devices that it was
 // given. The caller chooses its id and stores it before it asks, so every call can be repeated: a launcher
-// that has a run of that id starts no other, also after the gateway was killed and started again. List() says
-// what is really there; the caller compares it with what there should be.
+// that has a run of that id starts no other, also after the gateway was killed and started again. List() returns
+// the runs that exist; the caller compares them with the runs that it wants.
 //
 // A workload of several members is several runs that share a Gang. Each is started, listed and stopped by
-// itself; the caller decides what becomes of the others when one ends.
+// itself; when one ends, the caller decides about the others.
 //
 // Owner: the control loop; all calls on its thread, one at a time for each run. A launcher does not decide
 // whether a replica is ready: it says where the replica listens.
@@ -128,7 +128,7 @@ struct SharedNode {
   uint32_t devices = 0;
   uint32_t taken = 0;
   std::string why{};                 // why it is not healthy; may be empty
-  bool leave = false;                // what runs there is to move elsewhere
+  bool leave = false;                // its runs are to move elsewhere
   std::optional<SharedHost> host{};  // absent: not told
   friend bool operator==(const SharedNode&, const SharedNode&) = default;
 };

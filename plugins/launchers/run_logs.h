@@ -1,5 +1,5 @@
-// The logs of all runs together, kept below a bound: what runs print must not fill the disk, however many
-// they are. Each log is bounded by itself, by the run's wrapper as it writes (wrapper/protocol.h).
+// The bound of the logs of all runs together, so that the output of many runs does not fill the disk. The
+// wrapper of a run bounds the run's own log as it writes (wrapper/protocol.h).
 //
 // Blocks: off the loop.
 #pragma once

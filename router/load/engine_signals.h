@@ -1,13 +1,13 @@
-// What is known of one replica's engine: the work that this process has sent there, what the engine last said
-// of itself, and how fast it was measured to work.
+// The load of one replica's engine: the work that this process has sent there, the engine's last telemetry, and
+// its measured speed.
 //
 // Our own counts are exact and never stale: work is charged when a replica is chosen and released as the
 // answer comes. Telemetry is scraped now and then and used only for what our counts leave out, the work of
 // others: the difference between the engine's counts and ours at the moment of the scrape. So old telemetry
-// costs little, and without telemetry nothing is lost while nobody else sends work there.
+// costs little, and telemetry is not needed while no other process sends work there.
 //
-// An unseen request is one whose first token cannot be seen, because its answer is not streamed. Nobody can
-// tell when its prompt was computed. So its tokens form a second backlog that drains at the measured rate, in
+// An unseen request is one whose first token cannot be seen, because its answer is not streamed. The end of its
+// prefill is unknown. So its tokens form a second backlog that drains at the measured rate, in
 // the order of arrival among all requests. A first token proves that all unseen work before it is done; an
 // answer proves that its own is. The whole duration of an unseen request never counts as prefill time.
 //

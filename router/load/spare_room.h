@@ -1,10 +1,10 @@
-// Whether a replica can take a spare request, one that nobody waits for, so that others notice little. Three
-// things of it are noticed: its prompt is computed before those that come next, each answer makes every step
-// longer, and its place and its part of the KV cache are gone until it ends. So it goes only where no prompt is
-// being computed, and where places and KV cache are left.
+// Whether a replica can take a spare request without much delay for others. No client waits for a spare request.
+// It delays others in three ways: its prompt is computed before later prompts, each answer makes every step
+// longer, and it holds a place and a part of the KV cache until it ends. So it goes only to a replica that
+// computes no prompt and has places and KV cache left.
 //
-// Unlike headroom this trusts guesses: a spare request that waits in vain costs nobody. An idle replica has room,
-// whatever the measurements say. Pure.
+// Unlike headroom this trusts estimates, because a spare request may wait. An idle replica has room, whatever the
+// measurements say. Pure.
 #pragma once
 
 #include "router/load/engine_signals.h"

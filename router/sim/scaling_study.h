@@ -1,5 +1,4 @@
-// Ways to size a pool beside one another: what runs against a policy in `tidegate simulate --traffic` and in
-// bench/scaling.
+// Compares ways to size a pool: the baselines of a policy in `tidegate simulate --traffic` and in bench/scaling.
 #pragma once
 
 #include <cstdint>

@@ -43,9 +43,9 @@ class PlanDraft {
   // Takes surplus members out of `placed` and the trial until the job's queue admits the rest; false: it does
   // not.
   bool LeaveOutSurplus(JobIndex job, std::vector<MemberAt>& placed);
-  // Whether the job fits beside what runs, reservations left aside.
+  // Whether the job fits beside the running jobs, without regard to reservations.
   bool FitsUnreserved(JobIndex job);
-  // Whether the job would not fit even if all else ended; found out once for all jobs that ask alike.
+  // Whether the job would not fit even if all other jobs ended; computed once for all jobs with the same ask.
   bool IsImpossible(JobIndex job);
 
   // Takes members out of the trial: the old places of the job's members that move, or of all jobs with those

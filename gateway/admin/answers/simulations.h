@@ -5,7 +5,7 @@
 
 namespace gateway::admin::answers {
 
-// One line of the comparison; what there is nothing to say of is null.
+// One line of the comparison; null: the simulation has no figure.
 struct SimulationFact {
   static constexpr std::string_view kSchema = "SimulationFact";
 

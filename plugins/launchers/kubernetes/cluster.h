@@ -1,8 +1,8 @@
-// The nodes of a Kubernetes as the planner is told of them: their health, their devices, and what others'
-// pods hold. Pure.
+// The nodes of a Kubernetes as the planner sees them: health, devices, and the amounts that other users' pods
+// hold. Pure.
 //
-// Which resource is a kind of device: a row of the configuration, else the built-in names, which stand for
-// whatever kind the cluster file gives to the node.
+// A row of the configuration maps a resource to a kind of device. Without a row, a built-in resource stands
+// for the kind that the cluster file gives to the node.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// A run as the objects of Kubernetes that it becomes: a pod, a Secret with its environment and, for the
-// members of a gang, a headless Service. Pure.
+// The Kubernetes objects of a run: a pod, a Secret with its environment and, for the members of a gang, a
+// headless Service. Pure.
 //
-// The environment is in a Secret, not in the pod: whoever may look at pods would read keys there. The Secret
-// is created after the pod, which owns it, so that none is left behind; until it is there the pod waits.
+// The environment is in a Secret, not in the pod, because more people may read pods than Secrets. The pod
+// owns the Secret, so that none is left behind. The Secret is created after the pod; until then the pod waits.
 #pragma once
 
 #include <cstdint>
