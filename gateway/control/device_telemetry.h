@@ -1,7 +1,7 @@
 // DeviceTelemetry: what the devices of the planner measure, once a second where they are of this machine, and as
 // often as their exporters are asked where they are of others.
 //
-// It tells the energy that was drawn, to those who share it out, and the devices whose condition makes them unfit.
+// Metering gets the energy that was drawn, and DeviceFaults the devices that are unfit for work.
 // Tools are read on threads of their own, which may hang: nothing here waits for them. Readings are matched to
 // devices by key or UUID, and, from exporters, by host and number.
 //

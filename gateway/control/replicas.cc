@@ -434,7 +434,7 @@ std::string Replicas::ActionOf(const Workload& replica) const {
     case State::kRunning:
       return "replica.ready";
     case State::kAsleep:
-      return "replica.sleep";
+      return replica.adopted ? "replica.adopt" : "replica.sleep";
     case State::kSaving:
       return "replica.drain";
     case State::kDraining:

@@ -166,6 +166,7 @@ void Workloads::FallAsleep(Workload& replica, std::string why) {
     scheduler::Holding& holding = member.at.holding;
     holding = {.node = holding.node, .isolation = holding.isolation, .tenant = holding.tenant};
   }
+  replica.adopted = false;
   Enter(replica, State::kAsleep, std::move(why));
   const int64_t memory = KindOf(replica).AskOf(replica).roles.front().ask.memory_mib;
   for (Member& member : replica.members) member.at.holding.memory_mib = memory;

@@ -120,6 +120,8 @@ TEST(Sleep, ARestartedGatewayKnowsItsSleepersAndWakesThem) {
   const std::string id = scaled.Replicas()[0]["id"];
   scaled.gateway.Restart();  // kill -9
   ASSERT_TRUE(scaled.Becomes(1, "asleep")) << scaled.Replicas();
+  EXPECT_TRUE(Within(std::chrono::seconds(10), [&] { return scaled.Names("replica.adopt") == 1; }));
+  EXPECT_EQ(scaled.Names("replica.sleep"), 1) << "it fell asleep once";
   ASSERT_EQ(scaled.gateway.Ask(Chat({{"max_tokens", 3}}, "X-Request-Id: after\r\n")).status, 200);
   EXPECT_EQ(scaled.gateway.CloseOf("after").replica, id);
   EXPECT_EQ(scaled.Names("replica.launch"), 1);
