@@ -9,11 +9,12 @@
 namespace gateway {
 namespace {
 
-constexpr std::array<Stage, 10> kStages = {{
+constexpr std::array<Stage, 11> kStages = {{
     {"route", stages::Route, nullptr},                 // first: the API gives errors their form
     {"authenticate", stages::Authenticate, nullptr},   // before the body: a stranger's is not read
     {"answer_models", nullptr, stages::AnswerModels},  // these two need no replica
     {"answer_files", nullptr, stages::AnswerFiles},    // files and batches, which the gateway keeps
+    {"answer_feedback", nullptr, stages::AnswerFeedback},  // what the caller says of an answer
     {"read_body", nullptr, stages::ReadBody},          // whole, or of a form up to the model's name
     {"read_facts", stages::ReadFacts, nullptr},        // scans the body; model and permission
     {"reserve", stages::Reserve, nullptr},             // in all limits at once or in none
