@@ -164,7 +164,7 @@ std::string UploadForm(std::string_view input, const std::string& boundary) {
 
 // The id of a new batch.
 absl::StatusOr<std::string> BeginBatch(const PublicApi& api, const std::string& input) {
-  // No line of JSON has it: a quote stands before what might.
+  // It stands after CR LF, and no line of JSON has a CR.
   const std::string boundary = "tidegate-evaluation-7f1c0a5e";
   const auto file = api.AskJson("POST", "/v1/files", UploadForm(input, boundary),
                                 fmt::format("multipart/form-data; boundary={}", boundary));

@@ -281,7 +281,7 @@ class ExpressionParser {
       const Expression::FieldInfo& info = kFieldInfos[of.field];
       // A word such as 7b or 2024 may well be a name.
       if (info.type == "text" && at.kind == Token::kWord) value = at.text;
-      if (Name(TypeOf(value)) != info.type) {
+      if (Name(ledger::TypeOf(value)) != info.type) {
         Fail(at.begin, fmt::format("{} is a {}: compare it with one{}, not with \"{}\"", info.name, info.type,
                                    info.type == "boolean" ? " (true or false)" : "",
                                    std::string_view(at.text).substr(0, 64)));
@@ -314,9 +314,9 @@ class ExpressionParser {
     if (*op == Op::kIn || *op == Op::kNotIn) {
       if (!List(*out)) return 0;
     } else if (*op != Op::kExists) {
-      if (problem_ || !Literal(*out, out->literals)) return problem_ ? 0 : 0;
+      if (problem_ || !Literal(*out, out->literals)) return 0;
       const bool ordered = *op != Op::kEqual && *op != Op::kNotEqual;
-      if (ordered && TypeOf(out->literals.front()) != ledger::FeedbackType::kNumber) {
+      if (ordered && ledger::TypeOf(out->literals.front()) != ledger::FeedbackType::kNumber) {
         Fail(at, "only numbers have an order: use = or != for texts and booleans");
         return 0;
       }

@@ -52,7 +52,8 @@ absl::Status FeedbackTable::Add(const Record& record) {
   if (!read.ok()) return absl::OkStatus();  // `audit verify` names what is damaged
   Feedback& of = *read;
   if (!of.settled) {
-    // It may have ended between the look and this record.
+    // It may have ended between the look and this record. The pieces must be known up to here.
+    if (absl::Status saved = places_.Save(); !saved.ok()) return saved;
     const auto version = places_.ClosedBetween(of.request, of.known_to, record.seq);
     if (!version.ok()) return version.status();
     of.settled = version->has_value();
