@@ -130,8 +130,8 @@ class Ledger {
   struct Queued {
     std::vector<Event> events{};
     std::vector<DeviceRecord> devices{};
-    bool barrier = false;                 // nothing to write
-    bool takes_served = false;            // a barrier that does
+    bool barrier = false;       // nothing to write
+    bool takes_served = false;  // a barrier that does
     std::vector<Served> served{};
     std::vector<uint64_t> until{};  // a barrier's: per shard, where its ring ended
     bool taken = false;             // by the ledger thread

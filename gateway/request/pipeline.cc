@@ -10,15 +10,15 @@ namespace gateway {
 namespace {
 
 constexpr std::array<Stage, 11> kStages = {{
-    {"route", stages::Route, nullptr},                 // first: the API gives errors their form
-    {"authenticate", stages::Authenticate, nullptr},   // before the body: a stranger's is not read
-    {"answer_models", nullptr, stages::AnswerModels},  // these two need no replica
-    {"answer_files", nullptr, stages::AnswerFiles},    // files and batches, which the gateway keeps
+    {"route", stages::Route, nullptr},                     // first: the API gives errors their form
+    {"authenticate", stages::Authenticate, nullptr},       // before the body: a stranger's is not read
+    {"answer_models", nullptr, stages::AnswerModels},      // these two need no replica
+    {"answer_files", nullptr, stages::AnswerFiles},        // files and batches, which the gateway keeps
     {"answer_feedback", nullptr, stages::AnswerFeedback},  // what the caller says of an answer
-    {"read_body", nullptr, stages::ReadBody},          // whole, or of a form up to the model's name
-    {"read_facts", stages::ReadFacts, nullptr},        // scans the body; model and permission
-    {"reserve", stages::Reserve, nullptr},             // in all limits at once or in none
-    {"open_record", nullptr, stages::OpenRecord},      // from here on the ledger knows the request
+    {"read_body", nullptr, stages::ReadBody},              // whole, or of a form up to the model's name
+    {"read_facts", stages::ReadFacts, nullptr},            // scans the body; model and permission
+    {"reserve", stages::Reserve, nullptr},                 // in all limits at once or in none
+    {"open_record", nullptr, stages::OpenRecord},          // from here on the ledger knows the request
     {"admit", nullptr, stages::Admit},  // a replica at once, or after a wait in the model's queue
     {"serve", nullptr, stages::Serve},  // send, retry before the first byte, relay
 }};
