@@ -193,6 +193,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   CollectLedger(out);
   CollectKeys(out);
   CollectBatches(out);
+  CollectFeedback(out);
   CollectServices(out);
   CollectGateways(out);
   CollectProcess(out);

@@ -43,6 +43,7 @@ class Metrics final : public prometheus::Collectable {
   void CollectLedger(MetricFamilies& out) const;
   void CollectKeys(MetricFamilies& out) const;
   void CollectBatches(MetricFamilies& out) const;
+  void CollectFeedback(MetricFamilies& out) const;
   void CollectServices(MetricFamilies& out) const;
   void CollectGateways(MetricFamilies& out) const;
   void CollectProcess(MetricFamilies& out) const;

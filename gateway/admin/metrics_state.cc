@@ -6,6 +6,7 @@
 #include "gateway/admin/process_stats.h"
 #include "gateway/batches/service.h"
 #include "gateway/control/control_plane.h"
+#include "gateway/feedback/service.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/people/shown_key.h"
@@ -545,6 +546,26 @@ void Metrics::CollectBatches(MetricFamilies& out) const {
   out.Gauge("tidegate_files", "Files that applications keep").Add(uint64_t{service->files().count()});
   out.Gauge("tidegate_files_bytes", "Bytes of the files that applications keep")
       .Add(service->files().bytes());
+}
+
+// Only names of the configuration are labels.
+void Metrics::CollectFeedback(MetricFamilies& out) const {
+  const feedback::Service* const service = operations_.shared->feedback;
+  if (service == nullptr) return;
+  const std::shared_ptr<const Runtime> runtime = operations_.runtime();
+  std::map<std::string_view, feedback::Service::Counts> by_model;
+  const auto counts = service->counts();
+  for (const auto& [model, of_model] : counts) {
+    const bool known = runtime->routes().Find(model).has_value();
+    auto& sums = by_model[known ? std::string_view(model) : std::string_view("other")];
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += of_model[i];
+  }
+  out.Counter("tidegate_feedback_total",
+              "Feedback on answers that was recorded, by the model that was asked and the kind of value");
+  for (const auto& [model, sums] : by_model) {
+    for (size_t i = 0; i < sums.size(); ++i)
+      out.Add(sums[i], {{"model", model}, {"value", feedback::Service::CountName(i)}});
+  }
 }
 
 void Metrics::CollectProcess(MetricFamilies& out) const {

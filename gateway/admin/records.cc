@@ -12,6 +12,7 @@
 #include "gateway/admin/input.h"
 #include "gateway/admin/scope.h"
 #include "gateway/audit/content_erasure.h"
+#include "gateway/audit/feedback_usage.h"
 #include "gateway/audit/focus.h"
 #include "gateway/audit/ledger_query.h"
 #include "gateway/audit/statement.h"
@@ -142,6 +143,40 @@ Answer Usage(const Operations& operations, const Call& call) {
   out.data = ShowUsage(
       query, {rows->begin() + static_cast<ptrdiff_t>(begin), rows->begin() + static_cast<ptrdiff_t>(end)});
   out.has_more = end < rows->size();
+  if (out.has_more) out.next = std::to_string(end);
+  return Json(out);
+}
+
+Answer Feedback(const Operations& operations, const Call& call) {
+  UsageRequest request;
+  request.by = SplitList(call.Query("by"));
+  request.since = call.Query("since");
+  request.until = call.Query("until");
+  const std::variant<std::string, Answer> tenant = TenantInScope(call, Permission::kSeeUsage);
+  if (const Answer* const refused = std::get_if<Answer>(&tenant)) return *refused;
+  request.tenant = std::get<std::string>(tenant);
+  request.model = call.Query("model");
+  ledger::FeedbackQuery query;
+  std::vector<FieldProblem> problems = CheckFeedbackRequest(request, call.runtime->config(), call.now, query);
+  const std::string format = call.Query("format");
+  if (auto problem = CheckFormat(format, {"json", "csv"})) problems.push_back(*std::move(problem));
+  const size_t limit = Whole(call, "limit", kMaxPage);
+  if (limit < 1 || limit > kMaxPage)
+    problems.push_back({"limit", fmt::format("{} is not from 1 to {}", limit, kMaxPage)});
+  if (!problems.empty()) return Refuse(api::Code::kInvalidValue, problems, call.request_id);
+  operations.shared->ledger->Flush().IgnoreError();
+  const auto sums = QueryFeedback(LedgerDir(call.runtime->config()), query);
+  if (!sums.ok()) return Refuse(sums.status(), call.request_id);
+  std::vector<ShownFeedback> rows = ShowFeedback(query, *sums);
+  if (format == "csv") return Csv(FeedbackCsv(rows));
+  const size_t begin = std::min<size_t>(Whole(call, "after", 0), rows.size());
+  const size_t end = std::min(begin + limit, rows.size());
+  answers::FeedbackList out;
+  if (query.since_us != 0) out.since = {conf::FromUnixMicros(query.since_us)};
+  if (!request.until.empty()) out.until = {conf::FromUnixMicros(query.until_us)};
+  out.data.assign(std::make_move_iterator(rows.begin() + static_cast<ptrdiff_t>(begin)),
+                  std::make_move_iterator(rows.begin() + static_cast<ptrdiff_t>(end)));
+  out.has_more = end < rows.size();
   if (out.has_more) out.next = std::to_string(end);
   return Json(out);
 }

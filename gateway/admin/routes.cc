@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gateway/admin/answers/datasets.h"
 #include "gateway/admin/answers/gateways.h"
 #include "gateway/admin/answers/grants.h"
 #include "gateway/admin/answers/inventory.h"
@@ -86,6 +87,28 @@ constexpr std::array kUsage = {
            "json; csv; or focus, a CSV by FOCUS 1.2 of each hour, which takes no groups. Default: json"},
     kLimit,
     kAfter};
+
+constexpr std::array kOfFeedback = {
+    Member{"by", Type::kText, false,
+           "Groups, joined by commas: tenant, key, model, version, hour, day; default: model,version"},
+    kSince,
+    kUntil,
+    kTenant,
+    kModel,
+    Member{"format", Type::kText, false, "json or csv; default: json"},
+    kLimit,
+    kAfter};
+
+constexpr std::array kOfDataset = {
+    Member{
+        "where", Type::kText, false,
+        "Which requests: a condition such as feedback.helpful = false and model = chat-small; default: all"},
+    kSince,
+    kUntil,
+    kTenant,
+    Member{"answers", Type::kText, false,
+           "stored; or corrected: the correction of some feedback takes the answer's place. Default: stored"},
+    Member{"from_seq", Type::kWhole, false, "The first record: `next_from_seq` of the previous part"}};
 
 constexpr std::array kStatement = {
     Member{"tenant", Type::kText, true, "A tenant's name or path: it and everything below it"},
@@ -460,6 +483,14 @@ const std::array kRoutes = {
           Permission::kSeeReplicas, kNone, kNone, Shows<answers::LoggedRoute>, kOk, Lane::kReads, ShowRoute},
     Route{"usage", Verb::get, "/admin/v1/usage", "Requests, tokens, cost and device-seconds",
           Permission::kSeeUsage, kUsage, kNone, Shows<answers::UsageList>, kOk, Lane::kReads, Usage},
+    Route{"feedback", Verb::get, "/admin/v1/feedback",
+          "What applications say of answers: counts, rates and means by model and version",
+          Permission::kSeeUsage, kOfFeedback, kNone, Shows<answers::FeedbackList>, kOk, Lane::kReads,
+          Feedback},
+    Route{"exportDataset", Verb::post, "/admin/v1/datasets:export",
+          "A part of a data set: requests and answers whose content was kept, redacted; it leaves a record",
+          Permission::kReadContent, kNone, kOfDataset, Shows<answers::DatasetPage>, kOk, Lane::kLoop, nullptr,
+          ExportDataset},
     Route{"showStatement", Verb::get, "/admin/v1/statements/{month}",
           "The statement of a tenant for a month such as 2027-01; the same ledger gives the same bytes",
           Permission::kSeeStatements, kStatement, kNone, Shows<answers::Statement>, kOk, Lane::kReads,

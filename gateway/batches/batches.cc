@@ -32,6 +32,7 @@ LineResult ResultOf(const BatchRun::Line& line, LineAnswer answer) {
                     .status = answer.status,
                     .request_id = std::move(answer.request_id),
                     .body = std::move(answer.body),
+                    .use = answer.use,
                     .code = {},
                     .message = {}};
   if (!answer.too_large) return result;

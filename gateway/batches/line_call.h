@@ -7,6 +7,7 @@
 #include <string>
 
 #include "conf/time.h"
+#include "gateway/batches/line_result.h"
 #include "gateway/net/task.h"
 
 namespace gateway::batches {
@@ -28,6 +29,7 @@ struct LineAnswer {
   std::optional<conf::Duration> retry_after = {};
   std::optional<bool> should_retry = {};
   bool too_large = false;  // it was not kept
+  std::optional<LineUse> use = {};
 };
 
 using SendLine = std::function<net::Task<LineAnswer>(LineCall)>;

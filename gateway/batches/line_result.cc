@@ -18,6 +18,10 @@ std::string OnOneLine(std::string body) {
   return body;
 }
 
+std::string Millis(int64_t us) {
+  return us < 0 ? "null" : fmt::format("{}", us / 1000);
+}
+
 // What another than an engine of messages says has another form.
 std::string AsError(const LineResult& result) {
   api::ApiError error;
@@ -47,6 +51,11 @@ std::string RenderResult(const LineResult& result, std::string_view id) {
   conf::AppendQuoted(out, result.request_id);
   out += ",\"body\":";
   out += OnOneLine(result.body);
+  if (result.use) {
+    out += fmt::format(",\"tidegate\":{{\"latency_ms\":{},\"queue_ms\":{},\"cost_usd\":{}.{:06}}}",
+                       Millis(result.use->total_us), Millis(result.use->queue_us),
+                       result.use->cost_micro_usd / 1'000'000, result.use->cost_micro_usd % 1'000'000);
+  }
   return out += "},\"error\":null}\n";
 }
 

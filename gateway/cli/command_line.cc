@@ -31,6 +31,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddUsage(app, run);
   AddStatement(app, run);
   AddAudit(app, run);
+  AddDataset(app, run);
   AddJobs(app, run);
   AddModels(app, run);
   AddNodes(app, run);

@@ -31,6 +31,8 @@ void AddRequests(CLI::App& app, Run& run);
 void AddUsage(CLI::App& app, Run& run);
 void AddStatement(CLI::App& app, Run& run);
 void AddAudit(CLI::App& app, Run& run);
+void AddDataset(CLI::App& app, Run& run);
+void AddDatasetEvaluate(CLI::App& dataset, Run& run);  // of the command `dataset`
 void AddJobs(CLI::App& app, Run& run);
 void AddModels(CLI::App& app, Run& run);
 void AddNodes(CLI::App& app, Run& run);

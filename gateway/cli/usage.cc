@@ -9,6 +9,7 @@
 #include "conf/json_fields.h"
 #include "conf/reader.h"
 #include "gateway/audit/all_usage.h"
+#include "gateway/audit/feedback_usage.h"
 #include "gateway/audit/focus.h"
 #include "gateway/audit/ledger_query.h"
 #include "gateway/cli/admin_client.h"
@@ -145,6 +146,12 @@ absl::StatusOr<std::vector<ledger::UsageRow>> AskRows(const UsageOptions& option
   return rows;
 }
 
+int NoLedgerYet(const std::string& dir) {
+  fmt::print(stderr, "tidegate: {}: there is no ledger yet; start a gateway with this configuration first\n",
+             dir);
+  return kFailed;
+}
+
 int PrintRows(const UsageOptions& options, const ledger::UsageQuery& query,
               const std::vector<ledger::UsageRow>& rows) {
   const std::string format = options.json ? "json" : options.format;
@@ -160,7 +167,108 @@ int PrintRows(const UsageOptions& options, const ledger::UsageQuery& query,
   return kOk;
 }
 
+std::string FeedbackTable(const ledger::FeedbackQuery& query, const std::vector<ledger::FeedbackSum>& sums) {
+  std::vector<Table::Column> columns;
+  for (const ledger::FeedbackBy by : query.by) {
+    std::string title(Name(by));
+    for (char& c : title) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    columns.push_back({std::move(title)});
+  }
+  columns.push_back({"NAME"});
+  columns.push_back({"VALUE"});
+  for (const char* title : {"COUNT", "RATE (%)", "95 % FROM", "TO", "MEAN", "MIN", "MAX"})
+    columns.push_back({title, true});
+  Table table(std::move(columns));
+  const auto share = [](const std::optional<double>& part) {
+    return part ? fmt::format("{:.1f}", 100 * *part) : std::string("-");
+  };
+  const auto number = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.4g}", *value) : std::string("-");
+  };
+  const std::vector<ShownFeedback> shown = ShowFeedback(query, sums);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    std::vector<std::string> cells = sums[i].group;
+    for (std::string& cell : cells) {
+      if (cell.empty()) cell = "-";
+    }
+    const ShownFeedback& row = shown[i];
+    cells.push_back(row.name);
+    cells.push_back(row.value.value_or(row.type));
+    cells.push_back(std::to_string(row.count));
+    for (const auto& part : {row.rate, row.rate_low, row.rate_high}) cells.push_back(share(part));
+    for (const auto& value : {row.mean, row.min, row.max}) cells.push_back(number(value));
+    table.Add(std::move(cells));
+  }
+  return table.Render();
+}
+
+int PrintFeedback(const UsageOptions& options, const ledger::FeedbackQuery& query,
+                  const std::vector<ledger::FeedbackSum>& sums) {
+  const std::string format = options.json ? "json" : options.format;
+  if (format == "csv") {
+    fmt::print("{}", FeedbackCsv(ShowFeedback(query, sums)));
+  } else if (format == "json") {
+    fmt::print("{}\n", conf::ToJsonText(ShowFeedback(query, sums)));
+  } else {
+    fmt::print("{}", FeedbackTable(query, sums));
+  }
+  return kOk;
+}
+
+// A row of the admin API.
+ledger::FeedbackSum SumOf(const ordered_json& shown, const ledger::FeedbackQuery& query) {
+  ledger::FeedbackSum sum;
+  for (const ledger::FeedbackBy by : query.by)
+    sum.group.push_back(TextOr(shown, std::string(Name(by)).c_str()));
+  sum.name = TextOr(shown, "name");
+  const std::string type = TextOr(shown, "type");
+  for (const auto one :
+       {ledger::FeedbackType::kBoolean, ledger::FeedbackType::kNumber, ledger::FeedbackType::kText}) {
+    if (type == Name(one)) sum.type = one;
+  }
+  sum.text = TextOr(shown, "value");
+  sum.count = shown.value("count", int64_t{0});
+  sum.positive = shown.value("positive", int64_t{0});
+  sum.sum = shown.value("mean", 0.0) * static_cast<double>(sum.count);
+  sum.min = shown.value("min", 0.0);
+  sum.max = shown.value("max", 0.0);
+  return sum;
+}
+
+int FeedbackThere(UsageOptions options) {
+  ledger::FeedbackQuery query;
+  UsageRequest words = options.request;
+  words.tenant.clear();
+  if (const int code = PrintOptionProblems(CheckFeedbackRequest(words, Config(), net::Now(), query));
+      code != kOk)
+    return code;
+  std::erase(options.request.by, kByFeedback);
+  const auto shown = ListAdmin(options.admin, "/admin/v1/feedback?" + QueryOf(options.request));
+  if (!shown.ok()) return Fail(shown.status());
+  std::vector<ledger::FeedbackSum> sums;
+  for (const ordered_json& row : *shown) sums.push_back(SumOf(row, query));
+  return PrintFeedback(options, query, sums);
+}
+
+int UsageOfFeedback(const UsageOptions& options) {
+  if (options.format == "focus") {
+    fmt::print(stderr, "tidegate: --format: focus has no feedback; use table, csv or json\n");
+    return kUsage;
+  }
+  if (AsksGateway(options.admin)) return FeedbackThere(options);
+  const std::optional<Config> config = LoadForState(*options.admin.config, options.json);
+  if (!config) return kUsage;
+  ledger::FeedbackQuery query;
+  const int code = PrintOptionProblems(CheckFeedbackRequest(options.request, *config, net::Now(), query));
+  if (code != kOk) return code;
+  const std::string dir = LedgerDir(*config);
+  if (!std::filesystem::exists(dir)) return NoLedgerYet(dir);
+  const auto sums = QueryFeedback(dir, query);
+  return sums.ok() ? PrintFeedback(options, query, *sums) : Fail(sums.status());
+}
+
 int Usage(UsageOptions options) {
+  if (AsksForFeedback(options.request)) return UsageOfFeedback(options);
   ledger::UsageQuery query;
   if (options.format == "focus" && !options.json) {
     options.request.by.clear();
@@ -176,11 +284,7 @@ int Usage(UsageOptions options) {
   const int code = PrintOptionProblems(CheckUsageRequest(options.request, *config, net::Now(), query));
   if (code != kOk) return code;
   const std::string dir = LedgerDir(*config);
-  if (!std::filesystem::exists(dir)) {
-    fmt::print(stderr,
-               "tidegate: {}: there is no ledger yet; start a gateway with this configuration first\n", dir);
-    return kFailed;
-  }
+  if (!std::filesystem::exists(dir)) return NoLedgerYet(dir);
   const auto others = FindUsageOfOthers(*config);
   if (!others.ok()) return Fail(others.status());
   const auto usage = QueryAllUsage(dir, query, *others);
@@ -200,8 +304,10 @@ void AddUsage(CLI::App& app, Run& run) {
   request.by = {"tenant", "model"};
   request.since = "7d";
   command
-      ->add_option("--by", request.by,
-                   "Columns to group by: tenant, key, model, replica, api, reason, hour, day, job")
+      ->add_option(
+          "--by", request.by,
+          "Columns to group by: tenant, key, model, replica, api, reason, hour, day, job; or feedback, "
+          "alone or with tenant, key, model, version, hour, day")
       ->delimiter(',')
       ->capture_default_str();
   command
@@ -220,10 +326,14 @@ void AddUsage(CLI::App& app, Run& run) {
   command->footer(
       "REFUSED requests are errors of the caller: credentials, rights, limits, a request that the engine "
       "refused.\n"
-      "FAILED ones are errors of an engine or of the gateway: failures, timeouts, interruptions.\n\n"
+      "FAILED ones are errors of an engine or of the gateway: failures, timeouts, interruptions.\n"
+      "Feedback is what applications say of answers: of each key, request and name the latest counts. RATE "
+      "is the\n"
+      "share of true values, with the interval in which it lies with 95 % confidence.\n\n"
       "Examples:\n"
       "  tidegate usage --by tenant,model --since 7d\n"
       "  tidegate usage --by tenant,job --since 7d\n"
+      "  tidegate usage --by feedback,model,version --since 30d\n"
       "  tidegate usage --by day --tenant search --since 2027-01-01 --until 2027-02-01 --format csv\n"
       "  tidegate usage --since 2027-01-01 --until 2027-02-01 --format focus");
   command->callback([options, &run] { run = [options] { return Usage(*options); }; });

@@ -20,6 +20,7 @@ void Bind(conf::Object& o, Config& config) {
   if (o.reading() || config.files) o.Optional("batches", config.batches);
   if (o.Has("batches") && !o.Has("files"))
     o.Error("needs the section files, where their input and results are kept", "batches");
+  o.Optional("datasets", config.datasets);
   o.Optional("state", config.state);
   o.Optional("redis", config.redis);
   o.Optional("telemetry", config.telemetry);

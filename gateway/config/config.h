@@ -11,6 +11,7 @@
 
 #include "gateway/config/auth.h"
 #include "gateway/config/batches.h"
+#include "gateway/config/datasets.h"
 #include "gateway/config/kubernetes.h"
 #include "gateway/config/ledger.h"
 #include "gateway/config/model.h"
@@ -44,6 +45,7 @@ struct Config {
   std::optional<config::Scaling> scaling;
   std::optional<config::Files> files;  // absent: applications keep nothing here, and there are no batches
   config::Batches batches;
+  config::Datasets datasets;
 
   // By name, of those that are configured, or by name or alias; null when there is none.
   const config::Tenant* FindTenant(std::string_view name) const;

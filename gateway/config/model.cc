@@ -244,6 +244,7 @@ bool HasPriceFor(const Price& price, router::Api api) {
     case router::Api::kFiles:
     case router::Api::kBatches:
     case router::Api::kMessageBatches:
+    case router::Api::kFeedback:
       break;
   }
   return true;  // it is free for everybody

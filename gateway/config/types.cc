@@ -205,6 +205,7 @@ std::optional<Api> FamilyOf(router::Api api) {
     case router::Api::kFiles:
     case router::Api::kBatches:
     case router::Api::kMessageBatches:
+    case router::Api::kFeedback:
       return std::nullopt;
   }
   return std::nullopt;

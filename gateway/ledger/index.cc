@@ -118,7 +118,11 @@ void Index::KeepRoom() {
 }
 
 absl::Status Index::Prepare() {
-  if (absl::Status made = db_->Execute(kSchema); !made.ok()) return made;
+  for (const char* schema : {kSchema, RequestPlaces::Schema(), FeedbackTable::Schema()}) {
+    if (absl::Status made = db_->Execute(schema); !made.ok()) return made;
+  }
+  places_ = std::make_unique<RequestPlaces>(dir_, *db_);
+  feedback_ = std::make_unique<FeedbackTable>(*db_, *places_);
   const std::string copied = fmt::format("PRAGMA wal_autocheckpoint = {}", kLogPages);
   if (absl::Status bounded = db_->Execute(copied); !bounded.ok()) return bounded;
   const auto prepare = [this](std::optional<sqlite::Statement>* into, std::string_view sql) {
@@ -216,7 +220,11 @@ absl::StatusOr<size_t> Index::Apply(size_t max_records) {
   if (absl::Status read = ReadApplied(); !read.ok()) return read;
   if (absl::Status forgotten = Forget(); !forgotten.ok()) return forgotten;
   // A new tail reads its segment from the beginning; the present one continues from here.
-  if (!tail_ || tail_->after_seq() != applied_seq_) tail_.emplace(dir_, applied_seq_);
+  if (!tail_ || tail_->after_seq() != applied_seq_) {
+    tail_.emplace(dir_, applied_seq_);
+    places_->Restart();
+    if (absl::Status again = feedback_->Restart(); !again.ok()) return again;
+  }
   Sums sums;
   Digest link{};
   size_t count = 0;
@@ -231,6 +239,7 @@ absl::StatusOr<size_t> Index::Apply(size_t max_records) {
   if (count == 0) return count;
   if (absl::Status added = AddUsages(sums.minutes, tail_->after_seq()); !added.ok()) return added;
   if (absl::Status added = AddSpent(&sums.spent); !added.ok()) return added;
+  if (absl::Status saved = places_->Save(); !saved.ok()) return saved;
   if (absl::Status set = SetMeta("applied_link", conf::Hex(link)); !set.ok()) return set;
   if (absl::Status set = SetMeta("applied_seq", std::to_string(tail_->after_seq())); !set.ok()) return set;
   applied_seq_ = tail_->after_seq();
@@ -239,7 +248,14 @@ absl::StatusOr<size_t> Index::Apply(size_t max_records) {
 
 absl::Status Index::ApplyRecord(const Tail::Entry& entry, Sums* sums) {
   const LineParts& parts = entry.parts;
+  places_->Add(entry);
   if (parts.kind == Name(Kind::kClose)) {
+    if (feedback_->Waits()) {
+      // Like every text that the ledger itself writes, unless it has escapes.
+      const std::string_view request = FindText(parts.body, "request").value_or("");
+      const std::string_view version = FindText(parts.body, "served_model").value_or("");
+      if (absl::Status told = feedback_->OnClose(request, version); !told.ok()) return told;
+    }
     CloseFacts close;
     if (!ReadClose(parts, entry.text, &close)) return absl::OkStatus();
     absl::StatusOr<Dimensions> of = DimensionsOf(close);
@@ -260,6 +276,7 @@ absl::Status Index::ApplyRecord(const Tail::Entry& entry, Sums* sums) {
     if (parts.kind == Name(kind)) return absl::OkStatus();
   }
   if (!parser_.Parse(entry.text, &record_).ok()) return absl::OkStatus();
+  if (record_.kind == Kind::kFeedback) return feedback_->Add(record_);
   if (record_.kind == Kind::kRetention) {
     if (absl::Status applied = ApplyRetention(parts, entry.text, &sums->spent); !applied.ok()) return applied;
   }
@@ -441,6 +458,9 @@ absl::Status Index::Forget() {
     return dropped;
   }
   tail_.reset();  // it may hold a segment that is gone
+  for (const absl::Status& status : {places_->Forget(first), feedback_->Forget(first)}) {
+    if (!status.ok()) return status;
+  }
   return SetMeta("first_seq", std::to_string(first));
 }
 

@@ -1,7 +1,7 @@
 // An index of the segments in SQLite, for questions of usage: sums for each minute and each hour, so that a
 // month is answered as quickly as a day, and a row for every event. The parts of a minute at the ends of a
 // window are read from the segments themselves. It also adds up, by day of admission, what budgets are
-// restored from; for removed segments it uses their retention records. The index is derived from the
+// restored from, keeps the feedback of applications, and tells where a request stands; for removed segments it uses their retention records. The index is derived from the
 // segments: it is filled in order of sequence numbers, follows retention, and is rebuilt when it is missing,
 // damaged, of another version or of other segments.
 //
@@ -25,7 +25,9 @@
 #include <vector>
 
 #include "conf/time.h"
+#include "gateway/ledger/feedback_table.h"
 #include "gateway/ledger/parse.h"
+#include "gateway/ledger/request_places.h"
 #include "gateway/ledger/spend.h"
 #include "gateway/ledger/tail.h"
 #include "gateway/store/sqlite.h"
@@ -132,6 +134,9 @@ class Index {
   absl::StatusOr<std::vector<LastHeld>> LastDevices();
 
   uint64_t applied_seq() const { return applied_seq_; }
+  // Without records that are not yet applied.
+  FeedbackTable& feedback() { return *feedback_; }
+  RequestPlaces& places() { return *places_; }
 
  private:
   // tenant, key, model, replica, api, reason, job, device: row ids of the table `text`.
@@ -208,6 +213,8 @@ class Index {
   std::unique_ptr<sqlite::Database> db_;
   RecordParser parser_;
   Record record_;
+  std::unique_ptr<RequestPlaces> places_;
+  std::unique_ptr<FeedbackTable> feedback_;
   std::optional<Tail> tail_;  // where Apply continues
   uint64_t applied_seq_ = 0;
   std::optional<sqlite::Statement> insert_event_, insert_text_, find_text_, add_usage_, insert_edge_,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
@@ -45,6 +46,34 @@ absl::StatusOr<net::Fd> Lock(const std::string& dir) {
 size_t EventBytes(const Event& event) {
   return event.action.size() + event.actor.size() + event.subject.size() + event.tenant.size() +
          event.detail.size();
+}
+
+size_t EventBytes(const std::vector<Event>& events) {
+  size_t bytes = events.size() * sizeof(Event);
+  for (const Event& event : events) bytes += EventBytes(event);
+  return bytes;
+}
+
+// Brings the detail into the form in which it is written.
+absl::Status CheckEvent(Event& event) {
+  constexpr std::array kByCallers = {Kind::kConfig, Kind::kKey,      Kind::kAdmin,
+                                     Kind::kAction, Kind::kRefusals, Kind::kFeedback};
+  if (std::ranges::find(kByCallers, event.kind) == kByCallers.end()) {
+    return absl::InvalidArgumentError(conf::Abseil(fmt::format(
+        "a record of kind {} is the ledger's own: append config, key, admin, action, refusals or feedback",
+        Name(event.kind))));
+  }
+  if (!event.detail.empty()) {
+    const nlohmann::json detail = nlohmann::json::parse(event.detail, nullptr, false);
+    if (!detail.is_object())
+      return absl::InvalidArgumentError("the detail of a ledger record must be a JSON object");
+    event.detail = detail.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  if (const size_t bytes = EventBytes(event); bytes > kMaxEvent) {
+    return absl::InvalidArgumentError(
+        conf::Abseil(fmt::format("a ledger record of {} bytes: must be at most {}", bytes, kMaxEvent)));
+  }
+  return absl::OkStatus();
 }
 
 size_t DeviceBytes(const std::vector<DeviceRecord>& records) {
@@ -226,24 +255,18 @@ void Ledger::OnDurable(Position position, std::function<void(const absl::Status&
 }
 
 absl::Status Ledger::Append(Event event) {
-  if (event.kind != Kind::kConfig && event.kind != Kind::kKey && event.kind != Kind::kAdmin &&
-      event.kind != Kind::kAction && event.kind != Kind::kRefusals) {
-    return absl::InvalidArgumentError(conf::Abseil(
-        fmt::format("a record of kind {} is the ledger's own: append config, key, admin, action or refusals",
-                    Name(event.kind))));
-  }
-  if (!event.detail.empty()) {
-    const nlohmann::json detail = nlohmann::json::parse(event.detail, nullptr, false);
-    if (!detail.is_object())
-      return absl::InvalidArgumentError("the detail of a ledger record must be a JSON object");
-    event.detail = detail.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  }
-  if (const size_t bytes = EventBytes(event); bytes > kMaxEvent) {
-    return absl::InvalidArgumentError(
-        conf::Abseil(fmt::format("a ledger record of {} bytes: must be at most {}", bytes, kMaxEvent)));
+  std::vector<Event> events;
+  events.push_back(std::move(event));
+  return AppendAll(std::move(events));
+}
+
+absl::Status Ledger::AppendAll(std::vector<Event> events) {
+  if (events.empty()) return absl::OkStatus();
+  for (Event& event : events) {
+    if (absl::Status valid = CheckEvent(event); !valid.ok()) return valid;
   }
   auto entry = std::make_shared<Queued>();
-  entry->event = std::move(event);
+  entry->events = std::move(events);
   return Enqueue(std::move(entry));
 }
 
@@ -270,7 +293,7 @@ absl::Status Ledger::Flush() {
 }
 
 absl::Status Ledger::Enqueue(std::shared_ptr<Queued> entry) {
-  const uint64_t bytes = sizeof(Queued) + EventBytes(entry->event) + DeviceBytes(entry->devices);
+  const uint64_t bytes = sizeof(Queued) + EventBytes(entry->events) + DeviceBytes(entry->devices);
   std::unique_lock lock(mutex_);
   if (stopping_) return absl::UnavailableError("the ledger is stopped; nothing was written");
   if (queue_bytes_ + bytes > options_.event_queue_bytes) {
@@ -388,7 +411,7 @@ bool Ledger::TakeWork() {
   for (const std::shared_ptr<Queued>& entry : taken_) {
     if (entry->barrier) continue;
     for (const DeviceRecord& record : entry->devices) committer_->AddDevices(record);
-    if (entry->devices.empty()) committer_->AddEvent(entry->event);
+    for (const Event& event : entry->events) committer_->AddEvent(event);
   }
   return full;
 }

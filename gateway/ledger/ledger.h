@@ -104,6 +104,8 @@ class Ledger {
   // JSON object, or the record is larger than kMaxEvent. ResourceExhausted: the queue is full. Unavailable:
   // the disk does not take it; the message says whether it may still be written.
   absl::Status Append(Event event);
+  // Appends several events as one, as Append(DeviceRecords) below. Blocks.
+  absl::Status AppendAll(std::vector<Event> events);
 
   // Appends several as one: in this order, with nothing between them, all on disk when it returns. After an
   // error the first few of them, or all, may be on disk; a later Flush that succeeds decides it. Blocks.
@@ -126,10 +128,10 @@ class Ledger {
 
  private:
   struct Queued {
-    Event event{};
-    std::vector<DeviceRecord> devices{};  // if not empty, in place of an event
-    bool barrier = false;                 // nothing to write
-    bool takes_served = false;            // a barrier that does
+    std::vector<Event> events{};
+    std::vector<DeviceRecord> devices{};
+    bool barrier = false;       // nothing to write
+    bool takes_served = false;  // a barrier that does
     std::vector<Served> served{};
     std::vector<uint64_t> until{};  // a barrier's: per shard, where its ring ended
     bool taken = false;             // by the ledger thread

@@ -17,7 +17,8 @@ constexpr conf::Word<Kind> kKindWords[] = {
     {"config", Kind::kConfig},       {"key", Kind::kKey},           {"admin", Kind::kAdmin},
     {"action", Kind::kAction},       {"devices", Kind::kDevices},   {"start", Kind::kStart},
     {"stop", Kind::kStop},           {"segment", Kind::kSegment},   {"checkpoint", Kind::kCheckpoint},
-    {"retention", Kind::kRetention}, {"recovery", Kind::kRecovery}, {"refusals", Kind::kRefusals}};
+    {"retention", Kind::kRetention}, {"recovery", Kind::kRecovery}, {"refusals", Kind::kRefusals},
+    {"feedback", Kind::kFeedback}};
 constexpr conf::Word<EndReason> kReasonWords[] = {{"done", EndReason::kDone},
                                                   {"length", EndReason::kLength},
                                                   {"client_gone", EndReason::kClientGone},

@@ -33,8 +33,9 @@ enum class Kind : uint8_t {
   kRetention,   // segments were removed by policy
   kRecovery,    // what the ledger found and did after an unclean end
   kRefusals,    // calls without a valid credential, added up
+  kFeedback,    // what an application says of an answer (feedback.h)
 };
-inline constexpr size_t kKinds = 15;
+inline constexpr size_t kKinds = 16;
 
 enum class EndReason : uint8_t {
   kDone,            // the engine finished

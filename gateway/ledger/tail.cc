@@ -77,7 +77,8 @@ absl::StatusOr<const Tail::Entry*> Tail::Peek() {
     if (!line.ok()) return line.status();
     if (!*line) return nullptr;
     const std::optional<LineParts> parts = SplitLine(**line);
-    if (parts && parts->seq > after_) held_ = {segment_, **line, *parts};
+    if (parts && parts->seq > after_)
+      held_ = {segment_, reader_->offset() - (*line)->size() - 1, **line, *parts};
   }
   return &*held_;
 }

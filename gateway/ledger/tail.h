@@ -31,6 +31,7 @@ class Tail {
   };
   struct Entry {
     uint64_t segment = 0;   // the first sequence number of the one that holds it
+    uint64_t offset = 0;    // of the line in its segment, bytes
     std::string_view text;  // as on disk, without the newline
     LineParts parts;        // views into it
   };

@@ -137,6 +137,7 @@ void Process::Abandon() {
   notices_.Stop();
   if (stored_events_) stored_events_->Stop();
   if (batches_) batches_->Stop();
+  if (feedback_) feedback_->Stop();
   if (checkpoint_copy_) checkpoint_copy_->Stop();
   if (model_orders_) model_orders_->Stop();
   if (control_plane_) control_plane_->Abandon();
@@ -441,6 +442,9 @@ absl::Status Process::OpenAdmin() {
       });
   budget_watch_->Start();
   if (absl::Status opened = OpenBatches(); !opened.ok()) return opened;
+  feedback_ =
+      std::make_unique<feedback::Service>(LedgerDir(config), *shared_.ledger, shared_.content_keys.get());
+  shared_.feedback = feedback_.get();
   operations_.shared = &shared_;
   operations_.model_orders = model_orders_.get();
   operations_.sessions = sessions_.get();
@@ -805,6 +809,11 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
     return true;
   });
   batches_->Stop();
+  end_deadline_.WaitsFor("feedback");
+  co_await net::OffLoop(control_, [this] {
+    feedback_->Stop();
+    return true;
+  });
   end_deadline_.WaitsFor("a reload");
   while (reloads_.under_way() > 0) co_await tick.For(std::chrono::milliseconds(20));
   // The next leader carries out the calls of other gateways, and this one no more.

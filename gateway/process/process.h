@@ -34,6 +34,7 @@
 #include "gateway/control/model_orders.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/discovery/discovery.h"
+#include "gateway/feedback/service.h"
 #include "gateway/ledger/indexer.h"
 #include "gateway/limits/budget_watch.h"
 #include "gateway/net/loop.h"
@@ -188,6 +189,7 @@ class Process {
   std::unique_ptr<DeferredEvents> deferred_events_;
   std::unique_ptr<StoredEvents> stored_events_;
   std::unique_ptr<batches::Service> batches_;
+  std::unique_ptr<feedback::Service> feedback_;
   std::unique_ptr<CheckpointCopy> checkpoint_copy_;
   DeviceCharges device_charges_{shared_.limits};
   std::unique_ptr<control::ModelOrders> model_orders_;

@@ -4,11 +4,13 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "conf/text.h"
 #include "gateway/net/http/client_connection.h"
 #include "gateway/net/transport.h"
+#include "gateway/net/watchdog.h"
 
 namespace gateway {
 namespace {
@@ -16,6 +18,15 @@ namespace {
 using net::http::ClientConnection;
 
 constexpr std::string_view kOwnAddress = "batch";  // as the client's, in the ledger
+
+// An answer is whole a moment before its request is settled. At a stop it may never be.
+constexpr conf::Duration kSettlePause = std::chrono::milliseconds(5);
+constexpr int kMostSettlePauses = 40;
+
+struct HowItEnded {
+  bool told = false;
+  std::optional<EndedRequest> how;
+};
 
 std::string RenderLineHead(const batches::LineCall& call) {
   return fmt::format(
@@ -66,13 +77,28 @@ net::Task<batches::LineAnswer> SendBatchLine(net::Loop& loop, ServeOwnRequest se
   call.on_begun([weak = std::weak_ptr(connection)] {
     if (const std::shared_ptr<ClientConnection> running = weak.lock()) running->Abort();
   });
+  const auto outcome = std::make_shared<HowItEnded>();
   serve(std::move(ends->second), OnBehalf{.tenant = call.tenant,
                                           .actor = call.key,
                                           .address = std::string(kOwnAddress),
-                                          .ended = nullptr,
+                                          .ended =
+                                              [&loop, outcome](std::optional<EndedRequest> how) {
+                                                loop.Post([outcome, how = std::move(how)] {
+                                                  outcome->told = true;
+                                                  outcome->how = how;
+                                                });
+                                              },
                                           .of_batch = true});
   batches::LineAnswer answer = co_await Exchanged(call, *connection);
   connection->Abort();
+  net::Sleep pause(loop.watchdog);
+  for (int i = 0; answer.status != 0 && !outcome->told && i < kMostSettlePauses; ++i)
+    co_await pause.For(kSettlePause);
+  if (outcome->how) {
+    answer.use = {.total_us = outcome->how->total_us,
+                  .queue_us = outcome->how->queue_us,
+                  .cost_micro_usd = outcome->how->counts.cost_micro_usd};
+  }
   co_return answer;
 }
 

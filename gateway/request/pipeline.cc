@@ -9,19 +9,20 @@
 namespace gateway {
 namespace {
 
-constexpr std::array<Stage, 14> kStages = {{
-    {"route", stages::Route, nullptr},                 // first: the API gives errors their form
-    {"authenticate", stages::Authenticate, nullptr},   // before the body: a stranger's is not read
-    {"answer_models", nullptr, stages::AnswerModels},  // these two need no replica
-    {"answer_files", nullptr, stages::AnswerFiles},    // files and batches, which the gateway keeps
-    {"check_body", stages::CheckBody, nullptr},        // coding and type, of the head alone
-    {"claim_place", stages::ClaimPlace, nullptr},      // before a body takes memory of its own
-    {"claim_memory", stages::ClaimMemory, nullptr},    // of the tenant and of the process
-    {"read_body", nullptr, stages::ReadBody},          // whole, or of a form up to the model's name
-    {"read_facts", stages::ReadFacts, nullptr},        // scans the body; model and permission
-    {"check_content", stages::CheckContent, nullptr},  // what the caller may ask of this model
-    {"reserve", stages::Reserve, nullptr},             // in all limits at once or in none
-    {"open_record", nullptr, stages::OpenRecord},      // from here on the ledger knows the request
+constexpr std::array<Stage, 15> kStages = {{
+    {"route", stages::Route, nullptr},                     // first: the API gives errors their form
+    {"authenticate", stages::Authenticate, nullptr},       // before the body: a stranger's is not read
+    {"answer_models", nullptr, stages::AnswerModels},      // these two need no replica
+    {"answer_files", nullptr, stages::AnswerFiles},        // files and batches, which the gateway keeps
+    {"answer_feedback", nullptr, stages::AnswerFeedback},  // what the caller says of an answer
+    {"check_body", stages::CheckBody, nullptr},            // coding and type, of the head alone
+    {"claim_place", stages::ClaimPlace, nullptr},          // before a body takes memory of its own
+    {"claim_memory", stages::ClaimMemory, nullptr},        // of the tenant and of the process
+    {"read_body", nullptr, stages::ReadBody},              // whole, or of a form up to the model's name
+    {"read_facts", stages::ReadFacts, nullptr},            // scans the body; model and permission
+    {"check_content", stages::CheckContent, nullptr},      // what the caller may ask of this model
+    {"reserve", stages::Reserve, nullptr},                 // in all limits at once or in none
+    {"open_record", nullptr, stages::OpenRecord},          // from here on the ledger knows the request
     {"admit", nullptr, stages::Admit},  // a replica at once, or after a wait in the model's queue
     {"serve", nullptr, stages::Serve},  // send, retry before the first byte, relay
 }};

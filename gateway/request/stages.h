@@ -15,6 +15,7 @@ StageResult Route(Exchange& x);
 StageResult Authenticate(Exchange& x);
 net::Task<StageResult> AnswerModels(Exchange& x);
 net::Task<StageResult> AnswerFiles(Exchange& x);
+net::Task<StageResult> AnswerFeedback(Exchange& x);
 StageResult CheckBody(Exchange& x);
 StageResult ClaimPlace(Exchange& x);
 StageResult ClaimMemory(Exchange& x);

@@ -4,11 +4,12 @@
 #include <absl/container/flat_hash_set.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "conf/hex.h"
 #include "conf/text.h"
+#include "gateway/ledger/request_id.h"
 #include "gateway/log.h"
+#include "gateway/net/clock.h"
 
 namespace gateway {
 namespace {
@@ -69,11 +70,7 @@ std::shared_ptr<net::http::Pool> Shard::PoolFor(const ReplicaRuntime& replica) {
 }
 
 std::string_view Shard::NewRequestId(std::array<char, 36>& text) {
-  static constexpr std::string_view kPrefix = "req_";
-  const std::array<uint64_t, 2> random{rng.Next(), rng.Next()};
-  const auto bytes = std::bit_cast<std::array<uint8_t, sizeof(random)>>(random);
-  static_assert(kPrefix.size() + 2 * bytes.size() == std::tuple_size_v<std::array<char, 36>>);
-  conf::WriteHex(bytes, std::ranges::copy(kPrefix, text.data()).out);
+  ledger::WriteRequestId(net::Now(), rng.Next(), rng.Next(), text);
   return {text.data(), text.size()};
 }
 

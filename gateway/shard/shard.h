@@ -47,7 +47,7 @@ class Shard {
   // The principal of a token's bearer; null when its tenant is not configured.
   PrincipalRef PrincipalFor(const std::shared_ptr<const plugins::auth::JwtIdentity>& identity);
 
-  // "req_" and 128 random bits in hex, into `text`.
+  // The time and 80 random bits (ledger/request_id.h), into `text`.
   std::string_view NewRequestId(std::array<char, 36>& text);
 
   const uint32_t index;

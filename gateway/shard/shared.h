@@ -31,6 +31,9 @@ namespace gateway {
 namespace batches {
 class Service;
 }
+namespace feedback {
+class Service;
+}
 
 struct Shared {
   router::limits::LimitTree limits;
@@ -59,9 +62,10 @@ struct Shared {
   std::atomic<bool> stopping{false};  // load balancers should send no new requests
   std::atomic<bool> draining{false};  // it takes no new requests
   std::atomic<bool> limits_failed_closed{
-      false};                           // Redis is unreachable, and the configuration admits nothing then
-  std::atomic<bool> disk_low{false};    // less space is free than ledger.min_free_bytes
-  batches::Service* batches = nullptr;  // the control loop's; null: only where a test has none
+      false};                             // Redis is unreachable, and the configuration admits nothing then
+  std::atomic<bool> disk_low{false};      // less space is free than ledger.min_free_bytes
+  batches::Service* batches = nullptr;    // the control loop's; null: only where a test has none
+  feedback::Service* feedback = nullptr;  // likewise
 
   Learned learned() { return {limits, replicas, estimates, queues, scaling_hints, switches}; }
 };

@@ -30,6 +30,11 @@ Statement& Statement::Bind(int parameter, std::string_view value) {
   return *this;
 }
 
+Statement& Statement::BindReal(int parameter, double value) {
+  sqlite3_bind_double(statement_.get(), parameter, value);
+  return *this;
+}
+
 Statement& Statement::BindNull(int parameter) {
   sqlite3_bind_null(statement_.get(), parameter);
   return *this;
@@ -50,6 +55,10 @@ absl::Status Statement::Run() {
 
 int64_t Statement::Int(int column) const {
   return sqlite3_column_int64(statement_.get(), column);
+}
+
+double Statement::Real(int column) const {
+  return sqlite3_column_double(statement_.get(), column);
 }
 
 std::string Statement::Text(int column) const {

@@ -29,12 +29,14 @@ class Statement {
 
   Statement& Bind(int parameter, int64_t value);
   Statement& Bind(int parameter, std::string_view value);  // which must live until Reset
+  Statement& BindReal(int parameter, double value);
   Statement& BindNull(int parameter);
   // True: there is a row.
   absl::StatusOr<bool> Step();
   // Steps once, expecting no row to matter, and resets.
   absl::Status Run();
   int64_t Int(int column) const;
+  double Real(int column) const;
   std::string Text(int column) const;
   bool IsNull(int column) const;
   void Reset();

@@ -43,6 +43,7 @@ constexpr std::array<ApiSpec, kApiCount> kApis = {{
     {kFiles, "files", "/files", kAny, kNone, kOpenAi, false, false, "", ""},
     {kBatches, "batches", "/batches", kAny, kNone, kOpenAi, false, false, "", ""},
     {kMessageBatches, "message_batches", "/messages/batches", kAny, kNone, kAnthropic, false, false, "", ""},
+    {kFeedback, "feedback", "/feedback", kAny, kNone, kOpenAi, false, false, "", ""},
 }};
 
 constexpr bool InEnumOrder() {

@@ -32,8 +32,9 @@ enum class Api : uint8_t {
   kFiles,
   kBatches,
   kMessageBatches,
+  kFeedback,
 };
-inline constexpr size_t kApiCount = static_cast<size_t>(Api::kMessageBatches) + 1;
+inline constexpr size_t kApiCount = static_cast<size_t>(Api::kFeedback) + 1;
 
 enum class Method : uint8_t { kGet, kPost, kAny };  // kAny: what the rest of the path takes
 enum class BodyKind : uint8_t {

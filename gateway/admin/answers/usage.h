@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gateway/admin/answers/answer_fields.h"
+#include "gateway/audit/feedback_usage.h"
 #include "gateway/audit/shown_usage.h"
 
 namespace gateway::admin::answers {
@@ -50,6 +51,27 @@ constexpr void Bind(O& o, UsageList& list) {
   o.Required("until", list.until);
   o.Optional("as_of", list.as_of);
   o.Optional("gateways", list.gateways);
+  o.Required("data", list.data);
+  o.Required("has_more", list.has_more);
+  o.Optional("next", list.next);
+}
+
+struct FeedbackList {
+  static constexpr std::string_view kSchema = "FeedbackList";
+
+  std::string object = "list";
+  std::optional<Time> since;
+  std::optional<Time> until;
+  std::vector<ShownFeedback> data;
+  bool has_more = false;
+  std::optional<std::string> next;
+};
+
+template <class O>
+constexpr void Bind(O& o, FeedbackList& list) {
+  o.Required("object", list.object);
+  o.Required("since", list.since);
+  o.Required("until", list.until);
   o.Required("data", list.data);
   o.Required("has_more", list.has_more);
   o.Optional("next", list.next);

@@ -113,12 +113,7 @@ export class Stack {
       for (const [name, key] of Object.entries({ default: { tenant: config.tenants[0].name }, ...keys })) {
         stack.keys[name] = await stack.#createKey(key);
       }
-      stack.gateway = new Child('tidegate', binary('TIDEGATE'), ['serve', '--config', stack.configPath]);
-      stack.children.push(stack.gateway);
-      const [, listen, admin] = await stack.gateway.says(/"event":"serving","listen":"([^"]+)","admin":"([^"]+)"/);
-      stack.url = `http://${listen}`;
-      stack.admin = `http://${admin}`;
-      await stack.gateway.says(new RegExp(`(?:"is":"up"[^]*){${stack.engines.length}}`));
+      await stack.startGateway();
     } catch (error) {
       for (const child of stack.children) await child.stop();
       throw error;
@@ -202,6 +197,22 @@ export class Stack {
 
   async faultAll(fault) {
     await Promise.all(this.engines.map((engine) => engine.fault(fault)));
+  }
+
+  // On other ports than before.
+  async startGateway() {
+    this.gateway = new Child('tidegate', binary('TIDEGATE'), ['serve', '--config', this.configPath]);
+    this.children.push(this.gateway);
+    const [, listen, admin] = await this.gateway.says(/"event":"serving","listen":"([^"]+)","admin":"([^"]+)"/);
+    this.url = `http://${listen}`;
+    this.admin = `http://${admin}`;
+    await this.gateway.says(new RegExp(`(?:"is":"up"[^]*){${this.engines.length}}`));
+  }
+
+  // As a power cut would, but for the disk.
+  async killGateway() {
+    this.gateway.process.kill('SIGKILL');
+    await this.gateway.exited;
   }
 
   // Ends the gateway alone: streams finish, the ledger is flushed; its state can still be asked with run().

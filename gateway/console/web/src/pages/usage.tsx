@@ -12,6 +12,7 @@ import { type LedgerRecord } from '../records';
 import { type Column, Table } from '../ui/table';
 import { useTail } from '../ui/happenings';
 import { hueOf } from '../holders';
+import { Feedback } from './feedback';
 
 const GROUPS: [string, string][] = [['tenant', 'Tenant'], ['model', 'Model'], ['key', 'Key'], ['job', 'Job'], ['api', 'Call'], ['reason', 'Outcome'], ['replica', 'Replica'], ['person', 'Person'], ['day', 'Day'], ['hour', 'Hour']];
 const TIMES = ['day', 'hour'];
@@ -141,6 +142,7 @@ export function Usage() {
               )}
               {open && may('read_audit') && TRACED.includes(by) && <Requests key={open} by={by} name={open} />}
               {open && !(may('read_audit') && TRACED.includes(by)) && <Parts by={by} name={open} rows={data} />}
+              <Feedback />
               {may('see_statements') && <Statements />}
             </>
           );

@@ -1,0 +1,344 @@
+// tidegate dataset evaluate: asks models for the answers to a data set, as a batch of the gateway's, and shows the
+// answers side by side.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "conf/json_fields.h"
+#include "conf/secret.h"
+#include "conf/text.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/files.h"
+#include "gateway/cli/interruption.h"
+#include "gateway/cli/output.h"
+#include "gateway/datasets/comparison.h"
+#include "gateway/net/http/fetch.h"
+#include "gateway/net/loop.h"
+#include "gateway/net/url.h"
+
+namespace gateway::cli {
+namespace {
+
+using datasets::ComparedExample;
+using datasets::Comparison;
+using nlohmann::ordered_json;
+
+constexpr const char* kUrlVariable = "TIDEGATE_URL";
+constexpr const char* kKeyVariable = "TIDEGATE_KEY";
+constexpr size_t kMostSet = 200 << 20;      // bytes
+constexpr size_t kMostResults = 512 << 20;  // likewise
+constexpr size_t kMostExamplesOfSet = 20'000;
+constexpr size_t kMostModels = 8;
+constexpr size_t kMostApiKey = 4096;
+constexpr auto kFollow = std::chrono::milliseconds(500);
+
+struct EvaluateOptions {
+  std::string set;
+  std::vector<std::string> models;
+  std::string batch;  // that was made before
+  std::string url;
+  std::string key_file;
+  std::string ca;
+  std::string server_name;
+  std::string html;
+  int64_t max_tokens = 0;
+  size_t width = 100;
+  bool keep = false;
+  bool json = false;
+};
+
+// A gateway's API for applications.
+class PublicApi {
+ public:
+  static absl::StatusOr<PublicApi> Open(const EvaluateOptions& options) {
+    PublicApi api;
+    std::string url = options.url;
+    if (const char* const variable = std::getenv(kUrlVariable); url.empty() && variable != nullptr)
+      url = variable;
+    if (url.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("give the address of the gateway's API with --url, or in {}", kUrlVariable));
+    }
+    absl::StatusOr<net::Url> read = net::ParseUrl(url);
+    if (!read.ok())
+      return absl::InvalidArgumentError(fmt::format("--url: {}", conf::Std(read.status().message())));
+    api.url_ = *std::move(read);
+    while (api.url_.path.ends_with('/')) api.url_.path.pop_back();
+    if (api.url_.path.ends_with("/v1")) api.url_.path.resize(api.url_.path.size() - 3);
+    std::string key;
+    if (!options.key_file.empty()) {
+      absl::StatusOr<std::string> text = ReadWhole(options.key_file, kMostApiKey);
+      if (!text.ok())
+        return absl::InvalidArgumentError(
+            fmt::format("--api-key-file: {}", conf::Std(text.status().message())));
+      key = *std::move(text);
+      while (key.ends_with('\n') || key.ends_with('\r')) key.pop_back();
+    } else if (const char* const variable = std::getenv(kKeyVariable)) {
+      key = variable;
+    }
+    if (key.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("no API key: set {}, or give --api-key-file", kKeyVariable));
+    }
+    api.key_ = conf::Secret("", std::move(key));
+    api.server_name_ = options.server_name;
+    if (api.url_.tls) {
+      auto tls = net::TlsContext::Client({.ca = options.ca, .certificate = "", .key = ""});
+      if (!tls.ok()) return absl::InvalidArgumentError(tls.status().message());
+      api.tls_ = *std::move(tls);
+    }
+    return api;
+  }
+
+  absl::StatusOr<std::string> Ask(std::string_view method, const std::string& path, std::string body = {},
+                                  const std::string& type = "application/json") const {
+    net::http::FetchRequest request;
+    request.method = method;
+    request.url = url_;
+    request.url.path += path;
+    request.headers.emplace_back("authorization", fmt::format("Bearer {}", key_.Reveal()));
+    if (!body.empty()) request.headers.emplace_back("content-type", type);
+    request.body = std::move(body);
+    request.timeout = std::chrono::minutes(5);
+    request.max_response_bytes = kMostResults;
+    request.tls = tls_;
+    request.server_name = server_name_;
+    absl::StatusOr<net::http::FetchResponse> answer = absl::InternalError("not asked");
+    net::Loop loop([&answer](std::exception_ptr) { answer = absl::InternalError("the connection broke"); });
+    loop.tasks.Spawn([](net::Loop& on, net::http::FetchRequest asked,
+                        absl::StatusOr<net::http::FetchResponse>& out) -> net::Task<void> {
+      out = co_await net::http::Fetch(on, std::move(asked));
+    }(loop, std::move(request), answer));
+    loop.Stop();
+    loop.Run();
+    if (!answer.ok()) {
+      return absl::UnavailableError(fmt::format("the gateway at {} does not answer: {}", url_.Authority(),
+                                                conf::Std(answer.status().message())));
+    }
+    if (answer->status < 300) return std::move(answer->body);
+    const ordered_json read = ordered_json::parse(answer->body, nullptr, false);
+    std::string message = fmt::format("the gateway answered {}", answer->status);
+    if (read.is_object() && read.contains("error") && read["error"].is_object())
+      message = read["error"].value("message", message);
+    if (answer->status >= 500 || answer->status == 429) return absl::UnavailableError(message);
+    return absl::InvalidArgumentError(message);
+  }
+
+  absl::StatusOr<ordered_json> AskJson(std::string_view method, const std::string& path,
+                                       std::string body = {},
+                                       const std::string& type = "application/json") const {
+    const absl::StatusOr<std::string> text = Ask(method, path, std::move(body), type);
+    if (!text.ok()) return text.status();
+    ordered_json read = ordered_json::parse(*text, nullptr, false);
+    if (!read.is_object())
+      return absl::UnavailableError(
+          fmt::format("the answer of {} does not come from a Tidegate; check the address", url_.Authority()));
+    return read;
+  }
+
+ private:
+  net::Url url_;
+  conf::Secret key_;
+  std::string server_name_;
+  std::shared_ptr<const net::TlsContext> tls_;
+};
+
+std::string TextIn(const ordered_json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::string UploadForm(std::string_view input, const std::string& boundary) {
+  return fmt::format(
+      "--{0}\r\ncontent-disposition: form-data; "
+      "name=\"purpose\"\r\n\r\nbatch\r\n--{0}\r\ncontent-disposition: "
+      "form-data; name=\"file\"; filename=\"evaluation.jsonl\"\r\ncontent-type: "
+      "application/jsonl\r\n\r\n{1}\r\n--{0}"
+      "--\r\n",
+      boundary, input);
+}
+
+// The id of a new batch.
+absl::StatusOr<std::string> BeginBatch(const PublicApi& api, const std::string& input) {
+  // It stands after CR LF, and no line of JSON has a CR.
+  const std::string boundary = "tidegate-evaluation-7f1c0a5e";
+  const auto file = api.AskJson("POST", "/v1/files", UploadForm(input, boundary),
+                                fmt::format("multipart/form-data; boundary={}", boundary));
+  if (!file.ok()) return file.status();
+  const ordered_json creation{{"input_file_id", TextIn(*file, "id")},
+                              {"endpoint", "/v1/chat/completions"},
+                              {"completion_window", "24h"},
+                              {"metadata", {{"purpose", "tidegate dataset evaluate"}}}};
+  const auto batch = api.AskJson("POST", "/v1/batches", creation.dump());
+  if (!batch.ok()) return batch.status();
+  return TextIn(*batch, "id");
+}
+
+bool HasBatchEnded(const std::string& status) {
+  return status == "completed" || status == "failed" || status == "cancelled" || status == "expired";
+}
+
+absl::StatusOr<ordered_json> FollowBatch(const PublicApi& api, const std::string& id,
+                                         const Interruption& interruption) {
+  uint64_t shown = 0;
+  while (true) {
+    absl::StatusOr<ordered_json> batch = api.AskJson("GET", "/v1/batches/" + net::PercentEncode(id));
+    if (!batch.ok() || HasBatchEnded(TextIn(*batch, "status"))) return batch;
+    if (const auto counts = batch->find("request_counts"); counts != batch->end() && counts->is_object()) {
+      const uint64_t done = counts->value("completed", uint64_t{0}) + counts->value("failed", uint64_t{0});
+      if (done != std::exchange(shown, done))
+        fmt::print(stderr, "{}: {} of {}\n", id, done, counts->value("total", uint64_t{0}));
+    }
+    for (auto waited = std::chrono::milliseconds(0); waited < kFollow && !interruption.seen();
+         waited += std::chrono::milliseconds(50))
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (!interruption.seen()) continue;
+    fmt::print(stderr, "the batch goes on; see it later with --batch {}\n", id);
+    interruption.Obey();
+  }
+}
+
+std::string ProblemsOf(const ordered_json& batch) {
+  std::string out;
+  const auto errors = batch.find("errors");
+  if (errors == batch.end() || !errors->is_object()) return out;
+  size_t told = 0;
+  for (const ordered_json& error : errors->value("data", ordered_json::array())) {
+    if (!error.is_object() || ++told > 3) break;
+    out += fmt::format("{}{}", out.empty() ? "" : "; ", TextIn(error, "message"));
+  }
+  return out;
+}
+
+absl::StatusOr<std::string> ReadResults(const PublicApi& api, const ordered_json& batch) {
+  std::string results;
+  for (const char* name : {"output_file_id", "error_file_id"}) {
+    const std::string file = TextIn(batch, name);
+    if (file.empty()) continue;
+    const absl::StatusOr<std::string> text = api.Ask("GET", fmt::format("/v1/files/{}/content", file));
+    if (!text.ok()) return text.status();
+    results += *text;
+  }
+  return results;
+}
+
+void RemoveFiles(const PublicApi& api, const ordered_json& batch) {
+  for (const char* name : {"input_file_id", "output_file_id", "error_file_id"}) {
+    if (const std::string file = TextIn(batch, name); !file.empty())
+      static_cast<void>(api.Ask("DELETE", "/v1/files/" + file));
+  }
+}
+
+int Evaluate(const EvaluateOptions& options) {
+  if (options.models.empty() || options.models.size() > kMostModels)
+    return Fail(absl::InvalidArgumentError(
+        fmt::format("--models: give 1 to {} models, joined by commas", kMostModels)));
+  for (size_t i = 1; i < options.models.size(); ++i) {
+    const auto end = options.models.begin() + static_cast<ptrdiff_t>(i);
+    if (std::find(options.models.begin(), end, options.models[i]) != end)
+      return Fail(absl::InvalidArgumentError(fmt::format("--models: {} is given twice", options.models[i])));
+  }
+  if (!options.html.empty()) {
+    if (const std::string why = WhyNotWritable(options.html); !why.empty())
+      return Fail(absl::InvalidArgumentError(fmt::format("--html: cannot write {}: {}", options.html, why)));
+  }
+  const absl::StatusOr<std::string> text = ReadWhole(options.set, kMostSet);
+  if (!text.ok())
+    return Fail(absl::InvalidArgumentError(fmt::format("--set: {}", conf::Std(text.status().message()))));
+  const auto set = datasets::ReadSet(*text, kMostExamplesOfSet);
+  if (!set.ok()) {
+    return Fail(absl::InvalidArgumentError(
+        fmt::format("--set: {}: {}", options.set, conf::Std(set.status().message()))));
+  }
+  const absl::StatusOr<PublicApi> api = PublicApi::Open(options);
+  if (!api.ok()) return Fail(api.status());
+  const Interruption interruption;
+  std::string id = options.batch;
+  if (id.empty()) {
+    const absl::StatusOr<std::string> begun =
+        BeginBatch(*api, datasets::BatchInput(*set, options.models, options.max_tokens));
+    if (!begun.ok()) return Fail(begun.status());
+    id = *begun;
+    fmt::print(stderr, "{}: {} for {}\n", id, Counted(set->size(), "example"),
+               Counted(options.models.size(), "model"));
+  }
+  const absl::StatusOr<ordered_json> batch = FollowBatch(*api, id, interruption);
+  if (!batch.ok()) return Fail(batch.status());
+  if (TextIn(*batch, "status") == "failed") {
+    const std::string why = ProblemsOf(*batch);
+    return Fail(absl::UnavailableError(
+        fmt::format("the batch {} failed: {}", id, why.empty() ? "no reason is told" : why)));
+  }
+  const absl::StatusOr<std::string> results = ReadResults(*api, *batch);
+  if (!results.ok()) return Fail(results.status());
+  Comparison comparison = datasets::Compare(*set, options.models, *results);
+  comparison.set = options.set;
+  comparison.batch = id;
+  if (!options.html.empty()) {
+    const absl::Status written = WriteWhole(options.html, datasets::ComparisonHtml(comparison));
+    if (!written.ok()) return Fail(written);
+    fmt::print(stderr, "{} is written\n", options.html);
+  }
+  // The results are whole here; the gateway need not keep the texts.
+  if (!options.keep) RemoveFiles(*api, *batch);
+  if (options.json) {
+    fmt::print("{}\n", conf::ToJsonText(comparison));
+  } else {
+    fmt::print("{}", datasets::ComparisonText(comparison, options.width));
+  }
+  uint64_t failed = 0;
+  for (const datasets::ModelSummary& model : comparison.models) failed += model.failed;
+  return failed == 0 ? kOk : kFailed;
+}
+
+}  // namespace
+
+void AddDatasetEvaluate(CLI::App& dataset, Run& run) {
+  CLI::App* command = dataset.add_subcommand(
+      "evaluate", "Ask models for the answers to a data set, and show them side by side");
+  auto options = std::make_shared<EvaluateOptions>();
+  command->add_option("--set", options->set, "The data set: lines of messages, as dataset export makes them")
+      ->required();
+  command->add_option("--models", options->models, "The models, joined by commas: 1 to 8")
+      ->delimiter(',')
+      ->required();
+  command->add_option("--batch", options->batch,
+                      "A batch that this command has made before, of the same set and models");
+  command->add_option(
+      "--url", options->url,
+      fmt::format("URL of the gateway's API, such as https://tidegate.example.com:8080; default: the "
+                  "environment variable {}",
+                  kUrlVariable));
+  command->add_option(
+      "--api-key-file", options->key_file,
+      fmt::format("A file with an API key; default: the environment variable {}", kKeyVariable));
+  command->add_option("--ca", options->ca,
+                      "With https: a PEM file of certificates to trust; default: the system's");
+  command->add_option("--server-name", options->server_name,
+                      "With https: the name to verify; default: the host of the URL");
+  command
+      ->add_option("--max-tokens", options->max_tokens,
+                   "A bound for each answer, in tokens; default: the model's own")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
+  command->add_option("--width", options->width, "Characters of a text that the table shows")
+      ->check(CLI::Range(size_t{20}, size_t{10'000}))
+      ->capture_default_str();
+  command->add_option("--html", options->html, "A file to write the comparison to, as one page");
+  command->add_flag("--keep-files", options->keep, "Keep the files of the batch at the gateway");
+  command->add_flag("--json", options->json, "Print the comparison as JSON");
+  command->footer(
+      "The batch runs with the limits, budgets and prices of the key; the gateway needs the section files. "
+      "An answer\n"
+      "in the set is shown beside those of the models, and is not sent to them. Exit code 1 where an answer "
+      "failed.\n\n"
+      "Examples:\n"
+      "  tidegate dataset evaluate --set bad.jsonl --models chat-small,chat-large --html comparison.html\n"
+      "  tidegate dataset evaluate --set bad.jsonl --models chat-small,chat-large --json > comparison.json");
+  command->callback([options, &run] { run = [options] { return Evaluate(*options); }; });
+}
+
+}  // namespace gateway::cli

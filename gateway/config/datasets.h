@@ -1,0 +1,25 @@
+// Section `datasets`: what is taken out of the texts of exported data sets, beside the built-in rules.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace conf {
+class Object;
+}
+
+namespace gateway::config {
+
+struct RedactionRule {
+  std::string name;     // what stands in the text's place, in brackets
+  std::string pattern;  // a Perl regular expression
+};
+
+struct Datasets {
+  std::vector<RedactionRule> redact;
+};
+
+void Bind(conf::Object& object, RedactionRule& out);
+void Bind(conf::Object& object, Datasets& out);
+
+}  // namespace gateway::config

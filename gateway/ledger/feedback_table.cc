@@ -1,0 +1,188 @@
+#include "gateway/ledger/feedback_table.h"
+
+#include <absl/strings/escaping.h>
+#include <fmt/format.h>
+
+#include "conf/text.h"
+#include "conf/time.h"
+#include "conf/words.h"
+
+namespace gateway::ledger {
+namespace {
+
+constexpr conf::Word<FeedbackBy> kFeedbackByWords[] = {
+    {"tenant", FeedbackBy::kTenant},   {"key", FeedbackBy::kKey},   {"model", FeedbackBy::kModel},
+    {"version", FeedbackBy::kVersion}, {"hour", FeedbackBy::kHour}, {"day", FeedbackBy::kDay}};
+
+constexpr int64_t kHourUs = 3600LL * 1'000'000;
+
+bool IsTime(FeedbackBy by) {
+  return by == FeedbackBy::kHour || by == FeedbackBy::kDay;
+}
+int64_t SpanUs(FeedbackBy by) {
+  return by == FeedbackBy::kHour ? kHourUs : 24 * kHourUs;
+}
+
+}  // namespace
+
+std::string_view Name(FeedbackBy by) {
+  return conf::WordOf(kFeedbackByWords, by);
+}
+
+std::optional<FeedbackBy> ParseFeedbackBy(std::string_view name) {
+  return conf::ValueOf(kFeedbackByWords, name);
+}
+
+const char* FeedbackTable::Schema() {
+  return "CREATE TABLE IF NOT EXISTS feedback (id INTEGER PRIMARY KEY, request TEXT NOT NULL, name TEXT NOT "
+         "NULL,"
+         "key TEXT NOT NULL, seq INTEGER NOT NULL, time_us INTEGER NOT NULL, tenant TEXT NOT NULL, model "
+         "TEXT NOT "
+         "NULL, version TEXT NOT NULL, settled INTEGER NOT NULL, type INTEGER NOT NULL, number REAL NOT "
+         "NULL, text "
+         "TEXT NOT NULL, content_key TEXT NOT NULL, comment TEXT NOT NULL, correction TEXT NOT NULL, UNIQUE "
+         "(request, name, key));"
+         "CREATE INDEX IF NOT EXISTS feedback_by_time ON feedback (time_us);"
+         "CREATE INDEX IF NOT EXISTS feedback_by_seq ON feedback (seq);"
+         "CREATE INDEX IF NOT EXISTS feedback_waiting ON feedback (request) WHERE settled = 0;";
+}
+
+absl::Status FeedbackTable::Add(const Record& record) {
+  absl::StatusOr<Feedback> read = FeedbackOf(record);
+  if (!read.ok()) return absl::OkStatus();  // `audit verify` names what is damaged
+  Feedback& of = *read;
+  if (!of.settled) {
+    // It may have ended between the look and this record. The pieces must be known up to here.
+    if (absl::Status saved = places_.Save(); !saved.ok()) return saved;
+    const auto version = places_.ClosedBetween(of.request, of.known_to, record.seq);
+    if (!version.ok()) return version.status();
+    of.settled = version->has_value();
+    of.version = version->value_or("");
+  }
+  const FeedbackType type = TypeOf(of.value);
+  double number = 0;
+  if (const auto* const flag = std::get_if<bool>(&of.value)) number = *flag ? 1 : 0;
+  if (const auto* const given = std::get_if<double>(&of.value)) number = *given;
+  const auto* const text = std::get_if<std::string>(&of.value);
+  const std::string comment = absl::Base64Escape(of.comment);
+  const std::string correction = absl::Base64Escape(of.correction);
+  absl::StatusOr<sqlite::Statement> insert = db_.Prepare(
+      "INSERT INTO feedback (request,name,key,seq,time_us,tenant,model,version,settled,type,number,text,"
+      "content_key,comment,correction) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (request,name,key) "
+      "DO "
+      "UPDATE SET seq=excluded.seq,time_us=excluded.time_us,tenant=excluded.tenant,model=excluded.model,"
+      "version=iif(excluded.settled,excluded.version,version),settled=max(settled,excluded.settled),"
+      "type=excluded.type,number=excluded.number,text=excluded.text,content_key=excluded.content_key,"
+      "comment=excluded.comment,correction=excluded.correction WHERE excluded.seq > seq");
+  if (!insert.ok()) return insert.status();
+  insert->Bind(1, of.request).Bind(2, of.name).Bind(3, of.key).Bind(4, static_cast<int64_t>(record.seq));
+  insert->Bind(5, record.time_us).Bind(6, of.tenant).Bind(7, of.model).Bind(8, of.version);
+  insert->Bind(9, int64_t{of.settled}).Bind(10, static_cast<int64_t>(type)).BindReal(11, number);
+  insert->Bind(12, text ? std::string_view(*text) : std::string_view()).Bind(13, of.content_key);
+  if (absl::Status added = insert->Bind(14, comment).Bind(15, correction).Run(); !added.ok()) return added;
+  if (!of.settled && waiting_.size() < kMaxWaiting) waiting_.insert(of.request);
+  return absl::OkStatus();
+}
+
+absl::Status FeedbackTable::OnClose(std::string_view request, std::string_view version) {
+  if (waiting_.erase(conf::Abseil(request)) == 0) return absl::OkStatus();
+  absl::StatusOr<sqlite::Statement> settle =
+      db_.Prepare("UPDATE feedback SET settled = 1, version = ? WHERE request = ? AND settled = 0");
+  if (!settle.ok()) return settle.status();
+  return settle->Bind(1, version).Bind(2, request).Run();
+}
+
+absl::Status FeedbackTable::Restart() {
+  waiting_.clear();
+  absl::StatusOr<sqlite::Statement> all =
+      db_.Prepare("SELECT DISTINCT request FROM feedback WHERE settled = 0 ORDER BY request LIMIT ?");
+  if (!all.ok()) return all.status();
+  all->Bind(1, static_cast<int64_t>(kMaxWaiting));
+  while (true) {
+    absl::StatusOr<bool> more = all->Step();
+    if (!more.ok()) return more.status();
+    if (!*more) return absl::OkStatus();
+    waiting_.insert(all->Text(0));
+  }
+}
+
+absl::Status FeedbackTable::Forget(uint64_t first) {
+  return db_.Execute(fmt::format("DELETE FROM feedback WHERE seq < {}", first));
+}
+
+absl::StatusOr<std::vector<FeedbackSum>> FeedbackTable::Sums(const FeedbackQuery& query) {
+  std::string columns;
+  std::string groups;
+  for (size_t i = 0; i < query.by.size(); ++i) {
+    columns += IsTime(query.by[i]) ? fmt::format("time_us / {}, ", SpanUs(query.by[i]))
+                                   : fmt::format("{}, ", Name(query.by[i]));
+    groups += fmt::format("{}, ", i + 1);
+  }
+  const size_t n = query.by.size();
+  groups += fmt::format("{}, {}, {}", n + 1, n + 2, n + 3);
+  absl::StatusOr<sqlite::Statement> statement = db_.Prepare(fmt::format(
+      "SELECT {}name, type, text, count(*), sum(iif(type = 0, number, 0)), sum(iif(type = 1, number, 0)), "
+      "min(number), max(number) FROM feedback WHERE time_us >= ?1 AND time_us < ?2 AND (?3 = '' OR tenant = "
+      "?3 OR "
+      "substr(tenant, 1, length(?3) + 1) = ?3 || '/') AND (?4 = '' OR model = ?4) GROUP BY {} ORDER BY {}",
+      columns, groups, groups));
+  if (!statement.ok()) return statement.status();
+  statement->Bind(1, query.since_us).Bind(2, query.until_us).Bind(3, query.tenant).Bind(4, query.model);
+  std::vector<FeedbackSum> sums;
+  while (true) {
+    absl::StatusOr<bool> more = statement->Step();
+    if (!more.ok()) return more.status();
+    if (!*more) return sums;
+    FeedbackSum& sum = sums.emplace_back();
+    int column = 0;
+    for (const FeedbackBy by : query.by) {
+      sum.group.push_back(IsTime(by)
+                              ? conf::FormatTime(conf::FromUnixMicros(statement->Int(column) * SpanUs(by)))
+                              : statement->Text(column));
+      ++column;
+    }
+    sum.name = statement->Text(column++);
+    sum.type = static_cast<FeedbackType>(statement->Int(column++));
+    sum.text = statement->Text(column++);
+    sum.count = statement->Int(column++);
+    sum.positive = static_cast<int64_t>(statement->Real(column++));
+    sum.sum = statement->Real(column++);
+    sum.min = statement->Real(column++);
+    sum.max = statement->Real(column);
+  }
+}
+
+absl::StatusOr<std::vector<KeptFeedback>> FeedbackTable::OfRequest(std::string_view request, size_t most) {
+  absl::StatusOr<sqlite::Statement> statement = db_.Prepare(
+      "SELECT "
+      "seq,time_us,name,key,tenant,model,version,settled,type,number,text,content_key,comment,correction "
+      "FROM feedback WHERE request = ? ORDER BY name, seq LIMIT ?");
+  if (!statement.ok()) return statement.status();
+  statement->Bind(1, request).Bind(2, static_cast<int64_t>(most));
+  std::vector<KeptFeedback> rows;
+  while (true) {
+    absl::StatusOr<bool> more = statement->Step();
+    if (!more.ok()) return more.status();
+    if (!*more) return rows;
+    KeptFeedback& row = rows.emplace_back();
+    row.seq = static_cast<uint64_t>(statement->Int(0));
+    row.time_us = statement->Int(1);
+    Feedback& of = row.feedback;
+    of.name = statement->Text(2);
+    of.request = request;
+    of.key = statement->Text(3);
+    of.tenant = statement->Text(4);
+    of.model = statement->Text(5);
+    of.version = statement->Text(6);
+    of.settled = statement->Int(7) != 0;
+    const auto type = static_cast<FeedbackType>(statement->Int(8));
+    if (type == FeedbackType::kBoolean) of.value = statement->Int(9) != 0;
+    if (type == FeedbackType::kNumber) of.value = statement->Real(9);
+    if (type == FeedbackType::kText) of.value = statement->Text(10);
+    of.content_key = statement->Text(11);
+    if (!absl::Base64Unescape(statement->Text(12), &of.comment)) of.comment.clear();
+    if (!absl::Base64Unescape(statement->Text(13), &of.correction)) of.correction.clear();
+  }
+}
+
+}  // namespace gateway::ledger
