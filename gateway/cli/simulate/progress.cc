@@ -1,4 +1,4 @@
-#include "gateway/cli/simulate_progress.h"
+#include "gateway/cli/simulate/progress.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

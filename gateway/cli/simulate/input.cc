@@ -1,4 +1,4 @@
-#include "gateway/cli/simulate_input.h"
+#include "gateway/cli/simulate/input.h"
 
 #include <cmath>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "gateway/cli/simulate_scenarios.h"
+#include "gateway/cli/simulate/scenarios.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "conf/text.h"
-#include "gateway/cli/simulate_problems.h"
+#include "gateway/cli/simulate/option_problems.h"
 #include "scheduler/io/bounds.h"
 #include "scheduler/io/what_if.h"
 #include "scheduler/placement/policies.h"

@@ -1,4 +1,4 @@
-#include "gateway/cli/recorded_traffic.h"
+#include "gateway/cli/simulate/recorded_traffic.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 
 #include "gateway/cli/commands.h"
 #include "gateway/cli/problems.h"
-#include "gateway/cli/simulate_output.h"
-#include "gateway/cli/simulate_problems.h"
+#include "gateway/cli/simulate/option_problems.h"
+#include "gateway/cli/simulate/output.h"
 #include "router/sim/offered_load.h"
 #include "router/sim/servegen.h"
 #include "router/sim/traffic.h"

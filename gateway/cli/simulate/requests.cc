@@ -1,4 +1,4 @@
-#include "gateway/cli/simulate_requests.h"
+#include "gateway/cli/simulate/requests.h"
 
 #include <fmt/format.h>
 
@@ -17,9 +17,9 @@
 #include "gateway/cli/files.h"
 #include "gateway/cli/interruption.h"
 #include "gateway/cli/output.h"
-#include "gateway/cli/simulate_output.h"
-#include "gateway/cli/simulate_problems.h"
-#include "gateway/cli/simulate_progress.h"
+#include "gateway/cli/simulate/option_problems.h"
+#include "gateway/cli/simulate/output.h"
+#include "gateway/cli/simulate/progress.h"
 #include "router/routes/route_table.h"
 #include "router/sim/adapter_traffic.h"
 #include "router/sim/offered_load.h"

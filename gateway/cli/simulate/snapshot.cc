@@ -1,4 +1,4 @@
-#include "gateway/cli/simulate_snapshot.h"
+#include "gateway/cli/simulate/snapshot.h"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@
 #include "gateway/cli/files.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
-#include "gateway/cli/simulate_problems.h"
-#include "gateway/cli/simulate_scenarios.h"
+#include "gateway/cli/simulate/option_problems.h"
+#include "gateway/cli/simulate/scenarios.h"
 #include "scheduler/io/explanation_text.h"
 #include "scheduler/io/policy_yaml.h"
 #include "scheduler/io/snapshot_json.h"

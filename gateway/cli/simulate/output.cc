@@ -1,4 +1,4 @@
-#include "gateway/cli/simulate_output.h"
+#include "gateway/cli/simulate/output.h"
 
 #include <fmt/format.h>
 

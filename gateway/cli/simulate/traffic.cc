@@ -1,4 +1,4 @@
-#include "gateway/cli/simulate_traffic.h"
+#include "gateway/cli/simulate/traffic.h"
 
 #include <fmt/format.h>
 
@@ -18,9 +18,9 @@
 #include "gateway/cli/interruption.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
-#include "gateway/cli/simulate_output.h"
-#include "gateway/cli/simulate_problems.h"
-#include "gateway/cli/simulate_progress.h"
+#include "gateway/cli/simulate/option_problems.h"
+#include "gateway/cli/simulate/output.h"
+#include "gateway/cli/simulate/progress.h"
 #include "gateway/config/model_policy.h"
 #include "router/sim/offered_load.h"
 #include "router/sim/scaling_html.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "gateway/cli/simulate_input.h"
+#include "gateway/cli/simulate/input.h"
 
 namespace gateway::cli {
 

@@ -1,4 +1,4 @@
-#include "gateway/cli/simulate_system.h"
+#include "gateway/cli/simulate/system.h"
 
 #include <absl/container/flat_hash_set.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "gateway/cli/simulate_problems.h"
+#include "gateway/cli/simulate/option_problems.h"
 #include "scheduler/io/bounds.h"
 #include "scheduler/io/cluster_yaml.h"
 #include "scheduler/io/jobs_jsonl.h"

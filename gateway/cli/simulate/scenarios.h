@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "conf/problem.h"
-#include "gateway/cli/simulate_input.h"
+#include "gateway/cli/simulate/input.h"
 #include "scheduler/io/policy_yaml.h"
 #include "scheduler/policy.h"
 #include "scheduler/queue.h"

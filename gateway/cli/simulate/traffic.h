@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/cli/recorded_traffic.h"
+#include "gateway/cli/simulate/recorded_traffic.h"
 
 namespace gateway::cli {
 

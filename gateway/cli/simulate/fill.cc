@@ -1,4 +1,4 @@
-#include "gateway/cli/simulate_fill.h"
+#include "gateway/cli/simulate/fill.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/cli/simulate_problems.h"
+#include "gateway/cli/simulate/option_problems.h"
 
 #include <fmt/format.h>
 

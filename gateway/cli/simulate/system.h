@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "conf/problem.h"
-#include "gateway/cli/simulate_input.h"
-#include "gateway/cli/simulate_scenarios.h"
+#include "gateway/cli/simulate/input.h"
+#include "gateway/cli/simulate/scenarios.h"
 #include "scheduler/sim/world.h"
 
 namespace gateway::cli {

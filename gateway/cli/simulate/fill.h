@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "gateway/cli/simulate_system.h"
+#include "gateway/cli/simulate/system.h"
 
 namespace gateway::cli {
 
