@@ -1,4 +1,4 @@
-// Ways to size a pool beside one another: what runs against a policy in `tidegate simulate --traffic` and in
+// Ways to size a pool beside one another: what runs against a policy in `tidegate simulate traffic` and in
 // bench/scaling.
 #pragma once
 

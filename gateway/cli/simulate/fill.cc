@@ -3,16 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <nlohmann/json.hpp>
+#include <cstdint>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "gateway/cli/commands.h"
 #include "gateway/cli/files.h"
 #include "gateway/cli/interruption.h"
 #include "gateway/cli/output.h"
+#include "gateway/cli/problems.h"
+#include "gateway/cli/simulate/fill_report.h"
+#include "gateway/cli/simulate/input.h"
+#include "gateway/cli/simulate/option_problems.h"
+#include "gateway/cli/simulate/system.h"
 #include "scheduler/sim/until_allocated.h"
 
 namespace gateway::cli {
@@ -20,11 +25,13 @@ namespace {
 
 constexpr uint64_t kMostMembers = 5'000'000;
 
-struct Filled {
-  std::string name;
-  std::vector<double> allocated;  // percent, by percent of load; means over the seeds
-  double refused = 0;             // members, mean
-  double arrived = 0;
+struct FillOptions {
+  SimulateInput input;
+  uint32_t seeds = 1;
+  uint64_t seed = 1;
+  std::string html;
+  bool strict = false;
+  bool json = false;
 };
 
 std::vector<scheduler::Ask> AsksOf(const SimulatedSystem& system) {
@@ -36,26 +43,22 @@ std::vector<scheduler::Ask> AsksOf(const SimulatedSystem& system) {
 }
 
 // After an interruption no more is added up.
-Filled Fill(const std::vector<scheduler::Ask>& asks, const Scenario& scenario, const FillRequest& request,
-            const Interruption& interruption) {
-  Filled filled{.name = scenario.policy.placement, .allocated = {}};
-  for (uint32_t i = 0; i < request.seeds && !interruption.seen(); ++i) {
-    sim::UntilAllocatedOptions options;
-    options.placement = scenario.policy.placement;
-    options.seed = request.first_seed + i;
-    const sim::UntilAllocated run = sim::FillUntilAllocated(scenario.cluster, asks, options);
+sim::FilledCluster Fill(const std::vector<scheduler::Ask>& asks, const Scenario& scenario,
+                        const FillOptions& options, const Interruption& interruption) {
+  sim::FilledCluster filled{.name = scenario.is_what_if ? scenario.name : scenario.policy.placement,
+                            .allocated = {}};
+  for (uint32_t i = 0; i < options.seeds && !interruption.seen(); ++i) {
+    sim::UntilAllocatedOptions fill;
+    fill.placement = scenario.policy.placement;
+    fill.seed = options.seed + i;
+    const sim::UntilAllocated run = sim::FillUntilAllocated(scenario.cluster, asks, fill);
     filled.allocated.resize(std::max(filled.allocated.size(), run.allocated.size()), 0);
-    for (size_t percent = 0; percent < filled.allocated.size(); ++percent) {
-      filled.allocated[percent] += run.At(percent) / request.seeds;
-    }
-    filled.refused += static_cast<double>(run.refused) / request.seeds;
-    filled.arrived += static_cast<double>(run.arrived) / request.seeds;
+    for (size_t percent = 0; percent < filled.allocated.size(); ++percent)
+      filled.allocated[percent] += run.At(percent) / options.seeds;
+    filled.refused += static_cast<double>(run.refused) / options.seeds;
+    filled.arrived += static_cast<double>(run.arrived) / options.seeds;
   }
   return filled;
-}
-
-int Done(const absl::Status& status) {
-  return status.ok() ? kOk : Fail(status);
 }
 
 // The reason why the trace cannot be offered member by member; empty: it can.
@@ -66,56 +69,72 @@ std::string WhyNotOffered(const SimulatedSystem& system) {
     members += scheduler::Members(job.job);
     milli = std::max(milli, scheduler::DeviceMilli(job.job));
   }
+  if (system.trace.jobs.empty()) return "no job is left to simulate";
   if (milli == 0) return "no job asks for devices";
   if (members > kMostMembers) return fmt::format("{} members, at most {} are offered", members, kMostMembers);
   return {};
 }
 
-}  // namespace
-
-int FillUntilAllocated(const SimulatedSystem& system, const FillRequest& request) {
-  const Interruption interruption;
+int SimulateFill(const FillOptions& options) {
+  SimulatedSystem system;
+  std::vector<conf::Problem> problems;
+  CheckWritable("--html", options.html, problems);
+  std::ranges::move(Load(options.input, system), std::back_inserter(problems));
+  if (!problems.empty()) return PrintProblems(problems, options.json);
+  if (!PrintLeftOut(system.trace.report, options.strict)) return kUsage;
   if (const std::string why = WhyNotOffered(system); !why.empty()) {
-    fmt::print(stderr, "tidegate: --until-allocated: {}: {}\n", request.trace, why);
+    fmt::print(stderr, "tidegate: {}: {}\n", options.input.trace, why);
     return kFailed;
   }
+  const Interruption interruption;
   const std::vector<scheduler::Ask> asks = AsksOf(system);
-  std::vector<Filled> all;
-  for (const Scenario& scenario : system.scenarios) {
-    all.push_back(Fill(asks, scenario, request, interruption));
-    if (scenario.is_what_if) all.back().name = scenario.name;
-  }
+  std::vector<sim::FilledCluster> filled;
+  for (const Scenario& scenario : system.scenarios)
+    filled.push_back(Fill(asks, scenario, options, interruption));
   if (interruption.seen()) {
     fmt::print(stderr, "tidegate: interrupted\n");
     interruption.Obey();
   }
-  const size_t devices = Devices(system.scenarios.front().cluster);
-  if (request.json) {
-    nlohmann::ordered_json json{{"devices", devices}, {"seeds", request.seeds}};
-    if (!system.what_if.empty()) json["what_if"] = system.what_if;
-    json["policies"] = nlohmann::ordered_json::array();
-    for (const Filled& filled : all) {
-      json["policies"].push_back({{"placement", filled.name},
-                                  {"allocated_percent_by_load_percent", filled.allocated},
-                                  {"arrived", filled.arrived},
-                                  {"refused", filled.refused}});
-    }
-    return Done(Print(AsText(json) + '\n'));
-  }
-  std::vector<Table::Column> columns = {{"LOAD (%)", true}};
-  for (const Filled& filled : all) columns.push_back({"ALLOCATED (%), " + filled.name, true});
-  Table table(std::move(columns));
-  for (const size_t percent : std::to_array<size_t>({50, 80, 90, 95, 100, 105, 110, 120, 130})) {
-    std::vector<std::string> row = {std::to_string(percent)};
-    for (const Filled& filled : all) {
-      row.push_back(fmt::format("{:.2f}", filled.allocated[std::min(percent, filled.allocated.size() - 1)]));
-    }
-    table.Add(std::move(row));
-  }
-  const std::string what_if = system.what_if.empty() ? "" : fmt::format("What if: {}\n\n", system.what_if);
-  return Done(Print(fmt::format("{}; members in random order, none ends; means of {}\n\n{}{}",
-                                Counted(devices, "device"), Counted(request.seeds, "seed"), what_if,
-                                table.Render())));
+  const scheduler::Cluster& cluster = system.scenarios.front().cluster;
+  const sim::FillFacts facts{.trace = options.input.trace,
+                             .members = asks.size(),
+                             .nodes = cluster.nodes.size(),
+                             .devices = Devices(cluster),
+                             .seeds = options.seeds,
+                             .what_if = system.what_if};
+  absl::Status written;
+  if (!options.html.empty()) written.Update(WriteWhole(options.html, sim::AsHtml(facts, filled)));
+  written.Update(Print(options.json ? AsJson(facts, filled) : AsTable(facts, filled)));
+  return written.ok() ? kOk : Fail(written);
+}
+
+}  // namespace
+
+void AddSimulateFill(CLI::App& simulate, Run& run) {
+  CLI::App* command = simulate.add_subcommand(
+      "fill", "Jobs that arrive in random order and never end: how full a placement gets the cluster");
+  auto options = std::make_shared<FillOptions>();
+  AddTraceOptions(*command, options->input);
+  AddClusterOptions(*command, options->input);
+  AddPolicyOptions(*command, options->input);
+  AddWhatIfOptions(*command, options->input, false);
+  const auto output = [&](CLI::Option* option) { option->group("Runs and output"); };
+  output(command->add_option("--seed", options->seed, "Seed of the order of arrival")
+             ->check(CLI::NonNegativeNumber)
+             ->capture_default_str());
+  output(command->add_option("--seeds", options->seeds, "Number of runs; the figures are their means")
+             ->check(CLI::Range(1, 1000))
+             ->capture_default_str());
+  output(command->add_option("--html", options->html, "Write a page with tables and plots"));
+  output(command->add_flag("--strict", options->strict, "Fail when rows cannot be simulated"));
+  output(command->add_flag("--json", options->json, "Print JSON"));
+  command->footer(
+      "Jobs arrive until they have asked for 130 % of the devices; one that fits nowhere is refused.\n\n"
+      "Examples:\n"
+      "  tidegate simulate fill conf/jobs/examples.jsonl --cluster conf/clusters/reference.yaml\n"
+      "  tidegate simulate fill conf/jobs/examples.jsonl --cluster conf/clusters/reference.yaml \\\n"
+      "    --placement fgd --seeds 10 --html fill.html");
+  command->callback([options, &run] { run = [options] { return SimulateFill(*options); }; });
 }
 
 }  // namespace gateway::cli

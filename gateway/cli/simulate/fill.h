@@ -1,22 +1,13 @@
-// `tidegate simulate --until-allocated`: how much of the cluster a placement fills as work keeps arriving.
+// tidegate simulate fill: how much of the cluster each placement fills as work keeps arriving, without time.
 #pragma once
 
-#include <cstdint>
-#include <string>
+#include <CLI/CLI.hpp>
 
-#include "gateway/cli/simulate/system.h"
+#include "gateway/cli/commands.h"
 
 namespace gateway::cli {
 
-struct FillRequest {
-  std::string trace{};  // its name
-  uint32_t seeds = 1;
-  uint64_t first_seed = 1;
-  bool json = false;
-};
-
-// Offers the trace's members in random order under each policy's placement; prints the share of devices that
-// is allocated at each load. The exit code.
-int FillUntilAllocated(const SimulatedSystem& system, const FillRequest& request);
+// Adds the command to `tidegate simulate`.
+void AddSimulateFill(CLI::App& simulate, Run& run);
 
 }  // namespace gateway::cli

@@ -1,4 +1,5 @@
-// The options of `tidegate simulate` that name the workload, the cluster, the policies and the faults.
+// The options of `tidegate simulate jobs` and `fill` that name the workload, the cluster, the policies and the
+// faults.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,7 +12,7 @@ namespace gateway::cli {
 
 struct SimulateInput {
   std::string trace;
-  std::string format = "jsonl";
+  std::string format = "auto";
   double scale = 1;
   uint32_t repeat = 1;
 
@@ -47,6 +48,17 @@ struct SimulateInput {
   std::string horizon = "0s";
 };
 
-void AddInputOptions(CLI::App& command, SimulateInput& input);
+// The trace, which is the command's argument, and its format.
+void AddTraceOptions(CLI::App& command, SimulateInput& input);
+void AddClusterOptions(CLI::App& command, SimulateInput& input);
+// --policy, --compare and --placement.
+void AddPolicyOptions(CLI::App& command, SimulateInput& input);
+// --policy, --placement, --backfill and --defragment: what one decision depends on.
+void AddDecisionOptions(CLI::App& command, SimulateInput& input);
+// Only of a simulation with time.
+void AddTimeOptions(CLI::App& command, SimulateInput& input);
+// --add-nodes, --remove-nodes, --without-base; with `queues` also --queues and --quota.
+void AddWhatIfOptions(CLI::App& command, SimulateInput& input, bool queues);
+void AddFaultOptions(CLI::App& command, SimulateInput& input);
 
 }  // namespace gateway::cli

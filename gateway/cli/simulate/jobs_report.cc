@@ -1,4 +1,4 @@
-#include "gateway/cli/simulate/output.h"
+#include "gateway/cli/simulate/jobs_report.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "conf/problem.h"
 #include "gateway/cli/output.h"
 #include "scheduler/metrics.h"
 
@@ -17,7 +16,6 @@ namespace {
 namespace sim = scheduler::sim;
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kRowsShown = 20;
 constexpr size_t kQueuesShown = 20;
 
 // Without a sign where nothing is left of it.
@@ -167,16 +165,6 @@ std::string AsCsv(const std::vector<PolicyRuns>& runs) {
     }
   }
   return out;
-}
-
-void PrintLeftOut(const scheduler::io::LineReport& report) {
-  size_t shown = 0;
-  for (const conf::Problem& problem : report.problems) {
-    if (++shown > kRowsShown) break;
-    fmt::print(stderr, "{}\n", conf::ToString(problem));
-  }
-  if (report.left_out > kRowsShown) fmt::print(stderr, "… and {} more\n", report.left_out - kRowsShown);
-  fmt::print(stderr, "{} of {} rows left out\n", report.left_out, report.lines);
 }
 
 }  // namespace gateway::cli

@@ -16,6 +16,7 @@ namespace {
 namespace io = scheduler::io;
 using Problems = std::vector<conf::Problem>;
 
+constexpr size_t kRowsShown = 20;
 constexpr size_t kMostBytes = size_t{1} << 30;  // of one file
 
 }  // namespace
@@ -51,6 +52,27 @@ std::optional<std::string> ReadFile(const std::string& path, Problems& problems)
   if (text.ok()) return *std::move(text);
   Refuse(problems, path, {}, std::string(conf::Std(text.status().message())));
   return std::nullopt;
+}
+
+void CheckWritable(std::string_view option, const std::string& path, Problems& problems) {
+  if (path.empty()) return;
+  if (const std::string why = WhyNotWritable(path); !why.empty())
+    Refuse(problems, option, path, fmt::format("{} cannot be written: {}", path, why));
+}
+
+bool PrintLeftOut(const io::LineReport& report, bool strict) {
+  if (report.left_out == 0) return true;
+  size_t shown = 0;
+  for (const conf::Problem& problem : report.problems) {
+    if (++shown > kRowsShown) break;
+    fmt::print(stderr, "{}\n", conf::ToString(problem));
+  }
+  if (report.left_out > kRowsShown) fmt::print(stderr, "… and {} more\n", report.left_out - kRowsShown);
+  fmt::print(stderr, "{} of {} rows left out\n", report.left_out, report.lines);
+  if (!strict) return true;
+  fmt::print(stderr, "tidegate: --strict: {} of {} rows cannot be simulated\n", report.left_out,
+             report.lines);
+  return false;
 }
 
 }  // namespace gateway::cli

@@ -1,4 +1,5 @@
-// The problems of the options and files of `tidegate simulate`: every reader adds its problems to one list.
+// The problems of the options and files of `tidegate simulate`: every reader adds its problems to one list; and the
+// report of rows that were left out.
 #pragma once
 
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include "conf/problem.h"
 #include "conf/time.h"
+#include "scheduler/io/loaded.h"
 
 namespace gateway::cli {
 
@@ -22,5 +24,12 @@ bool TakeProblems(std::vector<conf::Problem>& of, std::vector<conf::Problem>& pr
 // Reads the duration of an option; an empty text leaves `out` as it is.
 void ReadTime(std::string_view option, const std::string& text, conf::Duration& out,
               std::vector<conf::Problem>& problems);
+
+// Adds a problem unless the output of the option can be written; an empty path is none.
+void CheckWritable(std::string_view option, const std::string& path, std::vector<conf::Problem>& problems);
+
+// Prints the skipped rows to standard error, the first ones each with its problem. False: `strict` refuses them,
+// and that is printed, too.
+bool PrintLeftOut(const scheduler::io::LineReport& report, bool strict);
 
 }  // namespace gateway::cli

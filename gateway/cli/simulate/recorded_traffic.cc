@@ -3,18 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
-#include <set>
 #include <utility>
 
+#include "conf/shown.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/problems.h"
 #include "gateway/cli/simulate/option_problems.h"
-#include "gateway/cli/simulate/output.h"
 #include "router/sim/offered_load.h"
 #include "router/sim/servegen.h"
 #include "router/sim/traffic.h"
 #include "scheduler/engine/presets.h"
+#include "scheduler/sim/traces/recognize.h"
 
 namespace gateway::cli {
 namespace {
@@ -25,7 +26,7 @@ using Problems = std::vector<conf::Problem>;
 
 constexpr size_t kMostCalls = 20'000'000;
 constexpr uint32_t kMostClients = 1000;
-constexpr const char* kFormats[] = {"auto", "azure", "mooncake", "servegen"};
+constexpr conf::Duration kMinute = std::chrono::minutes(1);
 
 struct Calls {
   std::vector<serving::Call> calls{};
@@ -100,6 +101,43 @@ Calls ReadMix(const TrafficSource& source, serving::TrafficWindow window, Proble
   return read;
 }
 
+// The format of a file, or a problem when it is of another kind than requests, or of another format than told.
+std::optional<serving::TrafficFormat> FormatOf(const TrafficSource& source, std::string_view text,
+                                               Problems& problems) {
+  using scheduler::sim::TraceFormat;
+  const TraceFormat* const looks = scheduler::sim::RecognizeTrace(text);
+  if (looks != nullptr && looks->of != TraceFormat::Of::kRequests) {
+    Refuse(problems, source.path, {},
+           fmt::format("looks like {}, not recorded requests; did you mean tidegate simulate jobs?",
+                       looks->what));
+    return std::nullopt;
+  }
+  const std::string_view told =
+      source.format == "auto" ? std::string_view() : std::string_view(source.format);
+  if (looks != nullptr && !told.empty() && looks->name != told) {
+    Refuse(problems, source.path, {},
+           fmt::format("looks like {} ({}), not {}; did you mean --format {}?", looks->name, looks->what,
+                       told, looks->name));
+    return std::nullopt;
+  }
+  const std::string_view name = !told.empty() ? told : looks != nullptr ? looks->name : std::string_view();
+  if (name.empty()) return serving::TrafficFormatOf(source.path);
+  return name == "azure" ? serving::TrafficFormat::kAzure : serving::TrafficFormat::kMooncake;
+}
+
+// A window may end in the minute of the last request, no later: nothing says what came after it.
+void CheckWindow(const TrafficSource& source, const serving::TrafficWindow& window, conf::Duration last,
+                 Problems& problems) {
+  const conf::Duration end = kMinute * ((last + kMinute) / kMinute);
+  if (!window.length || window.from + *window.length <= end) return;
+  const conf::Duration most = std::max(conf::Duration::zero(), end - window.from);
+  Refuse(
+      problems, "--window", source.window,
+      fmt::format("{} from {} is beyond the end of the trace, whose last request is at {}; give at most {}",
+                  source.window, source.from, conf::InWords(std::chrono::floor<std::chrono::seconds>(last)),
+                  conf::InWords(most)));
+}
+
 Calls ReadCalls(const TrafficSource& source, const serving::TrafficWindow& window, Problems& problems) {
   std::error_code none;
   const bool folder = fs::is_directory(source.path, none);
@@ -112,17 +150,43 @@ Calls ReadCalls(const TrafficSource& source, const serving::TrafficWindow& windo
   }
   const std::optional<std::string> text = ReadFile(source.path, problems);
   if (!text || !problems.empty()) return {};
-  const serving::TrafficFormat format = source.format == "auto"    ? serving::TrafficFormatOf(source.path)
-                                        : source.format == "azure" ? serving::TrafficFormat::kAzure
-                                                                   : serving::TrafficFormat::kMooncake;
-  serving::Traffic traffic = serving::ReadTraffic(*text, source.path, format, window);
+  const auto format = FormatOf(source, *text, problems);
+  if (!format) return {};
+  serving::Traffic traffic = serving::ReadTraffic(*text, source.path, *format, window);
+  if (traffic.report.lines > traffic.report.left_out) CheckWindow(source, window, traffic.last, problems);
   return {.calls = std::move(traffic.calls), .report = std::move(traffic.report)};
 }
 
 }  // namespace
 
-CLI::Validator TrafficFormats() {
-  return CLI::IsMember(std::set<std::string>(std::begin(kFormats), std::end(kFormats)));
+void AddSourceOptions(CLI::App& command, TrafficSource& source) {
+  constexpr const char* kGroup = "Traffic";
+  command.add_option("TRACE", source.path, "Recorded requests: a file, or a folder of ServeGen's clients")
+      ->required()
+      ->type_name("");
+  command.add_option("--format", source.format, "auto, azure, mooncake or servegen")
+      ->check(CLI::IsMember({"auto", "azure", "mooncake", "servegen"}))
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--clients", source.clients, "Of servegen: CLIENT:TIMES@SHIFT,…; default: each as it is")
+      ->delimiter(',')
+      ->group(kGroup);
+  command.add_option("--from", source.from, "Start of the part to simulate")
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--window", source.window, "Its length, not beyond a file's end; clients repeat")
+      ->group(kGroup);
+}
+
+void AddRunOptions(CLI::App& command, TrafficSource& source) {
+  constexpr const char* kGroup = "Runs and output";
+  command.add_option("--seed", source.seed, "Seed of everything random")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_flag("--strict", source.strict, "Fail when rows cannot be simulated")->group(kGroup);
+  command.add_flag("--json", source.json, "Print JSON")->group(kGroup);
 }
 
 std::optional<scheduler::engine::Profile> FindEngine(const std::string& name, Problems& problems) {
@@ -141,14 +205,7 @@ LoadedTraffic LoadTraffic(const TrafficSource& source, Problems problems) {
   if (!source.window.empty()) ReadTime("--window", source.window, window.length.emplace(), problems);
   const Calls read = ReadCalls(source, window, problems);
   if (!problems.empty()) return {.code = PrintProblems(problems, source.json)};
-  if (read.report.left_out > 0) {
-    PrintLeftOut(read.report);
-    if (source.strict) {
-      fmt::print(stderr, "tidegate: --strict: {} of {} rows cannot be simulated\n", read.report.left_out,
-                 read.report.lines);
-      return {.code = kUsage};
-    }
-  }
+  if (!PrintLeftOut(read.report, source.strict)) return {.code = kUsage};
   RecordedTraffic traffic{.requests = serving::RequestsOf(read.calls),
                           .rows = read.report.lines,
                           .left_out = read.report.left_out};

@@ -1,5 +1,5 @@
-// Recorded inference traffic for `tidegate simulate --requests` and `--traffic`: a file of calls, or a folder
-// of ServeGen's clients, which are mixed. Reads files and prints their problems.
+// Recorded inference traffic for `tidegate simulate requests` and `traffic`: a file of calls, or a folder of
+// ServeGen's clients, which are mixed. Reads files and prints their problems.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,8 +22,7 @@ struct TrafficSource {
   std::string format = "auto";
   std::vector<std::string> clients;  // CLIENT:TIMES@SHIFT, of a folder; none: each as it is
   std::string from = "0s";           // durations, as text
-  std::string window;                // empty: to the end
-  // The options of `tidegate simulate`.
+  std::string window;                // empty: to the end; of a file, not beyond it
   uint64_t seed = 1;
   bool strict = false;
   bool json = false;
@@ -35,8 +34,10 @@ struct RecordedTraffic {
   size_t left_out = 0;
 };
 
-// The formats, as CLI11 checks them.
-CLI::Validator TrafficFormats();
+// The traffic, which is the command's argument, and the part of it to simulate.
+void AddSourceOptions(CLI::App& command, TrafficSource& source);
+// --seed, --strict and --json.
+void AddRunOptions(CLI::App& command, TrafficSource& source);
 
 // The traffic, or the exit code of the command after its error message; `problems` are those of its other
 // options.

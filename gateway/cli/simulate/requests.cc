@@ -18,12 +18,13 @@
 #include "gateway/cli/interruption.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/simulate/option_problems.h"
-#include "gateway/cli/simulate/output.h"
 #include "gateway/cli/simulate/progress.h"
+#include "gateway/cli/simulate/recorded_traffic.h"
+#include "gateway/cli/simulate/requests_report.h"
 #include "router/routes/route_table.h"
 #include "router/sim/adapter_traffic.h"
 #include "router/sim/offered_load.h"
-#include "router/sim/report_json.h"
+#include "router/sim/requests_html.h"
 #include "router/sim/shared_cache.h"
 #include "router/sim/world.h"
 
@@ -38,6 +39,28 @@ constexpr size_t kMostFaults = 1000;
 constexpr uint32_t kMostAdapters = 10'000;
 // The most that a run may be sped up or slowed down by.
 constexpr double kMostSpeedUp = 1e6;
+constexpr conf::Duration kSampleEvery = std::chrono::seconds(10);  // of the page's plots
+
+struct RequestsOptions {
+  TrafficSource source;
+  uint32_t replicas = 8;
+  uint32_t prefill = 0;   // of these, for long prompts alone
+  bool no_queue = false;  // each request is sent at once
+  std::string engine = "llama-3.3-70b-4xh200";
+  std::vector<std::string> slow;      // REPLICA@SPEED
+  std::vector<std::string> policies;  // none: all
+  std::optional<double> utilization;  // one of these two
+  std::optional<double> speed_up;
+  std::string telemetry_age = "0s";
+  std::string telemetry_every = "1s";  // as the gateway reads busy engines
+  std::vector<std::string> die;        // REPLICA@TIME
+  std::vector<std::string> hang;       // REPLICA@TIME
+  uint32_t adapters = 0;               // LoRA
+  uint32_t max_loras = 4;
+  std::string lora_load = "500ms";
+  std::string slo = "2s";
+  std::string html;
+};
 
 // The simulation: one pool under one load, once for each policy.
 struct Pool {
@@ -45,11 +68,6 @@ struct Pool {
   std::vector<router::PolicyKind> policies;
   Profile profile;
   double speed = 0;  // of all replicas together, in those of `profile`
-};
-
-struct PoolRun {
-  std::string_view policy;
-  serving::Report report;
 };
 
 // "3@5m" as the replica and what stands behind the sign.
@@ -113,7 +131,7 @@ Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& proble
   }
   pool.options.prefills = options.prefill;
   ReadSlow(options, pool, problems);
-  if (options.queue) pool.options.queue.emplace();
+  if (!options.no_queue) pool.options.queue.emplace();
   for (const std::string& name : options.policies) {
     if (const auto kind = router::PolicyByName(name)) {
       pool.policies.push_back(*kind);
@@ -140,73 +158,17 @@ Pool ReadPool(const RequestsOptions& options, std::vector<conf::Problem>& proble
     Refuse(problems, "--die", "",
            fmt::format("{} faults, at most {} fit", pool.options.faults.size(), kMostFaults));
   }
+  CheckWritable("--html", options.html, problems);
+  if (!options.html.empty()) pool.options.sample_every = kSampleEvery;
   pool.options.seed = options.source.seed;
   return pool;
 }
 
-std::string AsTable(const RequestsOptions& options, const std::vector<PoolRun>& runs, double speed_up,
-                    double bound, size_t requests) {
-  Table table({{"POLICY"},
-               {"HITS (%)", true},
-               {"TTFT P50 (s)", true},
-               {"P90", true},
-               {"P99", true},
-               {"TOKEN P50 (ms)", true},
-               {"P99", true},
-               {"TOTAL MEAN (s)", true},
-               {"P99", true},
-               {fmt::format("IN {} (%)", options.slo), true},
-               {"SPREAD", true},
-               {"RETRIED", true},
-               {"LOST", true},
-               {"LOADS", true},
-               {"HELD", true}});
-  for (const auto& [policy, r] : runs) {
-    table.Add({std::string(policy), fmt::format("{:.1f}", 100 * r.hit_ratio),
-               fmt::format("{:.2f}", r.ttft.p50), fmt::format("{:.2f}", r.ttft.p90),
-               fmt::format("{:.2f}", r.ttft.p99), fmt::format("{:.1f}", 1e3 * r.token_time.p50),
-               fmt::format("{:.1f}", 1e3 * r.token_time.p99), fmt::format("{:.2f}", r.total.mean),
-               fmt::format("{:.2f}", r.total.p99), fmt::format("{:.1f}", 100 * r.within_slo),
-               fmt::format("{:.2f}", r.spread), std::to_string(r.retried),
-               std::to_string(r.broken + r.refused),
-               options.adapters > 0 ? std::to_string(r.adapter_loads) : "-",
-               options.queue ? std::to_string(r.held) : "-"});
-  }
-  return fmt::format(
-      "{}: {} at {:.3g} times their rate; {} of {}{}; one cache as large as all would hit "
-      "{:.1f} %\n\n{}",
-      options.source.path, Counted(requests, "request"), speed_up, Counted(options.replicas, "replica"),
-      options.engine, options.prefill > 0 ? fmt::format(", {} for prompts alone", options.prefill) : "",
-      100 * bound, table.Render());
-}
-
-std::string AsJson(const RequestsOptions& options, const std::vector<PoolRun>& runs, double speed_up,
-                   double bound, const RecordedTraffic& traffic) {
-  nlohmann::ordered_json json{{"trace", options.source.path},
-                              {"rows", traffic.rows},
-                              {"left_out", traffic.left_out},
-                              {"requests", traffic.requests.size()},
-                              {"replicas", options.replicas},
-                              {"prefill", options.prefill},
-                              {"queue", options.queue},
-                              {"engine", options.engine},
-                              {"speed_up", speed_up},
-                              {"shared_cache_hit_ratio", bound},
-                              {"policies", nlohmann::ordered_json::array()}};
-  if (options.utilization) json["utilization"] = *options.utilization;
-  for (const auto& [policy, report] : runs) {
-    nlohmann::ordered_json row{{"policy", policy}};
-    row.update(serving::AsJson(report));
-    json["policies"].push_back(std::move(row));
-  }
-  return AsText(json) + '\n';
-}
-
 // Nothing when it was interrupted.
-std::optional<std::vector<PoolRun>> RunPolicies(const Pool& pool,
-                                                const std::vector<serving::Request>& requests,
-                                                const Interruption& interruption) {
-  std::vector<PoolRun> runs;
+std::optional<std::vector<serving::PolicyReport>> RunPolicies(const Pool& pool,
+                                                              const std::vector<serving::Request>& requests,
+                                                              const Interruption& interruption) {
+  std::vector<serving::PolicyReport> runs;
   ProgressBar bar;
   for (const router::PolicyKind policy : pool.policies) {
     const std::string_view name = router::PolicyName(policy);
@@ -221,85 +183,6 @@ std::optional<std::vector<PoolRun>> RunPolicies(const Pool& pool,
   }
   bar.End();
   return runs;
-}
-
-}  // namespace
-
-CLI::Option* AddRequestsOptions(CLI::App& command, RequestsOptions& options, std::vector<std::string>& own) {
-  CLI::Option* requests =
-      command.add_option("--requests", options.source.path,
-                         "Instead of jobs: recorded requests, to compare routing policies; a file");
-  const auto add = [&](CLI::Option* option) {
-    option->needs(requests)->group("With --requests");
-    own.push_back(option->get_name());
-    return option;
-  };
-  requests->group("With --requests");
-  add(command.add_option(
-          "--requests-format", options.source.format,
-          "Format: azure (CSV), mooncake (JSONL, says what prompts share) or servegen (a folder of "
-          "clients)"))
-      ->check(TrafficFormats())
-      ->capture_default_str();
-  add(command.add_option(
-          "--clients", options.source.clients,
-          "Clients of servegen: CLIENT:TIMES@SHIFT, such as 1:20,5:10@6h: which client, how many times "
-          "its rate, how much later; default: every client as it is"))
-      ->delimiter(',');
-  add(command.add_option("--from", options.source.from, "Start of the part to simulate, in the trace's time"))
-      ->capture_default_str();
-  add(command.add_option("--window", options.source.window,
-                         "Length of the part to simulate; default: to the end"));
-  add(command.add_option("--replicas", options.replicas, "Number of engines"))
-      ->check(CLI::Range(1u, kMostSimulated))
-      ->capture_default_str();
-  add(command.add_option("--prefill", options.prefill,
-                         "How many of the engines only compute prompts, of 1024 tokens and more, for the "
-                         "others"));
-  add(command.add_flag(
-      "--queue", options.queue,
-      "Hold requests at the gateway while the replicas are full, as a model does by default; without this "
-      "option each request is sent at once"));
-  add(command.add_option("--engine", options.engine, "Preset of the engines: a model and its GPUs"))
-      ->capture_default_str();
-  add(command.add_option("--slow", options.slow,
-                         "REPLICA@SPEED: the speed of one replica (numbered from 0) as a factor"));
-  add(command.add_option("--policies", options.policies, "Routing policies to compare; default: all"))
-      ->delimiter(',');
-  CLI::Option* utilization =
-      add(command.add_option(
-              "--utilization", options.utilization,
-              "Load of the pool, as a part of its capacity; default: 0.85, unless --speed-up is given"))
-          ->check(CLI::Range(0.01, 10.0));
-  add(command.add_option("--speed-up", options.speed_up,
-                         "Factor by which requests arrive faster than recorded"))
-      ->check(CLI::Range(1 / kMostSpeedUp, kMostSpeedUp))
-      ->excludes(utilization);
-  add(command.add_option("--telemetry-age", options.telemetry_age,
-                         "Age of the engines' signals when they are read"))
-      ->capture_default_str();
-  add(command.add_option("--telemetry-every", options.telemetry_every,
-                         "Time between two readings of the signals; 0: at every choice"))
-      ->capture_default_str();
-  add(command.add_option("--die", options.die, "REPLICA@TIME: this replica dies, this long after the start"));
-  add(command.add_option(
-      "--hang", options.hang,
-      "REPLICA@TIME: this replica accepts requests and never answers, this long after the start"));
-  CLI::Option* adapters =
-      add(command.add_option(
-              "--adapters", options.adapters,
-              "Number of LoRA adapters that the conversations use, some more popular than others"))
-          ->check(CLI::Range(1u, kMostAdapters));
-  add(command.add_option("--max-loras", options.max_loras, "Adapters that an engine holds at a time"))
-      ->needs(adapters)
-      ->check(CLI::Range(1u, kMostAdapters))
-      ->capture_default_str();
-  add(command.add_option("--lora-load", options.lora_load, "Time that an engine takes to load an adapter"))
-      ->needs(adapters)
-      ->capture_default_str();
-  add(command.add_option("--ttft-slo", options.slo, "A first token within this time counts as in time"))
-      ->capture_default_str();
-  return requests;
 }
 
 int SimulateRequests(const RequestsOptions& options) {
@@ -321,11 +204,86 @@ int SimulateRequests(const RequestsOptions& options) {
   if (!runs) {
     fmt::print(stderr, "tidegate: interrupted\n");
     interruption.Obey();
+    return kFailed;
   }
-  const absl::Status written =
-      Print(options.source.json ? AsJson(options, *runs, speed_up, bound, *loaded.traffic)
-                                : AsTable(options, *runs, speed_up, bound, requests.size()));
+  const RequestsFacts facts{.pool = {.trace = options.source.path,
+                                     .requests = requests.size(),
+                                     .speed_up = speed_up,
+                                     .engine = options.engine,
+                                     .replicas = options.replicas,
+                                     .prefill = options.prefill,
+                                     .queue = !options.no_queue,
+                                     .slo = pool.options.slo,
+                                     .shared_cache_hit_ratio = bound},
+                            .rows = loaded.traffic->rows,
+                            .left_out = loaded.traffic->left_out,
+                            .adapters = options.adapters,
+                            .utilization = options.utilization};
+  absl::Status written;
+  if (!options.html.empty()) written.Update(WriteWhole(options.html, serving::AsHtml(facts.pool, *runs)));
+  written.Update(Print(options.source.json ? AsJson(facts, *runs) : AsTable(facts, *runs)));
   return written.ok() ? kOk : Fail(written);
+}
+
+void AddPoolOptions(CLI::App& command, RequestsOptions& options) {
+  const auto add = [](CLI::Option* option) { return option->group("Replicas"); };
+  add(command.add_option("--replicas", options.replicas, "Number of engines"))
+      ->check(CLI::Range(1u, kMostSimulated))
+      ->capture_default_str();
+  add(command.add_option("--engine", options.engine, "Preset: a model and its GPUs"))->capture_default_str();
+  add(command.add_option("--prefill", options.prefill, "Of these, engines for long prompts alone"));
+  add(command.add_option("--slow", options.slow, "REPLICA@SPEED: one replica's speed as a factor"));
+  add(command.add_option("--die", options.die, "REPLICA@TIME: this replica dies then"));
+  add(command.add_option("--hang", options.hang, "REPLICA@TIME: this replica no longer answers"));
+  CLI::Option* adapters =
+      add(command.add_option("--adapters", options.adapters, "Number of LoRA adapters that requests use"))
+          ->check(CLI::Range(1u, kMostAdapters));
+  add(command.add_option("--max-loras", options.max_loras, "Adapters that an engine holds at a time"))
+      ->needs(adapters)
+      ->check(CLI::Range(1u, kMostAdapters))
+      ->capture_default_str();
+  add(command.add_option("--lora-load", options.lora_load, "Time to load an adapter"))
+      ->needs(adapters)
+      ->capture_default_str();
+}
+
+void AddRoutingOptions(CLI::App& command, RequestsOptions& options) {
+  const auto add = [](CLI::Option* option) { return option->group("Load and routing"); };
+  CLI::Option* utilization = add(command.add_option("--utilization", options.utilization,
+                                                    "Load, of the pool's capacity; default: 0.85"))
+                                 ->check(CLI::Range(0.01, 10.0));
+  add(command.add_option("--speed-up", options.speed_up, "Instead: times the recorded rate"))
+      ->check(CLI::Range(1 / kMostSpeedUp, kMostSpeedUp))
+      ->excludes(utilization);
+  add(command.add_option("--policies", options.policies, "Routing policies to compare; default: all"))
+      ->delimiter(',');
+  add(command.add_flag("--no-queue", options.no_queue, "Send each request at once, also to full replicas"));
+  add(command.add_option("--telemetry-every", options.telemetry_every, "Between two readings of the engines"))
+      ->capture_default_str();
+  add(command.add_option("--telemetry-age", options.telemetry_age, "Age of a reading when it arrives"))
+      ->capture_default_str();
+  add(command.add_option("--ttft-slo", options.slo, "A first token within this time is in time"))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void AddSimulateRequests(CLI::App& simulate, Run& run) {
+  CLI::App* command = simulate.add_subcommand(
+      "requests", "Recorded requests on a fixed pool of engines: latency and cache hits by routing policy");
+  auto options = std::make_shared<RequestsOptions>();
+  AddSourceOptions(*command, options->source);
+  AddPoolOptions(*command, *options);
+  AddRoutingOptions(*command, *options);
+  command->add_option("--html", options->html, "Write a page with tables and plots")
+      ->group("Runs and output");
+  AddRunOptions(*command, options->source);
+  command->footer(
+      "Examples:\n"
+      "  tidegate simulate requests conf/traffic/conversations.jsonl --replicas 4\n"
+      "  tidegate simulate requests conf/traffic/conversations.jsonl --replicas 8 --utilization 1.1 \\\n"
+      "    --policies cost,least-load --die 2@1m --html routing.html");
+  command->callback([options, &run] { run = [options] { return SimulateRequests(*options); }; });
 }
 
 }  // namespace gateway::cli

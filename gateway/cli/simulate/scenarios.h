@@ -1,4 +1,4 @@
-// The scenarios of `tidegate simulate`: each policy, or a what-if beside the present system.
+// The scenarios of `tidegate simulate jobs` and `fill`: each policy, or a what-if beside the present system.
 #pragma once
 
 #include <optional>

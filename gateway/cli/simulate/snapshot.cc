@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,6 +15,7 @@
 #include "gateway/cli/files.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
+#include "gateway/cli/simulate/input.h"
 #include "gateway/cli/simulate/option_problems.h"
 #include "gateway/cli/simulate/scenarios.h"
 #include "scheduler/io/explanation_text.h"
@@ -21,6 +25,14 @@
 
 namespace gateway::cli {
 namespace {
+
+struct SnapshotReplay {
+  SimulateInput input;
+  std::string snapshot;  // a file
+  uint64_t seed = 1;
+  std::string explain;  // the id of a job that waits
+  bool json = false;
+};
 
 using scheduler::Action;
 using scheduler::MemberAt;
@@ -36,7 +48,7 @@ std::string NodesOf(const Snapshot& snapshot, const Action& action) {
   return nodes.empty() ? "-" : nodes;
 }
 
-std::string AsTables(const Snapshot& snapshot, const Plan& plan) {
+std::string PlanAsTables(const Snapshot& snapshot, const Plan& plan) {
   std::string text =
       fmt::format("version {} at {}: {}, {}; {}\n\n", snapshot.version, conf::FormatTime(snapshot.as_of),
                   Counted(snapshot.cluster.nodes.size(), "node"), Counted(snapshot.jobs.size(), "job"),
@@ -52,7 +64,7 @@ std::string AsTables(const Snapshot& snapshot, const Plan& plan) {
   return text;
 }
 
-nlohmann::ordered_json AsJson(const Snapshot& snapshot, const MemberAt& member) {
+nlohmann::ordered_json PlanAsJson(const Snapshot& snapshot, const MemberAt& member) {
   return {{"role", member.role},
           {"rank", member.rank},
           {"node", snapshot.cluster.nodes[member.holding.node].name},
@@ -60,13 +72,13 @@ nlohmann::ordered_json AsJson(const Snapshot& snapshot, const MemberAt& member) 
           {"milli", member.holding.milli}};
 }
 
-nlohmann::ordered_json AsJson(const Snapshot& snapshot, const Plan& plan) {
+nlohmann::ordered_json PlanAsJson(const Snapshot& snapshot, const Plan& plan) {
   nlohmann::ordered_json json{{"based_on", snapshot.version}, {"as_of", conf::FormatTime(snapshot.as_of)}};
   json["actions"] = nlohmann::ordered_json::array();
   for (const Action& action : plan.actions) {
     nlohmann::ordered_json one{{"action", Name(action.kind)}, {"job", action.job}};
     one["members"] = nlohmann::ordered_json::array();
-    for (const MemberAt& member : action.members) one["members"].push_back(AsJson(snapshot, member));
+    for (const MemberAt& member : action.members) one["members"].push_back(PlanAsJson(snapshot, member));
     one["grace_s"] = conf::ToSeconds(action.grace);
     one["code"] = action.why.code;
     one["why"] = action.why.text;
@@ -93,9 +105,8 @@ std::string ExplanationText(const scheduler::Explanation& why, bool json) {
   return text;
 }
 
-}  // namespace
-
-int ReplaySnapshot(const SimulateInput& input, const SnapshotReplay& replay) {
+// Prints the plan under the input's policy, or why the job waits; the exit code.
+int ReplaySnapshot(const SnapshotReplay& replay) {
   std::vector<conf::Problem> problems;
   const std::optional<std::string> text = ReadFile(replay.snapshot, problems);
   if (!text) return PrintProblems(problems, replay.json);
@@ -104,7 +115,7 @@ int ReplaySnapshot(const SimulateInput& input, const SnapshotReplay& replay) {
   const Snapshot& snapshot = *loaded.value;
 
   std::optional<scheduler::io::PolicyFile> policy =
-      LoadPolicy(input, input.policy, snapshot.cluster, problems);
+      LoadPolicy(replay.input, replay.input.policy, snapshot.cluster, problems);
   if (!policy) return PrintProblems(problems, replay.json);
   scheduler::Planner planner(snapshot, std::move(policy->policy));
   scheduler::Rng rng = scheduler::CycleRng(replay.seed, snapshot.version);
@@ -119,9 +130,32 @@ int ReplaySnapshot(const SimulateInput& input, const SnapshotReplay& replay) {
     }
     printed = Print(ExplanationText(planner.Explain(job, snapshot.as_of), replay.json));
   } else {
-    printed = Print(replay.json ? AsText(AsJson(snapshot, plan)) + "\n" : AsTables(snapshot, plan));
+    printed = Print(replay.json ? AsText(PlanAsJson(snapshot, plan)) + "\n" : PlanAsTables(snapshot, plan));
   }
   return printed.ok() ? kOk : Fail(printed);
+}
+
+}  // namespace
+
+void AddPolicyReplay(CLI::App& policy, Run& run) {
+  CLI::App* command = policy.add_subcommand(
+      "replay", "Plan once from a snapshot of the planner, and print the plan or why a job waits");
+  auto replay = std::make_shared<SnapshotReplay>();
+  command->add_option("SNAPSHOT", replay->snapshot, "As tidegate simulate jobs --dump writes it, a file")
+      ->required()
+      ->type_name("");
+  AddDecisionOptions(*command, replay->input);
+  command->add_option("--explain", replay->explain, "Say why this job waits");
+  command->add_option("--seed", replay->seed, "Seed of everything random")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_flag("--json", replay->json, "Print JSON");
+  command->footer(
+      "Example:\n"
+      "  tidegate simulate jobs conf/jobs/examples.jsonl --cluster conf/clusters/reference.yaml \\\n"
+      "    --dump day.json --dump-at 2h\n"
+      "  tidegate policy replay day.json --explain report");
+  command->callback([replay, &run] { run = [replay] { return ReplaySnapshot(*replay); }; });
 }
 
 }  // namespace gateway::cli

@@ -15,6 +15,7 @@
 #include "scheduler/io/nodes_csv.h"
 #include "scheduler/sim/traces/openb.h"
 #include "scheduler/sim/traces/philly.h"
+#include "scheduler/sim/traces/recognize.h"
 #include "scheduler/sim/traces/swf.h"
 #include "scheduler/sim/workload.h"
 
@@ -79,16 +80,49 @@ uint32_t LargestNode(const scheduler::Cluster& cluster) {
   return largest;
 }
 
+constexpr std::string_view kJobFormats = "jsonl, philly, openb or swf";
+
+// The word of the format to read the text as; nothing when it is of another kind, which is one problem.
+std::optional<std::string> JobFormatOf(const SimulateInput& input, std::string_view text,
+                                       Problems& problems) {
+  using Of = sim::TraceFormat::Of;
+  const sim::TraceFormat* const looks = sim::RecognizeTrace(text);
+  const bool told = input.format != "auto";
+  if (looks == nullptr) {
+    if (told || !sim::HasRows(text)) return told ? input.format : "jsonl";
+    Refuse(problems, input.trace, {},
+           fmt::format("its format is not recognised; give --format {}", kJobFormats));
+    return std::nullopt;
+  }
+  if (looks->of == Of::kRequests) {
+    Refuse(
+        problems, input.trace, {},
+        fmt::format("looks like recorded requests ({}), not jobs; did you mean tidegate simulate requests?",
+                    looks->what));
+  } else if (looks->of == Of::kNodes) {
+    Refuse(problems, input.trace, {}, fmt::format("looks like {}; did you mean --node-list?", looks->what));
+  } else if (told && looks->name != input.format) {
+    Refuse(problems, input.trace, {},
+           fmt::format("looks like {} ({}), not {}; did you mean --format {}?", looks->name, looks->what,
+                       input.format, looks->name));
+  } else {
+    return std::string(looks->name);
+  }
+  return std::nullopt;
+}
+
 void LoadTrace(const SimulateInput& input, const scheduler::Cluster& cluster, sim::Trace& out,
                Problems& problems) {
   const std::optional<std::string> text = ReadFile(input.trace, problems);
   if (!text) return;
+  const std::optional<std::string> format = JobFormatOf(input, *text, problems);
+  if (!format) return;
   const uint32_t per_node = LargestNode(cluster);
-  if (input.format == "philly") {
+  if (*format == "philly") {
     out = sim::ReadPhilly(*text, input.trace, per_node);
-  } else if (input.format == "openb") {
+  } else if (*format == "openb") {
     out = sim::ReadOpenb(*text, input.trace);
-  } else if (input.format == "swf") {
+  } else if (*format == "swf") {
     out = sim::ReadSwf(*text, input.trace, per_node);
   } else {
     out = FromLines(io::ReadJobs(*text, input.trace));

@@ -1,4 +1,4 @@
-// The input of `tidegate simulate`: a trace of jobs, and the clusters and policies that run it.
+// The input of `tidegate simulate jobs` and `fill`: a trace of jobs, and the clusters and policies that run it.
 #pragma once
 
 #include <string>

@@ -19,8 +19,9 @@
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
 #include "gateway/cli/simulate/option_problems.h"
-#include "gateway/cli/simulate/output.h"
 #include "gateway/cli/simulate/progress.h"
+#include "gateway/cli/simulate/recorded_traffic.h"
+#include "gateway/cli/simulate/traffic_report.h"
 #include "gateway/config/model_policy.h"
 #include "router/sim/offered_load.h"
 #include "router/sim/scaling_html.h"
@@ -51,6 +52,19 @@ struct Beside {
   std::optional<double> number;
 };
 
+struct TrafficOptions {
+  TrafficSource source;
+  uint32_t copies = 1;
+  std::string loop;
+  std::string cold_start = "90s";
+  std::string starts_at = "1970-01-01";
+  std::vector<std::string> beside = {"kpa", "hpa", "fixed", "oracle"};
+  std::string engine = "llama-3.3-70b-4xh200";
+  double speed_up = 1;
+  std::string policy;
+  std::string html;
+};
+
 struct Study {
   serving::ElasticOptions options;
   uint32_t members = 1;  // of a replica
@@ -78,10 +92,7 @@ Study ReadStudy(const TrafficOptions& options, std::vector<conf::Problem>& probl
   Study study;
   if (const auto profile = FindEngine(options.engine, problems))
     study.options.engine = serving::Simulated(*profile);
-  if (options.policy.empty()) {
-    Refuse(problems, "--policy", "",
-           "is needed with --traffic: a file such as conf/policies/scaling/demand.yaml");
-  } else if (const std::optional<std::string> text = ReadFile(options.policy, problems)) {
+  if (const std::optional<std::string> text = ReadFile(options.policy, problems)) {
     auto policy = config::ReadUnopenedPolicy(*text, options.policy);
     std::ranges::move(policy.problems, std::back_inserter(problems));
     if (policy.value) {
@@ -110,12 +121,8 @@ Study ReadStudy(const TrafficOptions& options, std::vector<conf::Problem>& probl
                  text, kMostReplicas));
     }
   }
-  if (!options.html.empty()) {
-    study.options.sample_every = kSample;
-    if (const std::string why = WhyNotWritable(options.html); !why.empty()) {
-      Refuse(problems, "--html", options.html, fmt::format("{} cannot be written: {}", options.html, why));
-    }
-  }
+  if (!options.html.empty()) study.options.sample_every = kSample;
+  CheckWritable("--html", options.html, problems);
   study.options.seed = options.source.seed;
   return study;
 }
@@ -202,102 +209,6 @@ class Runner {
   std::optional<serving::Oracle> oracle_;
 };
 
-double GpuHours(const Study& study, const serving::ElasticReport& report) {
-  return report.replica_seconds / 3600 * study.gpus;
-}
-
-// "2 members, 16 GPUs; the engine's speed is that of 4"; empty: nothing is to be said of it.
-std::string SizeOf(const Study& study) {
-  std::string text;
-  if (study.members > 1) text = fmt::format("{} members, {:g} GPUs", study.members, study.gpus);
-  const uint32_t modelled = study.options.engine.devices;
-  if (study.gpus == modelled) return text;
-  if (text.empty()) text = fmt::format("{:g} GPU{}", study.gpus, study.gpus == 1 ? "" : "s");
-  return fmt::format("{}; the engine's speed is that of {}", text, modelled);
-}
-
-std::string AsTable(const TrafficOptions& options, const Study& study,
-                    const std::vector<serving::SizedBy>& rows, size_t requests) {
-  Table table({{"SIZED BY"},
-               {"TTFT MET (%)", true},
-               {"TOKENS MET (%)", true},
-               {"BOTH (%)", true},
-               {"GPU-HOURS", true},
-               {"REPLICAS MEAN", true},
-               {"MOST", true},
-               {"UPS", true},
-               {"DOWNS", true},
-               {"FLAPS", true},
-               {"HELD", true},
-               {"LONGEST WAIT (s)", true},
-               {"REFUSED", true},
-               {"TTFT P50 (s)", true},
-               {"P99", true}});
-  for (const auto& [name, r] : rows) {
-    table.Add({name, fmt::format("{:.2f}", 100 * r.ttft_attained),
-               fmt::format("{:.2f}", 100 * r.tokens_attained), fmt::format("{:.2f}", 100 * r.attained),
-               fmt::format("{:.1f}", GpuHours(study, r)), fmt::format("{:.2f}", r.mean_replicas),
-               std::to_string(r.most_replicas), std::to_string(r.ups), std::to_string(r.downs),
-               std::to_string(r.flaps), std::to_string(r.held), fmt::format("{:.1f}", r.longest_wait),
-               std::to_string(r.refused), fmt::format("{:.2f}", r.ttft.p50),
-               fmt::format("{:.2f}", r.ttft.p99)});
-  }
-  const std::string size = SizeOf(study);
-  return fmt::format(
-      "{}: {} in {:.1f} h; replicas of {}{}, {} to start one; first tokens within {}, the next "
-      "within "
-      "{}\n\n{}",
-      options.source.path, Counted(requests, "request"), rows.front().report.seconds / 3600, options.engine,
-      size.empty() ? "" : fmt::format(" ({})", size), options.cold_start,
-      conf::InWords(study.options.policy.ttft), conf::InWords(study.options.policy.inter_token),
-      table.Render());
-}
-
-nlohmann::ordered_json AsJson(const serving::Quantiles& q) {
-  return {{"mean", q.mean}, {"p50", q.p50}, {"p90", q.p90}, {"p99", q.p99}};
-}
-
-std::string AsJson(const TrafficOptions& options, const Study& study,
-                   const std::vector<serving::SizedBy>& rows, const RecordedTraffic& traffic,
-                   size_t requests) {
-  nlohmann::ordered_json json{{"trace", options.source.path},
-                              {"rows", traffic.rows},
-                              {"left_out", traffic.left_out},
-                              {"requests", requests},
-                              {"model", study.options.policy.model},
-                              {"engine", options.engine},
-                              {"members", study.members},
-                              {"gpus_per_replica", study.gpus},
-                              {"engine_gpus", study.options.engine.devices},
-                              {"cold_start_s", conf::ToSeconds(study.options.cold_start)},
-                              {"ttft_slo_s", conf::ToSeconds(study.options.policy.ttft)},
-                              {"inter_token_slo_s", conf::ToSeconds(study.options.policy.inter_token)},
-                              {"sized_by", nlohmann::ordered_json::array()}};
-  for (const auto& [name, r] : rows) {
-    json["sized_by"].push_back({{"name", name},
-                                {"ttft_attained", r.ttft_attained},
-                                {"inter_token_attained", r.tokens_attained},
-                                {"attained", r.attained},
-                                {"gpu_hours", GpuHours(study, r)},
-                                {"mean_replicas", r.mean_replicas},
-                                {"most_replicas", r.most_replicas},
-                                {"launches", r.launches},
-                                {"scale_ups", r.ups},
-                                {"scale_downs", r.downs},
-                                {"flaps", r.flaps},
-                                {"taken_back", r.taken_back},
-                                {"finished", r.finished},
-                                {"held", r.held},
-                                {"refused", r.refused},
-                                {"wait_s", AsJson(r.wait)},
-                                {"longest_wait_s", r.longest_wait},
-                                {"ttft_s", AsJson(r.ttft)},
-                                {"token_time_s", AsJson(r.token_time)},
-                                {"seconds", r.seconds}});
-  }
-  return AsText(json) + '\n';
-}
-
 // The requests to simulate, or nothing after an error message.
 std::optional<std::vector<serving::Request>> Prepare(const TrafficOptions& options,
                                                      std::vector<serving::Request> requests,
@@ -312,52 +223,6 @@ std::optional<std::vector<serving::Request>> Prepare(const TrafficOptions& optio
   if (loop) requests = serving::Looped(requests, *loop);
   if (options.copies > 1) requests = serving::Copied(requests, options.copies, kSpread, options.source.seed);
   return requests;
-}
-
-}  // namespace
-
-CLI::Option* AddTrafficOptions(CLI::App& command, TrafficOptions& options, std::vector<std::string>& own) {
-  CLI::Option* traffic =
-      command.add_option("--traffic", options.source.path,
-                         "Instead of jobs: recorded requests, on replicas that the scaling "
-                         "policy of --policy starts and stops");
-  traffic->group("With --traffic");
-  const auto add = [&](CLI::Option* option) {
-    option->needs(traffic)->group("With --traffic");
-    own.push_back(option->get_name());
-  };
-  add(command
-          .add_option(
-              "--traffic-format", options.source.format,
-              "Format: azure (CSV), mooncake (JSONL, says what prompts share) or servegen (a folder of "
-              "clients)")
-          ->check(TrafficFormats())
-          ->capture_default_str());
-  add(command
-          .add_option("--copies", options.copies,
-                      "Number of copies of the trace, each shifted by up to a minute")
-          ->check(CLI::Range(1u, 10'000u))
-          ->capture_default_str());
-  add(command.add_option("--loop", options.loop, "Repeat the traffic for this time"));
-  add(command
-          .add_option("--cold-start", options.cold_start,
-                      "Time from the launch of a replica until it is ready")
-          ->capture_default_str());
-  add(command
-          .add_option("--starts-at", options.starts_at,
-                      "The date at which the trace begins, for the policy's schedule")
-          ->capture_default_str());
-  add(command
-          .add_option(
-              "--beside", options.beside,
-              "Laws to compare with: kpa, hpa (kpa:24 sets the target in flight; default: 70 % busy), fixed "
-              "(fixed:8; default: the oracle's most), oracle (knows the trace, starts at once), or none")
-          ->delimiter(',')
-          ->capture_default_str());
-  for (const char* const shared : {"--clients", "--from", "--window", "--engine", "--speed-up"}) {
-    own.emplace_back(shared);
-  }
-  return traffic;
 }
 
 int SimulateTraffic(const TrafficOptions& options) {
@@ -380,21 +245,65 @@ int SimulateTraffic(const TrafficOptions& options) {
     interruption.Obey();
     return kFailed;
   }
+  const TrafficFacts facts{.study = {.trace = options.source.path,
+                                     .requests = requests->size(),
+                                     .model = study.options.policy.model,
+                                     .engine = options.engine,
+                                     .gpus = study.gpus,
+                                     .cold_start = study.options.cold_start,
+                                     .ttft = study.options.policy.ttft,
+                                     .attainment = study.options.policy.attainment},
+                           .inter_token = study.options.policy.inter_token,
+                           .members = study.members,
+                           .engine_gpus = study.options.engine.devices,
+                           .rows = loaded.traffic->rows,
+                           .left_out = loaded.traffic->left_out};
   absl::Status written;
-  if (!options.html.empty()) {
-    const serving::StudyFacts facts{.trace = options.source.path,
-                                    .requests = requests->size(),
-                                    .model = study.options.policy.model,
-                                    .engine = options.engine,
-                                    .gpus = study.gpus,
-                                    .cold_start = study.options.cold_start,
-                                    .ttft = study.options.policy.ttft,
-                                    .attainment = study.options.policy.attainment};
-    written = WriteWhole(options.html, serving::AsHtml(facts, *rows));
-  }
-  written.Update(Print(options.source.json ? AsJson(options, study, *rows, *loaded.traffic, requests->size())
-                                           : AsTable(options, study, *rows, requests->size())));
+  if (!options.html.empty()) written.Update(WriteWhole(options.html, serving::AsHtml(facts.study, *rows)));
+  written.Update(Print(options.source.json ? AsJson(facts, *rows) : AsTable(facts, *rows)));
   return written.ok() ? kOk : Fail(written);
+}
+
+}  // namespace
+
+void AddSimulateTraffic(CLI::App& simulate, Run& run) {
+  CLI::App* command = simulate.add_subcommand(
+      "traffic",
+      "Recorded requests on replicas that a scaling policy starts and stops: GPU-hours and latency");
+  auto options = std::make_shared<TrafficOptions>();
+  AddSourceOptions(*command, options->source);
+  const auto load = [&](CLI::Option* option) { return option->group("Traffic"); };
+  load(command->add_option("--speed-up", options->speed_up, "Times the recorded rate"))
+      ->check(CLI::Range(1e-6, 1e6))
+      ->capture_default_str();
+  load(command->add_option("--copies", options->copies, "Copies of the trace, each up to a minute later"))
+      ->check(CLI::Range(1u, 10'000u))
+      ->capture_default_str();
+  load(command->add_option("--loop", options->loop, "Repeat the traffic until this time is over"));
+  const auto scaling = [&](CLI::Option* option) { return option->group("Scaling"); };
+  scaling(command->add_option("--policy", options->policy, "The scaling policy, a YAML file"))->required();
+  scaling(command->add_option("--beside", options->beside,
+                              "Laws to compare: kpa[:TARGET], hpa[:TARGET], fixed[:N], oracle, none"))
+      ->delimiter(',')
+      ->capture_default_str();
+  scaling(command->add_option("--engine", options->engine, "Preset: a model and its GPUs"))
+      ->capture_default_str();
+  scaling(
+      command->add_option("--cold-start", options->cold_start, "From a replica's launch until it is ready"))
+      ->capture_default_str();
+  scaling(command->add_option("--starts-at", options->starts_at, "Date of the trace's start, for schedules"))
+      ->capture_default_str();
+  command->add_option("--html", options->html, "Write a page with tables and plots")
+      ->group("Runs and output");
+  AddRunOptions(*command, options->source);
+  command->footer(
+      "Examples:\n"
+      "  tidegate simulate traffic conf/traffic/conversations.jsonl \\\n"
+      "    --policy conf/policies/scaling/demand.yaml --loop 1h\n"
+      "  tidegate simulate traffic conf/traffic/conversations.jsonl --copies 4 --loop 1h --beside "
+      "fixed,oracle \\\n"
+      "    --policy conf/policies/scaling/demand.yaml --html scaling.html");
+  command->callback([options, &run] { run = [options] { return SimulateTraffic(*options); }; });
 }
 
 }  // namespace gateway::cli

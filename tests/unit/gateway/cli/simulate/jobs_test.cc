@@ -1,4 +1,4 @@
-// `tidegate simulate` as an operator runs it: its output and files, and the options that it refuses.
+// `tidegate simulate jobs` and `fill` as an operator runs it: its output and files, and the options that it refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -67,12 +67,12 @@ class CliSimulate : public testing::Test {
   std::string Read(const std::string& name) const { return tests::ReadFile(dir_ / name); }
 
   static Result Call(std::vector<std::string> args) {
-    args.insert(args.begin(), "simulate");
+    args.insert(args.begin(), {"simulate", "jobs"});
     return tests::RunCli(args);
   }
   // On the cluster, with the jobs.
   std::vector<std::string> Args(std::vector<std::string> more = {}) const {
-    more.insert(more.begin(), {"--trace", dir_ / "jobs.jsonl", "--cluster", dir_ / "cluster.yaml"});
+    more.insert(more.begin(), {dir_ / "jobs.jsonl", "--cluster", dir_ / "cluster.yaml"});
     return more;
   }
   Result Simulate(std::vector<std::string> more = {}) const { return Call(Args(std::move(more))); }
@@ -98,8 +98,11 @@ TEST_F(CliSimulate, PrintsATableOfEveryMetric) {
   const Result result = Simulate();
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.err, "");
-  EXPECT_THAT(result.out,
-              StartsWith(dir_ / "jobs.jsonl: 3 rows, 0 left out; 2 nodes, 8 GPUs; estimates exact\n"));
+  EXPECT_THAT(
+      result.out,
+      StartsWith(dir_ /
+                 "jobs.jsonl: 3 rows, 0 left out; 2 nodes, 8 GPUs; estimates trace (own for 0 of 3 jobs, "
+                 "exact for the others)\n"));
   for (const scheduler::sim::Metric& metric : scheduler::sim::Metrics()) {
     EXPECT_THAT(result.out, HasSubstr("\n" + std::string(metric.title) + "  ")) << metric.key;
   }
@@ -110,7 +113,7 @@ TEST_F(CliSimulate, JsonHasStableKeys) {
   const json out = Json({"--seeds", "2"});
   EXPECT_EQ(out["trace"], json({{"file", dir_ / "jobs.jsonl"}, {"rows", 3}, {"left_out", 0}}));
   EXPECT_EQ(out["cluster"], json({{"nodes", 2}, {"gpus", 8}}));
-  EXPECT_EQ(out["estimates"], "exact");
+  EXPECT_EQ(out["estimates"], "trace (own for 0 of 3 jobs, exact for the others)");
   ASSERT_EQ(out["policies"].size(), 1u);
   const json& policy = out["policies"][0];
   EXPECT_EQ(policy["name"], "easy + default");
@@ -198,8 +201,10 @@ TEST_F(CliSimulate, AWhatIfStandsBesideTheSystemAsItIs) {
 TEST_F(CliSimulate, JobsThatNoLongerFitAreLeftOutOfBothRuns) {
   const Result result = Simulate({"--remove-nodes", "1"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("jobs.jsonl (line 1): job a: impossible on this cluster"),
-                                HasSubstr("1 of 3 rows left out")));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("jobs.jsonl (line 1): job a: impossible on this cluster: asks for 8 "
+                              "devices in all (2 members), the whole cluster has 4"),
+                    HasSubstr("1 of 3 rows left out")));
   const json out = Json({"--remove-nodes", "1"});
   EXPECT_EQ(out["policies"][0]["mean"]["jobs_submitted"], 2);
   EXPECT_EQ(out["policies"][1]["mean"]["jobs_submitted"], 2);
@@ -245,22 +250,63 @@ TEST_F(CliSimulate, AQuotaThatCannotHoldIsRefused) {
   EXPECT_THAT(Simulate({"--queues", dir_ / "fifo.yaml"}).err, HasSubstr("fifo.yaml: has no queues"));
 }
 
-TEST_F(CliSimulate, UntilAllocatedShowsTheShareAtEachLoad) {
-  const Result table = Simulate({"--until-allocated", "--seeds", "2"});
+TEST_F(CliSimulate, FillShowsTheShareAtEachLoad) {
+  const auto fill = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"simulate", "fill", dir_ / "jobs.jsonl", "--cluster", dir_ / "cluster.yaml"});
+    return tests::RunCli(more);
+  };
+  const Result table = fill({"--seeds", "2"});
   EXPECT_EQ(table.code, 0) << table.err;
   EXPECT_THAT(table.out,
               AllOf(HasSubstr("8 devices"), HasSubstr("means of 2 seeds"), HasSubstr("\n     130  ")));
-  const json out = Json({"--until-allocated", "--add-nodes", "1"});
+  const json out = json::parse(fill({"--add-nodes", "1", "--json", "--html", dir_ / "p.html"}).out);
   ASSERT_EQ(out["policies"].size(), 2u);
   EXPECT_EQ(out["policies"][0]["placement"], "default");
   EXPECT_EQ(out["policies"][1]["placement"], "what if");
   EXPECT_GT(out["policies"][0]["allocated_percent_by_load_percent"].size(), 100u);
-  EXPECT_EQ(Simulate({"--until-allocated", "--html", dir_ / "p.html"}).code, 2);
+  const std::string page = Read("p.html");
+  EXPECT_THAT(page, AllOf(HasSubstr("at 130 %"), HasSubstr("1 more node"), HasSubstr("<polyline")));
+  for (const char* option : {"--estimates", "--mtbf", "--scale", "--quota"})
+    EXPECT_EQ(fill({option, "1"}).code, 2) << option;
 
   Write("jobs.jsonl", R"({"id":"a","roles":[{"cpu_milli":1000}],"run":"1h"})");
-  const Result cpu = Simulate({"--until-allocated"});
+  const Result cpu = fill({});
   EXPECT_EQ(cpu.code, 1);
   EXPECT_THAT(cpu.err, HasSubstr("no job asks for devices"));
+}
+
+TEST_F(CliSimulate, UsesTheEstimatesOfTheJobsThatHaveOne) {
+  // d is expected to end before b could begin and a is not: without its estimate d would wait behind b.
+  const auto job = [](const std::string& id, int minute, int nodes, const char* run, const char* estimate) {
+    json made = json::parse(Job(id, "nlp", minute, 4 * nodes, run));
+    if (*estimate != 0) made["estimate"] = estimate;
+    return made.dump() + "\n";
+  };
+  Write("jobs.jsonl", job("a", 0, 1, "2h", "") + job("b", 1, 2, "1h", "") + job("d", 2, 1, "1h", "10h"));
+  const json own = Json();
+  EXPECT_EQ(own["estimates"], "trace (own for 1 of 3 jobs, exact for the others)");
+  const json exact = Json({"--estimates", "exact"});
+  EXPECT_EQ(exact["policies"][0]["mean"]["hours"], 3);
+  EXPECT_GT(own["policies"][0]["mean"]["hours"], 3);
+}
+
+TEST_F(CliSimulate, RecognisesAFileOfAnotherFormatOnce) {
+  const std::string philly = Write("philly.txt",
+                                   "timestamp,duration,num_gpus,gpu_time,cluster\n"
+                                   "2017-10-09 07:01:55,66.0,1,66.0,a\n2017-10-09 07:02:55,66.0,2,66.0,a\n");
+  const Result found = Call({philly, "--nodes", "1"});
+  EXPECT_EQ(found.code, 0) << found.err;
+  EXPECT_THAT(found.out, HasSubstr("2 rows, 0 left out"));
+  const Result told = Call({philly, "--format", "jsonl"});
+  EXPECT_EQ(told.code, 2);
+  EXPECT_THAT(told.err, AllOf(HasSubstr("looks like philly (CSV of timestamp,duration"),
+                              HasSubstr("did you mean --format philly?"), Not(HasSubstr("line 1"))));
+  const std::string calls = Write("calls.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n");
+  EXPECT_THAT(Call({calls}).err, HasSubstr("did you mean tidegate simulate requests?"));
+  const std::string nodes = Write("nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\n");
+  EXPECT_THAT(Call({nodes}).err, HasSubstr("did you mean --node-list?"));
+  const std::string prose = Write("prose.txt", "Dear reader,\n");
+  EXPECT_THAT(Call({prose}).err, HasSubstr("its format is not recognised; give --format"));
 }
 
 TEST_F(CliSimulate, ADumpReplaysToTheSamePlan) {
@@ -269,31 +315,31 @@ TEST_F(CliSimulate, ADumpReplaysToTheSamePlan) {
   dump.insert(dump.end(), {"--dump", dir_ / "s.json", "--dump-at", "20m"});
   EXPECT_EQ(Simulate(dump).code, 0);
   std::vector<std::string> replay = policy;
-  replay.insert(replay.end(), {"--snapshot", dir_ / "s.json"});
-  const Result first = Call(replay);
+  replay.insert(replay.begin(), {"policy", "replay", dir_ / "s.json"});
+  const Result first = tests::RunCli(replay);
   EXPECT_EQ(first.code, 0) << first.err;
   EXPECT_THAT(first.out,
               AllOf(HasSubstr("at 1970-01-01T00:20:00.000000Z: 2 nodes, 3 jobs"), HasSubstr("WAITS")));
-  EXPECT_EQ(Call(replay).out, first.out);
+  EXPECT_EQ(tests::RunCli(replay).out, first.out);
 
   replay.emplace_back("--json");
-  const json plan = json::parse(Call(replay).out);
+  const json plan = json::parse(tests::RunCli(replay).out);
   EXPECT_EQ(plan["as_of"], "1970-01-01T00:20:00.000000Z");
   for (const char* key : {"based_on", "actions", "waiting", "reserved"})
     EXPECT_TRUE(plan.contains(key)) << key;
 
   replay.insert(replay.end(), {"--explain", "b"});
-  const json why = json::parse(Call(replay).out);
+  const json why = json::parse(tests::RunCli(replay).out);
   EXPECT_EQ(why["job"], "b");
   replay.back() = "nobody";
-  const Result nobody = Call(replay);
+  const Result nobody = tests::RunCli(replay);
   EXPECT_EQ(nobody.code, 1);
   EXPECT_THAT(nobody.err, HasSubstr("no job \"nobody\""));
 }
 
 TEST_F(CliSimulate, ExplainsInWordsWhyAJobWaits) {
   ASSERT_EQ(Simulate({"--dump", dir_ / "s.json", "--dump-at", "20m"}).code, 0);
-  const Result why = Call({"--snapshot", dir_ / "s.json", "--explain", "c"});
+  const Result why = tests::RunCli({"policy", "replay", dir_ / "s.json", "--explain", "c"});
   EXPECT_EQ(why.code, 0) << why.err;
   EXPECT_THAT(why.out, AllOf(HasSubstr("c"), HasSubstr("l40s")));
 }
@@ -344,10 +390,9 @@ TEST_F(CliSimulate, ReportsAFullDiskAndLeavesNoHalfFile) {
 
 TEST_F(CliSimulate, ExitCodesTellWhatWasWrong) {
   EXPECT_EQ(Call({}).code, 2);
-  EXPECT_EQ(Call({"--trace", dir_ / "none.jsonl"}).code, 2);
-  EXPECT_THAT(Call({"--trace", dir_ / "none.jsonl"}).err, HasSubstr("none.jsonl: No such file or directory"));
-  EXPECT_THAT(Call({"--trace", dir_.path()}).err,
-              HasSubstr("cannot read " + dir_.path() + ": Is a directory"));
+  EXPECT_EQ(Call({dir_ / "none.jsonl"}).code, 2);
+  EXPECT_THAT(Call({dir_ / "none.jsonl"}).err, HasSubstr("none.jsonl: No such file or directory"));
+  EXPECT_THAT(Call({dir_.path()}).err, HasSubstr("cannot read " + dir_.path() + ": Is a directory"));
   for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
            {"--placement", "fdg"},
            {"--estimates", "noisy:99"},
@@ -366,7 +411,6 @@ TEST_F(CliSimulate, ExitCodesTellWhatWasWrong) {
            {"--repeat", "1000000"},
            {"--remove-nodes", "2"},
            {"--dump", dir_ / "d", "--dump-at", "noon"},
-           {"--snapshot", dir_ / "jobs.jsonl"},
        }) {
     const Result result = Simulate(wrong);
     EXPECT_EQ(result.code, 2) << wrong[0] << " " << wrong[1];

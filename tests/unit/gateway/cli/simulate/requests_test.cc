@@ -1,4 +1,4 @@
-// `tidegate simulate --requests` as an operator runs it: its output, and the options that it refuses.
+// `tidegate simulate requests` as an operator runs it: its output, and the options that it refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ class CliSimulateRequests : public testing::Test {
   }
 
   tests::CliResult Simulate(std::vector<std::string> more) const {
-    more.insert(more.begin(), {"simulate", "--requests", path_});
+    more.insert(more.begin(), {"simulate", "requests", path_});
     return tests::RunCli(more);
   }
   json Json(std::vector<std::string> more) const {
@@ -59,14 +59,14 @@ TEST_F(CliSimulateRequests, MayKeepSomeReplicasForPromptsAlone) {
   EXPECT_THAT(all.err, HasSubstr("must be less than the 2 replicas: at least one must answer"));
 }
 
-TEST_F(CliSimulateRequests, QueueHoldsRequestsWhileReplicasAreFull) {
+TEST_F(CliSimulateRequests, QueueHoldsRequestsWhileReplicasAreFullAsInProduction) {
   const std::vector<std::string> busy = {"--replicas", "2", "--policies", "cost", "--utilization", "1.5"};
-  const json at_once = Json(busy);
+  std::vector<std::string> at_once_args = busy;
+  at_once_args.emplace_back("--no-queue");
+  const json at_once = Json(at_once_args);
   EXPECT_EQ(at_once["queue"], false);
   EXPECT_EQ(at_once["policies"][0]["held"], 0);
-  std::vector<std::string> queued = busy;
-  queued.emplace_back("--queue");
-  const json report = Json(queued);
+  const json report = Json(busy);
   EXPECT_EQ(report["queue"], true);
   EXPECT_GT(report["policies"][0]["held"], 0);
   EXPECT_GT(report["policies"][0]["wait_s"]["p50"], 0.0);
@@ -102,6 +102,52 @@ TEST_F(CliSimulateRequests, ADeadReplicaLosesOnlyWhatItWasAnswering) {
   const json& row = less["policies"][0];
   EXPECT_EQ(row["refused"], 0);
   EXPECT_EQ(row["finished"].get<int>() + row["broken"].get<int>(), 200);
+  EXPECT_EQ(row["lost"]["broken"], row["broken"]);
+}
+
+TEST_F(CliSimulateRequests, SaysWhyRequestsWereLost) {
+  const std::vector<std::string> args = {"--replicas", "1",   "--policies", "cost",
+                                         "--speed-up", "300", "--die",      "0@1s"};
+  const tests::CliResult result = Simulate(args);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("\ncost lost "), HasSubstr(" requests: ")));
+  const json row = Json(args)["policies"][0];
+  int lost = 0;
+  for (const json& count : row["lost"]) lost += count.get<int>();
+  EXPECT_GT(lost, 0);
+  EXPECT_EQ(lost, row["broken"].get<int>() + row["refused"].get<int>());
+}
+
+TEST_F(CliSimulateRequests, WritesAPageWithTenFiguresOfEachPolicyFirst) {
+  const std::string page = dir_ / "page.html";
+  const tests::CliResult result = Simulate({"--policies", "cost,random", "--html", page});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const std::string html = tests::ReadFile(page);
+  const std::string first = html.substr(0, html.find("<details>"));
+  EXPECT_THAT(first, AllOf(HasSubstr("TTFT p99 (s)"), HasSubstr("random"), HasSubstr("lost")));
+  EXPECT_THAT(html, AllOf(HasSubstr("<summary>All other figures</summary>"), HasSubstr("<polyline"),
+                          testing::Not(HasSubstr("http://")), testing::Not(HasSubstr("src="))));
+  EXPECT_EQ(Simulate({"--html", dir_ / "none/page.html"}).code, 2);
+}
+
+TEST_F(CliSimulateRequests, AWindowDoesNotEndAfterTheTrace) {
+  const tests::CliResult result = Simulate({"--policies", "cost", "--from", "1m", "--window", "1h"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("--window: 1h from 1m is beyond the end of the trace"),
+                                HasSubstr("last request is at 3m19s"), HasSubstr("give at most 3m")));
+}
+
+TEST_F(CliSimulateRequests, RecognisesAFileOfAnotherFormatOnce) {
+  const std::string csv = dir_ / "calls.jsonl";
+  std::ofstream(csv) << "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,374,44\n"
+                        "2023-11-16 18:15:50.99,396,109\n";
+  EXPECT_EQ(tests::RunCli({"simulate", "requests", csv, "--policies", "cost"}).code, 0);  // not by its name
+  const tests::CliResult told = tests::RunCli({"simulate", "requests", csv, "--format", "mooncake"});
+  EXPECT_EQ(told.code, 2);
+  EXPECT_THAT(told.err, AllOf(HasSubstr("looks like azure"), HasSubstr("did you mean --format azure?")));
+  std::ofstream(csv) << "{\"id\":\"a\",\"roles\":[{}],\"run\":\"1h\"}\n";
+  EXPECT_THAT(tests::RunCli({"simulate", "requests", csv}).err,
+              HasSubstr("did you mean tidegate simulate jobs?"));
 }
 
 TEST_F(CliSimulateRequests, KeepsToTheWindow) {
@@ -136,10 +182,9 @@ TEST_F(CliSimulateRequests, PrintsEveryProblemAtOnce) {
                                 HasSubstr("--ttft-slo: \"2\""), HasSubstr("--window: \"ever\""),
                                 HasSubstr("6 problems")));
   EXPECT_EQ(Simulate({"--engine", "abacus"}).code, 2);
-  EXPECT_EQ(Simulate({"--trace", path_}).code, 2);
   EXPECT_EQ(Simulate({"--utilization", "0.5", "--speed-up", "2"}).code, 2);
-  EXPECT_EQ(tests::RunCli({"simulate", "--replicas", "4"}).code, 2);
-  EXPECT_THAT(tests::RunCli({"simulate", "--requests", dir_ / "none"}).err, HasSubstr("No such file"));
+  EXPECT_EQ(Simulate({"--nodes", "4"}).code, 2);
+  EXPECT_THAT(tests::RunCli({"simulate", "requests", dir_ / "none"}).err, HasSubstr("No such file"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// `tidegate simulate --traffic` as an operator runs it: its output, and the options that it refuses.
+// `tidegate simulate traffic` as an operator runs it: its output, and the options that it refuses.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class CliSimulateTraffic : public testing::Test {
   }
 
   tests::CliResult Simulate(std::vector<std::string> more) const {
-    more.insert(more.begin(), {"simulate", "--traffic", trace_, "--policy", policy_});
+    more.insert(more.begin(), {"simulate", "traffic", trace_, "--policy", policy_});
     return tests::RunCli(more);
   }
 
@@ -99,7 +99,7 @@ TEST_F(CliSimulateTraffic, MixesServeGensClients) {
       << R"({"0": {"input_tokens": "{900: 1}", "output_tokens": "{90: 1}"}})";
   const auto simulate = [&](std::vector<std::string> more) {
     more.insert(more.begin(),
-                {"simulate", "--traffic", folder, "--policy", policy_, "--beside", "none", "--json"});
+                {"simulate", "traffic", folder, "--policy", policy_, "--beside", "none", "--json"});
     return tests::RunCli(more);
   };
   const tests::CliResult all = simulate({"--window", "10m"});
@@ -148,9 +148,9 @@ TEST_F(CliSimulateTraffic, RefusesOptionsThatItWouldIgnore) {
                                                {"--seeds", "3"}}) {
     EXPECT_EQ(Simulate(more).code, 2) << more[0];
   }
-  EXPECT_EQ(tests::RunCli({"simulate", "--trace", trace_, "--copies", "2"}).code, 2);
-  EXPECT_EQ(tests::RunCli({"simulate", "--trace", trace_, "--engine", "demo"}).code, 2);
-  EXPECT_EQ(tests::RunCli({"simulate", "--traffic", trace_}).code, 2);  // no policy
+  EXPECT_EQ(tests::RunCli({"simulate", "jobs", trace_, "--copies", "2"}).code, 2);
+  EXPECT_EQ(tests::RunCli({"simulate", "jobs", trace_, "--engine", "demo"}).code, 2);
+  EXPECT_EQ(tests::RunCli({"simulate", "traffic", trace_}).code, 2);  // no policy
 }
 
 TEST_F(CliSimulateTraffic, ScheduleStartsAtTheGivenDate) {
