@@ -1,4 +1,4 @@
-// How the planner decides, as an operator writes it. Defaults are what `tidegate simulate` runs without a
+// How the planner decides, as an operator writes it. Defaults are what `tidegate simulate jobs` runs without a
 // policy file.
 #pragma once
 

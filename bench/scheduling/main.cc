@@ -39,6 +39,9 @@ int main(int argc, char** argv) {
   app.add_option("--json", json_file, "write all figures to this file");
   app.add_option("--traces", options.traces, "folder of the recorded traces, also as TIDEGATE_TRACES")
       ->capture_default_str();
+  app.add_option(
+      "--openb", options.openb,
+      "openb: any folder with openb_node_list_*.csv and openb_pod_list_*.csv; default: openb of --traces");
   app.add_option("--seeds", options.seeds, "of what is random, means over so many")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -117,7 +117,8 @@ class Table {
                "published", "diff", "sd", candidate.same ? "" : "   bounds");
   }
 
-  void Row(const std::string& list, const std::vector<Reading>& seeds, const Reading& published,
+  // Without `published`, the list has no published figures.
+  void Row(const std::string& list, const std::vector<Reading>& seeds, const Reading* published,
            const Reading& bound, nlohmann::json& out) {
     std::vector<double> at_100;
     std::vector<double> at_130;
@@ -127,37 +128,30 @@ class Table {
     }
     const Spread a = SpreadOf(at_100);
     const Spread b = SpreadOf(at_130);
-    const double diff_100 = a.mean - published.at_100;
-    const double diff_130 = b.mean - published.at_130;
-    fmt::print("  {:<12} {:>7.2f} {:>9.2f} {:>+6.2f}   {:>7.2f} {:>9.2f} {:>+6.2f}   {:>5.2f}", list, a.mean,
-               published.at_100, diff_100, b.mean, published.at_130, diff_130, b.deviation);
+    fmt::print("  {:<12} {:>7.2f} {}   {:>7.2f} {}   {:>5.2f}", list, a.mean,
+               Beside(a.mean, published, &Reading::at_100), b.mean,
+               Beside(b.mean, published, &Reading::at_130), b.deviation);
     fmt::print("{}\n", candidate_.same ? std::string()
                                        : fmt::format("   {:.2f}, {:.2f}", bound.at_100, bound.at_130));
-    out["lists"][list] = {{"at_100",
-                           {{"mean", a.mean},
-                            {"median", a.median},
-                            {"sd", a.deviation},
-                            {"published", published.at_100},
-                            {"difference", diff_100},
-                            {"offline_bound", bound.at_100}}},
-                          {"at_130",
-                           {{"mean", b.mean},
-                            {"median", b.median},
-                            {"sd", b.deviation},
-                            {"published", published.at_130},
-                            {"difference", diff_130},
-                            {"offline_bound", bound.at_130}}}};
-    sum_.at_100 += a.mean;
-    sum_.at_130 += b.mean;
-    published_.at_100 += published.at_100;
-    published_.at_130 += published.at_130;
-    bound_.at_100 += bound.at_100;
-    bound_.at_130 += bound.at_130;
+    nlohmann::json& row = out["lists"][list];
+    row["at_100"] = {
+        {"mean", a.mean}, {"median", a.median}, {"sd", a.deviation}, {"offline_bound", bound.at_100}};
+    row["at_130"] = {
+        {"mean", b.mean}, {"median", b.median}, {"sd", b.deviation}, {"offline_bound", bound.at_130}};
+    Add(sum_, {a.mean, b.mean});
+    Add(bound_, bound);
     ++lists_;
-    for (const double diff : {diff_100, diff_130}) {
-      off_ += std::abs(diff) > 0.5;
-      if (diff < worst_) {
-        worst_ = diff;
+    if (published == nullptr) return;
+    const Reading diff{a.mean - published->at_100, b.mean - published->at_130};
+    row["at_100"].update({{"published", published->at_100}, {"difference", diff.at_100}});
+    row["at_130"].update({{"published", published->at_130}, {"difference", diff.at_130}});
+    Add(published_, *published);
+    Add(compared_, {a.mean, b.mean});
+    ++published_lists_;
+    for (const double one : {diff.at_100, diff.at_130}) {
+      off_ += std::abs(one) > 0.5;
+      if (one < worst_) {
+        worst_ = one;
         worst_list_ = list;
       }
     }
@@ -165,40 +159,64 @@ class Table {
 
   void Finish(nlohmann::json& out) const {
     const Reading mean{sum_.at_100 / lists_, sum_.at_130 / lists_};
-    const Reading published{published_.at_100 / lists_, published_.at_130 / lists_};
-    fmt::print("  {:<12} {:>7.2f} {:>9.2f} {:>+6.2f}   {:>7.2f} {:>9.2f} {:>+6.2f}   worst {:+.2f} ({})",
-               "mean", mean.at_100, published.at_100, mean.at_100 - published.at_100, mean.at_130,
-               published.at_130, mean.at_130 - published.at_130, worst_, worst_list_);
-    fmt::print("{}\n",
-               candidate_.same
-                   ? fmt::format(", {} of {} cells off by more than 0.5", off_, 2 * lists_)
-                   : fmt::format("   {:.2f}, {:.2f}", bound_.at_100 / lists_, bound_.at_130 / lists_));
     out["mean"] = {{"at_100", mean.at_100},
                    {"at_130", mean.at_130},
-                   {"difference_at_100", mean.at_100 - published.at_100},
-                   {"difference_at_130", mean.at_130 - published.at_130},
                    {"offline_bound_at_100", bound_.at_100 / lists_},
                    {"offline_bound_at_130", bound_.at_130 / lists_}};
+    const std::string bounds =
+        candidate_.same ? ""
+                        : fmt::format("   {:.2f}, {:.2f}", bound_.at_100 / lists_, bound_.at_130 / lists_);
+    if (published_lists_ == 0) {
+      fmt::print("  {:<12} {:>7.2f} {}   {:>7.2f} {}        {}\n", "mean", mean.at_100,
+                 Beside(0, nullptr, &Reading::at_100), mean.at_130, Beside(0, nullptr, &Reading::at_130),
+                 bounds);
+      return;
+    }
+    // Of the lists that have published figures.
+    const int of = published_lists_;
+    const Reading compared{compared_.at_100 / of, compared_.at_130 / of};
+    const Reading published{published_.at_100 / of, published_.at_130 / of};
+    fmt::print("  {:<12} {:>7.2f} {}   {:>7.2f} {}   worst {:+.2f} ({}){}\n",
+               of == lists_ ? "mean" : fmt::format("mean of {}", of), compared.at_100,
+               Beside(compared.at_100, &published, &Reading::at_100), compared.at_130,
+               Beside(compared.at_130, &published, &Reading::at_130), worst_, worst_list_,
+               candidate_.same ? fmt::format(", {} of {} cells off by more than 0.5", off_, 2 * of) : bounds);
+    out["mean"]["difference_at_100"] = compared.at_100 - published.at_100;
+    out["mean"]["difference_at_130"] = compared.at_130 - published.at_130;
     out["worst"] = {{"list", worst_list_}, {"difference", worst_}};
     out["published_policy"] = candidate_.published;
     if (candidate_.same) out["cells_off_by_more_than_half"] = off_;
   }
 
  private:
+  static void Add(Reading& sum, const Reading& one) {
+    sum.at_100 += one.at_100;
+    sum.at_130 += one.at_130;
+  }
+
+  // The published figure and the difference to it, or dashes.
+  static std::string Beside(double ours, const Reading* published, double Reading::* at) {
+    if (published == nullptr) return fmt::format("{:>9} {:>6}", "-", "-");
+    return fmt::format("{:>9.2f} {:>+6.2f}", published->*at, ours - published->*at);
+  }
+
   const Candidate& candidate_;
   Reading sum_;
   Reading published_;
+  Reading compared_;
   Reading bound_;
   double worst_ = std::numeric_limits<double>::infinity();
   std::string worst_list_;
   int off_ = 0;
   int lists_ = 0;
+  int published_lists_ = 0;
 };
 
 }  // namespace
 
 absl::Status RunOpenb(const Options& options, nlohmann::json& out) {
-  const absl::StatusOr<Openb> openb = LoadOpenb(options.traces + "/openb");
+  const absl::StatusOr<Openb> openb =
+      LoadOpenb(options.openb.empty() ? options.traces + "/openb" : options.openb);
   if (!openb.ok()) return openb.status();
   const uint32_t seeds = options.quick ? 1 : options.seeds;
   out["seeds"] = seeds;
@@ -214,11 +232,8 @@ absl::Status RunOpenb(const Options& options, nlohmann::json& out) {
     for (size_t l = 0; l < openb->lists.size(); ++l) {
       const std::string& list = openb->lists[l].name;
       const auto published = openb->published.find({list, std::string(kCandidates[c].published)});
-      if (published == openb->published.end()) {
-        return absl::InvalidArgumentError(
-            fmt::format("published_allocation.csv: no row for {} and {}", list, kCandidates[c].published));
-      }
-      table.Row(list, readings[c][l], published->second, (*bounds)[l], of);
+      table.Row(list, readings[c][l], published == openb->published.end() ? nullptr : &published->second,
+                (*bounds)[l], of);
     }
     table.Finish(of);
   }

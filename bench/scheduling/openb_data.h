@@ -26,10 +26,12 @@ struct Reading {
 struct Openb {
   scheduler::Cluster cluster;
   std::vector<OpenbList> lists;
-  std::map<std::pair<std::string, std::string>, Reading> published;  // by list and policy, as written there
+  std::map<std::pair<std::string, std::string>, Reading>
+      published;  // by list and policy; of none to all lists
 };
 
-// `folder` is the one with openb_node_list_gpu_node.csv.
-absl::StatusOr<Openb> LoadOpenb(const std::string& folder);
+// Any folder with openb_node_list_*.csv (openb_node_list_gpu_node.csv where there are several) and
+// openb_pod_list_*.csv; published_allocation.csv may be missing.
+absl::StatusOr<Openb> LoadOpenb(const std::string& path);
 
 }  // namespace bench::scheduling

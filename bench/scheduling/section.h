@@ -14,6 +14,7 @@ namespace bench::scheduling {
 
 struct Options {
   std::string traces;  // folder with the recorded traces, of which a section names the part that it needs
+  std::string openb;   // folder of lists for openb; empty: that of `traces`
   uint32_t seeds = 10;
   unsigned threads = 1;  // for counting, not for timing
   bool quick = false;    // does it work: fewer seeds and rounds

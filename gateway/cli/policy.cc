@@ -1,5 +1,5 @@
 // tidegate policy: `check` prints every problem in policy files of models; `diff` shows what a changed policy
-// would have done with the last hour's traffic.
+// would have done with the last hour's traffic; `replay` repeats a decision of the planner.
 #include <fmt/format.h>
 
 #include <map>
@@ -11,6 +11,7 @@
 #include "gateway/cli/commands.h"
 #include "gateway/cli/policy_diff.h"
 #include "gateway/cli/problems.h"
+#include "gateway/cli/simulate/snapshot.h"
 #include "gateway/config/model_policy.h"
 #include "gateway/config/sources.h"
 
@@ -61,8 +62,9 @@ int CheckPolicies(const std::vector<std::string>& files, bool json) {
 }  // namespace
 
 void AddPolicy(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("policy", "Check scaling policies, and try a changed one on recorded traffic");
+  CLI::App* command = app.add_subcommand(
+      "policy",
+      "Check scaling policies, try a changed one on recorded traffic, and repeat a decision of the planner");
   command->require_subcommand(1);
   CLI::App* check = command->add_subcommand("check", "Check policy files and print every problem in them");
   auto files = std::make_shared<std::vector<std::string>>();
@@ -87,6 +89,8 @@ void AddPolicy(CLI::App& app, Run& run) {
       "file is wrong or the gateway has no policy for its model.\n\n"
       "Example:\n  tidegate policy diff chat-large.yaml");
   diff->callback([options, &run] { run = [options] { return DiffPolicies(*options); }; });
+
+  AddPolicyReplay(*command, run);
 }
 
 }  // namespace gateway::cli

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kRebuildRecords = 65'536;
 constexpr size_t kMaxCachedTexts = 100'000;
 
-constexpr std::string_view kVersion = "6";
+constexpr std::string_view kVersion = "7";
 // Of its log, which is copied into the file well before that is used up.
 constexpr int64_t kLogRoom = int64_t{2} << 20;
 constexpr int kLogPages = 256;        // of 4 KiB, before it is copied

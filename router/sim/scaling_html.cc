@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -20,10 +22,11 @@ using scheduler::sim::Line;
 using Ways = std::span<const SizedBy>;
 using Of = std::function<double(const ElasticSample&)>;
 
-constexpr size_t kPoints = 1000;
+constexpr size_t kPoints = 400;
 constexpr double kLongInMinutes = 180;  // from here on the axis of time is in hours
 constexpr double kShortestTtft = 0.05;  // seconds, where the axis begins
 constexpr std::string_view kOracle = "oracle";
+constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 
 struct TimeScale {
   double seconds = 60;  // in a unit
@@ -60,12 +63,14 @@ std::string Plot(std::string_view title, std::string_view label, const TimeScale
   for (const Line& line : lines) {
     names.push_back(line.name);
     double sum = 0;
+    double measured = 0;
     for (const auto& [x, y] : line.points) {
+      if (std::isnan(y)) continue;
       most = std::max(most, y);
       sum += y;
+      ++measured;
     }
-    alt += fmt::format("; {}: mean {:.2f}", line.name,
-                       line.points.empty() ? 0 : sum / static_cast<double>(line.points.size()));
+    alt += fmt::format("; {}: mean {:.2f}", line.name, measured == 0 ? 0 : sum / measured);
   }
   const Frame frame{.alt = std::move(alt),
                     .x = time.axis,
@@ -95,8 +100,8 @@ std::string DemandAndCapacity(const SizedBy& way, const TimeScale& time) {
 }
 
 // Seconds on a log scale, with a line at the objective.
-std::string FirstTokens(Ways ways, const StudyFacts& facts, const TimeScale& time, std::string_view title,
-                        double ElasticSample::* field) {
+std::string FirstTokenPlot(Ways ways, const StudyFacts& facts, const TimeScale& time, std::string_view title,
+                           double ElasticSample::* field) {
   std::vector<Line> lines;
   std::vector<std::string> names;
   double most = conf::ToSeconds(facts.ttft);
@@ -104,11 +109,12 @@ std::string FirstTokens(Ways ways, const StudyFacts& facts, const TimeScale& tim
   for (size_t i = 0; i < ways.size(); ++i) {
     Line line{.name = ways[i].name, .color = i, .points = {}};
     for (const ElasticSample& sample : ways[i].report.samples) {
-      if (sample.first_tokens == 0) continue;
-      line.points.emplace_back(sample.second / time.seconds, std::max(sample.*field, kShortestTtft));
+      line.points.emplace_back(sample.second / time.seconds, sample.first_tokens == 0
+                                                                 ? kNotMeasured
+                                                                 : std::max(sample.*field, kShortestTtft));
     }
     line.points = scheduler::sim::Thin(line.points, kPoints);
-    for (const auto& [x, y] : line.points) most = std::max(most, y);
+    for (const auto& [x, y] : line.points) most = std::fmax(most, y);
     alt += fmt::format("; {}: p50 {:.2f} s, p99 {:.2f} s of all", ways[i].name, ways[i].report.ttft.p50,
                        ways[i].report.ttft.p99);
     names.push_back(ways[i].name);
@@ -128,37 +134,52 @@ std::string FirstTokens(Ways ways, const StudyFacts& facts, const TimeScale& tim
                                 scheduler::sim::Legend(names), scheduler::sim::DrawLines(frame, lines));
 }
 
-std::string Table(const StudyFacts& facts, Ways ways) {
+std::string FirstFigures(const StudyFacts& facts, Ways ways) {
   const auto oracle = std::ranges::find(ways, kOracle, &SizedBy::name);
-  std::string out =
-      R"(<div class="plot"><table><thead><tr><th scope="col">sized by</th><th scope="col">in time (%)</th>)"
-      R"(<th scope="col">GPU-hours</th><th scope="col">of oracle's</th><th scope="col">mean</th>)"
-      R"(<th scope="col">most</th><th scope="col">ups</th><th scope="col">flaps</th>)"
-      R"(<th scope="col">held</th><th scope="col">wait (s)</th><th scope="col">refused</th></tr></thead><tbody>)";
-  for (size_t i = 0; i < ways.size(); ++i) {
-    const ElasticReport& r = ways[i].report;
-    const std::string ratio = oracle == ways.end()
-                                  ? "–"
-                                  : fmt::format("{:.2f}", r.replica_seconds / oracle->report.replica_seconds);
-    out += fmt::format(
-        "\n<tr><th scope=\"row\"><i "
-        "class=\"c{}\"></i>{}</th><td>{:.2f}</td><td>{:.1f}</td><td>{}</td><td>{:.2f}</td>"
-        "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.0f}</td><td>{}</td></tr>",
-        i % scheduler::sim::kPlotColors, scheduler::sim::Escape(ways[i].name), 100 * r.ttft_attained,
-        r.replica_seconds / 3600 * facts.gpus, ratio, r.mean_replicas, r.most_replicas, r.ups, r.flaps,
-        r.held, r.longest_wait, r.refused);
+  scheduler::sim::TableText table{
+      .titles = {"sized by", "TTFT met (%)", "tokens met (%)", "both (%)", "GPU-hours", "of oracle's",
+                 "replicas, mean", "most", "TTFT p50 (s)", "TTFT p99 (s)", "refused"},
+      .colored = true};
+  for (const auto& [name, r] : ways) {
+    table.rows.push_back(
+        {name, fmt::format("{:.2f}", 100 * r.ttft_attained), fmt::format("{:.2f}", 100 * r.tokens_attained),
+         fmt::format("{:.2f}", 100 * r.attained),
+         fmt::format("{:.1f}", r.replica_seconds / 3600 * facts.gpus),
+         oracle == ways.end() ? "–"
+                              : fmt::format("{:.2f}", r.replica_seconds / oracle->report.replica_seconds),
+         fmt::format("{:.2f}", r.mean_replicas), fmt::format("{}", r.most_replicas),
+         fmt::format("{:.2f}", r.ttft.p50), fmt::format("{:.2f}", r.ttft.p99), fmt::format("{}", r.refused)});
   }
-  return out + "</tbody></table></div>\n";
+  return scheduler::sim::SortableTable(table);
+}
+
+std::string OtherFigures(Ways ways) {
+  scheduler::sim::TableText table{.titles = {"sized by", "ups", "downs", "flaps", "launches", "taken back",
+                                             "held", "wait p50 (s)", "wait p99 (s)", "longest wait (s)",
+                                             "TTFT p90 (s)", "token p50 (ms)", "token p99 (ms)", "finished"},
+                                  .colored = true};
+  for (const auto& [name, r] : ways) {
+    table.rows.push_back({name, fmt::format("{}", r.ups), fmt::format("{}", r.downs),
+                          fmt::format("{}", r.flaps), fmt::format("{}", r.launches),
+                          fmt::format("{}", r.taken_back), fmt::format("{}", r.held),
+                          fmt::format("{:.1f}", r.wait.p50), fmt::format("{:.1f}", r.wait.p99),
+                          fmt::format("{:.1f}", r.longest_wait), fmt::format("{:.2f}", r.ttft.p90),
+                          fmt::format("{:.1f}", 1e3 * r.token_time.p50),
+                          fmt::format("{:.1f}", 1e3 * r.token_time.p99), fmt::format("{}", r.finished)});
+  }
+  return scheduler::sim::SortableTable(table);
 }
 
 double LateShare(const ElasticSample& sample) {
-  return sample.first_tokens == 0 ? 0 : 100.0 * sample.late / sample.first_tokens;
+  return sample.first_tokens == 0 ? kNotMeasured : 100.0 * sample.late / sample.first_tokens;
 }
 
 }  // namespace
 
 std::string AsHtml(const StudyFacts& facts, Ways ways) {
+  using scheduler::sim::Beside;
   using scheduler::sim::Fact;
+  using scheduler::sim::Folded;
   using scheduler::sim::Section;
   const std::string title =
       fmt::format("Sizing {} for {}", facts.model, facts.trace.substr(facts.trace.rfind('/') + 1));
@@ -174,30 +195,34 @@ std::string AsHtml(const StudyFacts& facts, Ways ways) {
   std::string out = scheduler::sim::Heading(title, head);
   out += Section(
       "Figures",
-      "Replicas cost from their launch until they have drained. The oracle knows the trace, and its replicas "
-      "start at once. In time: share of first tokens. Mean and most: number of replicas. Ups: increases of "
-      "the number of replicas; a flap is an increase within five minutes after a decrease. Wait: the longest "
-      "wait at the gateway.",
-      Table(facts, ways));
-  out += Section(
+      "GPU-hours: from the launch of a replica until it has drained. The oracle knows the trace, and its "
+      "replicas start at once. Met: share of requests within the objective.",
+      FirstFigures(facts, ways));
+  out += Folded("All other figures",
+                "Ups: increases of the number of replicas; a flap is an increase within five minutes after a "
+                "decrease. Held: requests that waited at the gateway.",
+                OtherFigures(ways));
+  out += Folded(
       fmt::format("Demand and capacity: {}", ways.front().name),
       "Work: the replicas that the arriving requests keep busy. Replicas that are paid for and not ready are "
       "starting or draining.",
-      DemandAndCapacity(ways.front(), time));
-  out += Section("Replicas", "Replicas that are paid for, by way to size the pool.",
-                 ForEach(ways, "Replicas over time", "replicas", time,
-                         [](const ElasticSample& s) { return double(s.replicas()); }));
-  out += Section(
+      Beside(DemandAndCapacity(ways.front(), time)));
+  out += Folded("Replicas", "Replicas that are paid for, by way to size the pool.",
+                Beside(ForEach(ways, "Replicas over time", "replicas", time,
+                               [](const ElasticSample& s) { return double(s.replicas()); })));
+  out += Folded(
       "First tokens",
-      fmt::format("Quantiles of each step; times below {:g} s are drawn at the bottom. Long series are "
-                  "thinned to {} points, each the mean of its neighbours.",
-                  kShortestTtft, kPoints),
-      FirstTokens(ways, facts, time, "TTFT, half of the requests within", &ElasticSample::ttft_p50) +
-          FirstTokens(ways, facts, time, "TTFT, 99 % of the requests within", &ElasticSample::ttft_p99) +
-          ForEach(ways, "First tokens that came late", "late (%)", time, LateShare));
-  out += Section("Waiting at the gateway", "Requests that wait because no replica has headroom.",
-                 ForEach(ways, "Held requests", "requests", time,
-                         [](const ElasticSample& s) { return double(s.held); }));
+      fmt::format(
+          "Quantiles of each step; a step without a first token has none. Times below {:g} s are drawn "
+          "at the bottom. Long series are thinned to {} points, each the mean of its neighbours.",
+          kShortestTtft, kPoints),
+      Beside(
+          FirstTokenPlot(ways, facts, time, "TTFT, half of the requests within", &ElasticSample::ttft_p50) +
+          FirstTokenPlot(ways, facts, time, "TTFT, 99 % of the requests within", &ElasticSample::ttft_p99) +
+          ForEach(ways, "First tokens that came late", "late (%)", time, LateShare)));
+  out += Folded("Waiting at the gateway", "Requests that wait because no replica has headroom.",
+                Beside(ForEach(ways, "Held requests", "requests", time,
+                               [](const ElasticSample& s) { return double(s.held); })));
   return scheduler::sim::Page(title, out);
 }
 

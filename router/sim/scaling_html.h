@@ -1,5 +1,5 @@
-// The HTML page of a study (scaling_study.h): a table of each way to size the pool, and plots of demand,
-// capacity, replicas and first tokens over time. One file without external resources.
+// The HTML page of a study (scaling_study.h): ten figures of each way to size the pool; folded behind them the other
+// figures, and plots of demand, capacity, replicas and first tokens over time. One file without external resources.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Compares ways to size a pool: the baselines of a policy in `tidegate simulate --traffic` and in bench/scaling.
+// Compares ways to size a pool: the baselines of a policy in `tidegate simulate traffic` and in bench/scaling.
 #pragma once
 
 #include <cstdint>

@@ -100,20 +100,19 @@ Traffic ReadTraffic(std::string_view text, const std::string& file, TrafficForma
                     const TrafficWindow& window) {
   Traffic traffic;
   AzureLines azure;
-  conf::Duration last{};
   scheduler::io::ForEachLine(text, [&](std::string_view line, int number) {
     if (line.empty() || (format == TrafficFormat::kAzure && number == 1)) return;
     ++traffic.report.lines;
     Row row = format == TrafficFormat::kAzure ? azure.Read(line) : ReadMooncake(line);
-    if (row.call && row.call->at < last) row = {.defect = "is earlier than the row before it"};
+    if (row.call && row.call->at < traffic.last) row = {.defect = "is earlier than the row before it"};
     if (!row.call) {
       ++traffic.report.left_out;
       traffic.report.Add(
           {.file = file, .pointer = {}, .line = number, .value = {}, .message = std::move(row.defect)});
       return;
     }
-    last = row.call->at;
-    if (last < window.from || (window.length && last - window.from >= *window.length)) return;
+    const conf::Duration at = traffic.last = row.call->at;
+    if (at < window.from || (window.length && at - window.from >= *window.length)) return;
     if (window.max_calls > 0 && traffic.calls.size() == window.max_calls) return;
     traffic.calls.push_back(*std::move(row.call));
   });

@@ -43,6 +43,7 @@ struct TrafficWindow {
 
 struct Traffic {
   std::vector<Call> calls;  // of the window, by time
+  conf::Duration last{};    // the time of the last call of the trace, whatever the window
   scheduler::io::LineReport report;
 };
 

@@ -93,7 +93,7 @@ class PoolSimulation {
         queue_(AdmissionOf(options)),
         rng_(options.seed),
         flights_(requests_.size()),
-        report_(options.slo) {
+        report_(options.slo, options.sample_every) {
     for (const engine::Profile& profile : options.replicas) {
       engine::Profile loaded = profile;
       loaded.load_time = {};
@@ -146,7 +146,7 @@ class PoolSimulation {
     return std::floor((index + 1) * options_.whole) > std::floor(index * options_.whole);
   }
   bool IsSpare(uint32_t index) const { return index >= urgent_; }
-  void Refuse(uint32_t index);
+  void Refuse(uint32_t index, uint64_t& count);  // counts it there
   void SendLines();
   void DropLines();
   EngineSignals& signals(size_t replica) { return load_[static_cast<ReplicaId>(replica)].engine; }
@@ -292,7 +292,8 @@ void PoolSimulation::Come(uint32_t index) {
        .order_delay = Duration(static_cast<int64_t>(1e9 * order_delay))},
       now_);
   if (entered.refused != QueueRefusal::kNone) {
-    Refuse(index);
+    LostRequests& lost = report_.counts.lost;
+    Refuse(index, entered.refused == QueueRefusal::kTooLate ? lost.too_late : lost.queue_full);
     return;
   }
   held_.emplace(entered.ticket, Held{index, OwnedPickFacts(facts)});
@@ -317,7 +318,7 @@ void PoolSimulation::CallWaiting() {
     held_.erase(held);
     if (!IsSpare(index)) report_.Waited(turn->waited);
     if (turn->expired) {
-      Refuse(index);
+      Refuse(index, report_.counts.lost.expired);
       continue;
     }
     Send(index);
@@ -337,7 +338,7 @@ void PoolSimulation::Send(uint32_t index) {
         PickReplicaPair(table_, ModelId{request.adapter}, load_, facts, flight.tried, {}, now_, rng_);
     Decision& decision = pair.answer;
     if (!decision.replica || flight.tried.size() > options_.max_retries) {
-      Refuse(index);
+      Refuse(index, report_.counts.lost.no_replica);
       return;
     }
     const auto at = static_cast<size_t>(*decision.replica);
@@ -356,7 +357,7 @@ void PoolSimulation::Send(uint32_t index) {
       continue;
     }
     if (!Begin(computes_at, index, flight.remote_prefill ? 1 : request.output_tokens, 0)) {
-      Refuse(index);
+      Refuse(index, report_.counts.lost.engine_refused);
       return;
     }
     if (!IsSpare(index)) report_.Chosen(computes.cached, known > 0 ? matches[0].tokens : 0);
@@ -408,8 +409,8 @@ void PoolSimulation::Leave(size_t replica, uint32_t index) {
   if (IsSpare(index)) --open_lines_;
 }
 
-void PoolSimulation::Refuse(uint32_t index) {
-  IsSpare(index) ? --open_lines_ : ++report_.counts.refused;
+void PoolSimulation::Refuse(uint32_t index, uint64_t& count) {
+  IsSpare(index) ? --open_lines_ : ++count;
 }
 
 void PoolSimulation::SendLines() {
@@ -481,7 +482,7 @@ void PoolSimulation::OnEvent(size_t at, const engine::Event& event) {
     flight.first_token = now_;
     flight.charge.FirstToken(now_);
     flight.charge.Report(Outcome::kGood, now_);
-    if (!IsSpare(index)) report_.FirstToken(now_ - arrived);
+    if (!IsSpare(index)) report_.FirstToken(now_ - arrived, now_ - kBegin);
     if (!flight.remote_prefill) CountPrompt(at, index, event.cached_tokens);
     if (!options_.kv_events && !whole) flight.charge.Hold(request.blocks, now_);
   }
@@ -522,7 +523,7 @@ void PoolSimulation::FailRequests(size_t at) {
     engines_[at].model.Cancel(index, now_);
     Leave(at, index);
     if (broken) {
-      ++report_.counts.broken;
+      ++report_.counts.lost.broken;
     } else {
       Send(index);
     }

@@ -83,6 +83,7 @@ struct Options {
   bool kv_events = false;            // engines report what their caches hold, instead of the index guessing
   std::optional<WaitOptions> queue;  // none: each request is sent when it arrives
   std::optional<SpareLoad> spare;    // needs a queue
+  conf::Duration sample_every{};     // of Report::first_tokens; zero: none
   uint64_t seed = 1;
 };
 

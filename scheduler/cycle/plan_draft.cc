@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "scheduler/placement/shortfall.h"
+
 namespace scheduler {
 namespace {
 
@@ -175,7 +177,8 @@ bool PlanDraft::IsImpossible(JobIndex job) {
     if (fits) return false;
   }
   Waits(job, {"impossible",
-              "does not fit on the healthy nodes of the cluster even when all other jobs have ended"});
+              "does not fit on the healthy nodes of the cluster even when all other jobs have ended: " +
+                  ShortfallOf(s_.jobs[job].job, s_.state.cluster(), Among::kHealthyNodes)});
   return true;
 }
 

@@ -1,4 +1,4 @@
-// Jobs as lines of JSON, one job a line: what `tidegate simulate --jobs` reads and what tools write.
+// Jobs as lines of JSON, one job a line: what `tidegate simulate jobs` reads and what tools write.
 //
 //   {"id":"train-7","queue":"research","submitted":"2026-11-20T08:30:00Z","roles":[{"count":8,
 //    "devices":[{"kinds":["h100"],"count":8}]}],"estimate":"6h","run":"340m"}

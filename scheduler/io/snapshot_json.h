@@ -1,4 +1,4 @@
-// A snapshot as a file: what `tidegate simulate --snapshot` replays a decision from.
+// A snapshot as a file: what `tidegate policy replay` replays a decision from.
 //
 // One JSON object that begins with its format and version, one node or job a line. The round trip is exact:
 // a snapshot that was read is dumped to the same bytes. Types, domains and kinds are named by their index, as

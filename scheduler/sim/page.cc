@@ -21,6 +21,31 @@ std::string Section(std::string_view title, std::string_view note, std::string_v
                      Escape(note), content);
 }
 
+std::string Folded(std::string_view title, std::string_view note, std::string_view content) {
+  return fmt::format("<details><summary>{}</summary>\n<p class=\"note\">{}</p>\n{}</details>\n",
+                     Escape(title), Escape(note), content);
+}
+
+std::string Beside(std::string_view figures) {
+  return fmt::format("<div class=\"parts\">{}</div>", figures);
+}
+
+std::string SortableTable(const TableText& table) {
+  std::string out = R"(<div class="plot"><table class="sortable"><thead><tr>)";
+  for (const std::string& title : table.titles)
+    out += fmt::format(R"(<th scope="col">{}</th>)", Escape(title));
+  out += "</tr></thead><tbody>";
+  for (size_t row = 0; row < table.rows.size(); ++row) {
+    const std::vector<std::string>& cells = table.rows[row];
+    const std::string color =
+        table.colored ? fmt::format(R"(<i class="c{}"></i>)", row % kPlotColors) : std::string();
+    out += fmt::format("\n<tr><th scope=\"row\">{}{}</th>", color, Escape(cells.front()));
+    for (size_t i = 1; i < cells.size(); ++i) out += fmt::format("<td>{}</td>", Escape(cells[i]));
+    out += "</tr>";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
 std::string Figure(std::string_view title, std::string_view legend, std::string_view drawing) {
   return fmt::format(
       "<figure><figcaption>{}</figcaption>{}<div class=\"plot\">{}</div><output></output></figure>\n",

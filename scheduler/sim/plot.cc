@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 
 namespace scheduler::sim {
 namespace {
@@ -101,12 +102,16 @@ std::vector<std::pair<double, double>> Thin(const std::vector<std::pair<double, 
   std::vector<std::pair<double, double>> thin;
   for (size_t begin = 0; begin < points.size(); begin += run) {
     const size_t end = std::min(begin + run, points.size());
-    std::pair<double, double> mean;
+    std::pair<double, double> sum;
+    double measured = 0;
     for (size_t i = begin; i < end; ++i) {
-      mean.first += points[i].first / static_cast<double>(end - begin);
-      mean.second += points[i].second / static_cast<double>(end - begin);
+      if (!std::isfinite(points[i].second)) continue;
+      sum.first += points[i].first;
+      sum.second += points[i].second;
+      ++measured;
     }
-    thin.push_back(mean);
+    thin.emplace_back(measured > 0 ? sum.first / measured : points[begin].first,
+                      measured > 0 ? sum.second / measured : std::numeric_limits<double>::quiet_NaN());
   }
   return thin;
 }
@@ -116,7 +121,7 @@ std::string Draw(const Frame& frame, std::string_view content) {
                                 frame.height, Escape(frame.alt), Scales(frame));
   out += R"(<g class="grid">)";
   std::string labels;
-  for (const double tick : Ticks(frame.x, frame.width > 600 ? 12 : 6)) {
+  for (const double tick : Ticks(frame.x, 6)) {
     const double x = frame.AtX(tick);
     out +=
         fmt::format(R"(<line x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}"/>)", x, frame.top(), frame.bottom());
@@ -147,13 +152,26 @@ std::string Draw(const Frame& frame, std::string_view content) {
 std::string DrawLines(const Frame& frame, const std::vector<Line>& lines) {
   std::string content;
   for (const Line& line : lines) {
-    content += fmt::format(R"(<polyline class="c{}" data-name="{}" points=")", line.color % kPlotColors,
-                           Escape(line.name));
+    content +=
+        fmt::format(R"(<g class="line c{}" data-name="{}">)", line.color % kPlotColors, Escape(line.name));
+    std::string part;  // between two gaps
+    size_t count = 0;  // of its points; one is drawn as a dot
+    const auto end_part = [&] {
+      if (count == 1) content += fmt::format(R"(<polyline class="dot" points="{0}{0}"/>)", part);
+      if (count > 1) content += fmt::format(R"(<polyline points="{}"/>)", part);
+      part.clear();
+      count = 0;
+    };
     for (const auto& [x, y] : line.points) {
-      if (!std::isfinite(x) || !std::isfinite(y)) continue;
-      fmt::format_to(std::back_inserter(content), "{:.1f},{:.1f} ", frame.AtX(x), frame.AtY(y));
+      if (std::isfinite(x) && std::isfinite(y)) {
+        fmt::format_to(std::back_inserter(part), "{:.1f},{:.1f} ", frame.AtX(x), frame.AtY(y));
+        ++count;
+      } else {
+        end_part();
+      }
     }
-    content += "\"/>";
+    end_part();
+    content += "</g>";
   }
   return Draw(frame, content);
 }

@@ -27,8 +27,8 @@ struct Axis {
 
 struct Frame {
   std::string alt{};  // description of the plot
-  int width = 1060;   // of the view box; pages scale it
-  int height = 260;
+  int width = 520;    // of the view box; pages scale it
+  int height = 240;
   Axis x{};
   Axis y{};
 
@@ -44,7 +44,8 @@ struct Frame {
 struct Line {
   std::string name{};
   size_t color = 0;
-  std::vector<std::pair<double, double>> points{};  // in order of x
+  // In order of x. A y that is no number is a gap: nothing was measured there, and nothing is drawn across it.
+  std::vector<std::pair<double, double>> points{};
 };
 
 // Round numbers between the ends, both included where round; about `count`. Of a log axis, powers of ten.
@@ -53,11 +54,13 @@ std::vector<double> Ticks(const Axis& axis, size_t count);
 // A number just above `value` to end an axis at: 1, 2, 2.5 or 5 times a power of ten; 1 for 0.
 double RoundUp(double value);
 
-// The mean of each run of neighbours, as many as keep the points at or below `most`.
+// The mean of each run of neighbours, as many as keep the points at or below `most`. A gap within a run does
+// not count; a run of gaps is one.
 std::vector<std::pair<double, double>> Thin(const std::vector<std::pair<double, double>>& points,
                                             size_t most);
 
-// The SVG element; `content` is drawn between the grid and the axes.
+// The SVG element; `content` is drawn between the grid and the axes. Each line is a group of as many polylines as
+// its gaps leave.
 std::string Draw(const Frame& frame, std::string_view content);
 std::string DrawLines(const Frame& frame, const std::vector<Line>& lines);
 

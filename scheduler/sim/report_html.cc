@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <string_view>
@@ -20,9 +21,9 @@ namespace {
 
 using Runs = std::span<const PolicyRuns>;
 
-constexpr size_t kPoints = 1000;       // of a line over the page's width
-constexpr size_t kPointsOfPart = 400;  // of one in a small plot
+constexpr size_t kPoints = 400;  // of a line
 constexpr size_t kQueuesShown = 8;
+constexpr size_t kQueueRows = 100;        // of each policy
 constexpr double kShortestWaitH = 0.01;   // where the axis of waits begins
 constexpr double kHoursInDays = 24 * 14;  // from here on, axes of time are in days
 
@@ -94,26 +95,71 @@ std::string Difference(double from, double to, const Metric& metric) {
   return out;
 }
 
-std::string MetricsTable(Runs runs) {
-  std::string out = R"(<div class="plot"><table><thead><tr><th scope="col">metric</th>)";
-  for (size_t i = 0; i < runs.size(); ++i) {
-    out +=
-        fmt::format(R"(<th scope="col"><i class="c{}"></i>{}</th>)", i % kPlotColors, Escape(runs[i].name));
-  }
-  if (runs.size() == 2) out += R"(<th scope="col">difference</th>)";
-  out += R"(<th scope="col" class="unit">unit</th></tr></thead><tbody>)";
+// The figures that answer most questions, in this order; all others are folded.
+constexpr std::array<std::string_view, 10> kFirstFigures = {
+    "gar_mean_pct", "wait_mean_h",   "wait_p50_h",  "wait_p99_h", "wait_large_mean_h",
+    "jct_mean_h",   "slowdown_mean", "goodput_pct", "jain_index", "jobs_finished"};
+
+std::vector<Metric> FirstFigures() {
+  std::vector<Metric> first;
+  for (const std::string_view key : kFirstFigures)
+    first.push_back(*std::ranges::find(Metrics(), key, &Metric::key));
+  return first;
+}
+
+std::vector<Metric> OtherFigures() {
+  std::vector<Metric> other;
   for (const Metric& metric : Metrics()) {
-    out += fmt::format("\n<tr><th scope=\"row\">{}</th>", Escape(metric.title));
+    if (std::ranges::find(kFirstFigures, metric.key) == kFirstFigures.end()) other.push_back(metric);
+  }
+  return other;
+}
+
+std::string MetricsTable(Runs runs, const std::vector<Metric>& metrics) {
+  TableText table{.titles = {"figure"}};
+  for (const PolicyRuns& run : runs) table.titles.push_back(run.name);
+  if (runs.size() == 2) table.titles.emplace_back("difference");
+  for (const Metric& metric : metrics) {
+    std::vector<std::string> cells = {
+        metric.unit.empty() ? std::string(metric.title) : fmt::format("{} ({})", metric.title, metric.unit)};
     std::vector<double> means;
     for (const PolicyRuns& run : runs) {
       const Spread spread = Over(run.reports, metric);
       means.push_back(spread.mean);
-      out += fmt::format("<td>{}</td>", Cell(spread, metric, run.reports.size()));
+      cells.push_back(Cell(spread, metric, run.reports.size()));
     }
-    if (runs.size() == 2) out += fmt::format("<td>{}</td>", Difference(means[0], means[1], metric));
-    out += fmt::format("<td class=\"unit\">{}</td></tr>", Escape(metric.unit));
+    if (runs.size() == 2) cells.push_back(Difference(means[0], means[1], metric));
+    table.rows.push_back(std::move(cells));
   }
-  return out + "</tbody></table></div>\n";
+  return SortableTable(table);
+}
+
+std::string WaitsTable(Runs runs) {
+  TableText table{
+      .titles = {"GPUs", "policy", "jobs", "mean (h)", "p50 (h)", "p90 (h)", "p99 (h)", "max (h)"}};
+  const auto hours = [](double value) { return fmt::format("{:.2f}", value); };
+  for (size_t size = 0; size < kSizeClasses; ++size) {
+    for (const PolicyRuns& run : runs) {
+      const WaitsOfClass& waits = First(run).waits_by_size[size];
+      if (waits.jobs == 0) continue;
+      table.rows.push_back({std::string(kSizeClassNames[size]), run.name, fmt::format("{}", waits.jobs),
+                            hours(waits.mean_h), hours(waits.p50_h), hours(waits.p90_h), hours(waits.p99_h),
+                            hours(waits.max_h)});
+    }
+  }
+  return SortableTable(table);
+}
+
+std::string QueuesTable(Runs runs) {
+  TableText table{.titles = {"queue", "policy", "GPU-hours", "of its due (%)"}};
+  for (const PolicyRuns& run : runs) {
+    const std::vector<QueueUse>& queues = First(run).queues;
+    for (size_t i = 0; i < std::min(queues.size(), kQueueRows); ++i) {
+      table.rows.push_back({queues[i].name, run.name, fmt::format("{:.0f}", queues[i].device_hours),
+                            fmt::format("{:.1f}", 100 * queues[i].satisfaction)});
+    }
+  }
+  return SortableTable(table);
 }
 
 // By hours, the share of jobs that waited no longer.
@@ -134,8 +180,6 @@ std::string WaitsPlot(Runs runs, size_t size, double longest_h) {
   }
   const Frame frame{
       .alt = alt,
-      .width = 520,
-      .height = 240,
       .x = {.label = "wait (h, log scale)", .from = kShortestWaitH, .to = longest_h, .log = true},
       .y = {.label = "jobs (%)", .from = 0, .to = 100}};
   return Figure(fmt::format("{} GPUs", kSizeClassNames[size]), "", DrawLines(frame, lines));
@@ -152,12 +196,12 @@ std::string Waits(Runs runs) {
       plots += WaitsPlot(runs, size, longest_h);
     }
   }
-  return Section(
+  return Folded(
       "Waits by size",
       fmt::format("Of the jobs of each size that started, how many had done so within a time. Shorter "
                   "waits than {} h stand at the left edge. Further left and up is better.",
                   kShortestWaitH),
-      LegendOf(runs) + "<div class=\"parts\">" + plots + "</div>");
+      WaitsTable(runs) + LegendOf(runs) + Beside(plots));
 }
 
 const QueueUse* FindQueue(const Report& report, std::string_view name) {
@@ -176,16 +220,12 @@ std::string QueuePlot(Runs runs, const TimeScale& time, const std::string& name,
     for (size_t s = 0; s < std::min(queue->devices.size(), report.samples.size()); ++s) {
       line.points.emplace_back(report.samples[s].hour / time.hours, static_cast<double>(queue->devices[s]));
     }
-    line.points = Thin(line.points, kPointsOfPart);
+    line.points = Thin(line.points, kPoints);
     alt += fmt::format("; {}: {:.0f} GPU-hours, {:.1f} % of its due", runs[i].name, queue->device_hours,
                        100 * queue->satisfaction);
     lines.push_back(std::move(line));
   }
-  const Frame frame{.alt = alt,
-                    .width = 520,
-                    .height = 220,
-                    .x = time.axis,
-                    .y = {.label = "GPUs held", .from = 0, .to = RoundUp(most)}};
+  const Frame frame{.alt = alt, .x = time.axis, .y = {.label = "GPUs held", .from = 0, .to = RoundUp(most)}};
   return Figure(name, "", DrawLines(frame, lines));
 }
 
@@ -213,7 +253,7 @@ std::string Queues(Runs runs, const TimeScale& time) {
           ? fmt::format("The {} of {} queues that held the most GPU-hours; one scale for all.", shown,
                         queues.size())
           : "GPUs held by the jobs of each queue; one scale for all.";
-  return Section("Share by queue", note, LegendOf(runs) + "<div class=\"parts\">" + plots + "</div>");
+  return Folded("Share by queue", note, QueuesTable(runs) + LegendOf(runs) + Beside(plots));
 }
 
 std::string HeatPlot(const PolicyRuns& run, const TimeScale& time) {
@@ -226,7 +266,7 @@ std::string HeatPlot(const PolicyRuns& run, const TimeScale& time) {
   const Frame frame{
       .alt = fmt::format("share of each node's GPUs that jobs held over time under {}; mean {:.1f} %",
                          run.name, 100 * report.gar_mean),
-      .height = 300,
+      .height = 260,
       .x = time.axis,
       .y = {.label = "node", .from = nodes, .to = 0}};
   const double end = std::min(columns * heat.hours_per_column, report.hours) / time.hours;
@@ -242,8 +282,8 @@ std::string Heat(Runs runs, const TimeScale& time) {
   std::string scale = R"(<p class="legend">0 % <span class="shades heat">)";
   for (const uint32_t shade : Shades()) scale += fmt::format(R"(<b style="background:#{:06x}"></b>)", shade);
   scale += "</span> 100 % of the node's GPUs held</p>";
-  return Section("Nodes over time", "Rows are nodes in the cluster's order, neighbours together.",
-                 scale + plots);
+  return Folded("Nodes over time", "Rows are nodes in the cluster's order, neighbours together.",
+                scale + Beside(plots));
 }
 
 std::string HeadingOf(const RunFacts& facts, Runs runs, const std::string& title) {
@@ -279,30 +319,34 @@ std::string AsHtml(const RunFacts& facts, std::span<const PolicyRuns> runs) {
   };
 
   std::string out = HeadingOf(facts, runs, title);
-  out += Section(
-      "Figures",
-      spread ? "Mean ± standard deviation over the seeds. Plots are of the first seed."
-             : "Saturation: a job waited all through the hour; where none is, medians are of all hours.",
-      MetricsTable(runs));
-  out += Section(
-      "Use over time",
-      fmt::format("Long series are thinned to {} points, each the mean of its neighbours.", kPoints),
-      OverTime(runs, time, "GAR: GPUs allocated, of those of healthy nodes", "GAR (%)", percent(&Sample::gar),
-               100) +
-          OverTime(runs, time, "SOR: GPU time held, of all there is", "SOR (%)", percent(&Sample::sor), 100));
-  out += Section(
-      "Queue over time", "Jobs that could start if there were room, and the GPUs that they want.",
-      OverTime(
-          runs, time, "Queue length", "jobs waiting", [](const Sample& s) { return double(s.waiting); }, 1) +
-          OverTime(
-              runs, time, "GPUs waited for", "GPUs", [](const Sample& s) { return s.waiting_devices; }, 1));
+  out += Section("Figures",
+                 spread ? "Mean ± standard deviation over the seeds. Plots are of the first seed."
+                        : "GAR: GPUs allocated, of those of healthy nodes.",
+                 MetricsTable(runs, FirstFigures()));
+  out += Folded("All other figures",
+                "Saturation: a job waited all through the hour; where none is, medians are of all hours.",
+                MetricsTable(runs, OtherFigures()));
+  out +=
+      Folded("Use over time",
+             fmt::format("Long series are thinned to {} points, each the mean of its neighbours.", kPoints),
+             Beside(OverTime(runs, time, "GAR: GPUs allocated, of those of healthy nodes", "GAR (%)",
+                             percent(&Sample::gar), 100) +
+                    OverTime(runs, time, "SOR: GPU time held, of all there is", "SOR (%)",
+                             percent(&Sample::sor), 100)));
+  out += Folded("Queue over time", "Jobs that could start if there were room, and the GPUs that they want.",
+                Beside(OverTime(
+                           runs, time, "Queue length", "jobs waiting",
+                           [](const Sample& s) { return double(s.waiting); }, 1) +
+                       OverTime(
+                           runs, time, "GPUs waited for", "GPUs",
+                           [](const Sample& s) { return s.waiting_devices; }, 1)));
   out += Waits(runs);
-  out += Section(
+  out += Folded(
       "Fragmentation over time",
       "GFR: nodes partly taken, of all. FGD: idle GPUs that the workload's own mix could not use where "
       "they are, of all GPUs.",
-      OverTime(runs, time, "GFR", "GFR (%)", percent(&Sample::gfr), 10) +
-          OverTime(runs, time, "FGD fragmentation", "of GPUs (%)", percent(&Sample::fragmentation), 1));
+      Beside(OverTime(runs, time, "GFR", "GFR (%)", percent(&Sample::gfr), 10) +
+             OverTime(runs, time, "FGD fragmentation", "of GPUs (%)", percent(&Sample::fragmentation), 1)));
   out += Queues(runs, time);
   out += Heat(runs, time);
   return Page(title, out);

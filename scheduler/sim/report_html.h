@@ -1,8 +1,8 @@
-// The report of a simulation as one HTML page: the figures, and plots of them over time, by size and by
-// queue.
+// The report of a simulation as one HTML page: ten figures first; folded behind them all others, and plots over
+// time, by size and by queue.
 //
 // The page needs nothing else: no network, no other file; style, plots and the few lines of script that read
-// values off under the pointer stand in it, and it is whole without the script. Strings are escaped. Series
+// values off under the pointer and sort tables stand in it, and it is whole without the script. Strings are escaped. Series
 // are thinned, heat maps and the number of queues bounded, so the page's size is bounded: below 1 MB for two
 // policies however long the trace.
 #pragma once

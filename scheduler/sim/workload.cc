@@ -8,6 +8,7 @@
 #include <set>
 
 #include "scheduler/placement/empty_cluster.h"
+#include "scheduler/placement/shortfall.h"
 #include "scheduler/sim/draws.h"
 
 namespace scheduler::sim {
@@ -33,6 +34,7 @@ conf::Duration WithCheckpoints(const TraceJob& job) {
 }  // namespace
 
 std::optional<Estimates> ParseEstimates(std::string_view text) {
+  if (text == "trace") return Estimates{EstimateKind::kTrace, 0};
   if (text == "exact") return Estimates{EstimateKind::kExact, 0};
   if (text == "user") return Estimates{EstimateKind::kUser, 0};
   if (text == kNoisy) return Estimates{EstimateKind::kNoisy, 1};
@@ -46,6 +48,7 @@ void SetEstimates(std::vector<TraceJob>& jobs, const Estimates& estimates, Rng& 
   if (estimates.kind == EstimateKind::kUser) return;
   for (TraceJob& job : jobs) {
     if (!job.run) continue;
+    if (estimates.kind == EstimateKind::kTrace && job.job.estimate) continue;
     const double factor =
         estimates.kind == EstimateKind::kNoisy ? std::exp(estimates.sigma * Normal(rng)) : 1;
     const conf::Duration exact = WithCheckpoints(job);
@@ -116,10 +119,8 @@ void LeaveOutImpossible(Trace& trace, const std::string& file, const Cluster& cl
           fmt::format("job {}: waits for {}, which is not among the jobs before it", job.job.id, *missing));
     } else if (!empty.Holds(job.job)) {
       LeaveOut(trace, file, job.line, job.job.id,
-               fmt::format("job {}: impossible on this cluster, {} members of {} devices in all do not "
-                           "fit even when it is empty",
-                           job.job.id, MinMembers(job.job),
-                           static_cast<double>(DeviceMilli(job.job)) / kWholeDevice));
+               fmt::format("job {}: impossible on this cluster: {}", job.job.id,
+                           ShortfallOf(job.job, cluster, Among::kAllNodes)));
     } else {
       kept.insert(job.job.id);
       possible.push_back(std::move(job));

@@ -17,6 +17,7 @@ enum class EstimateKind : uint8_t {
   kExact,  // the real run time, periodic checkpoints included
   kNoisy,  // that times exp(σ · standard normal)
   kUser,   // as the trace says; jobs without one have none
+  kTrace,  // as the trace says; jobs without one have the real run time
 };
 
 struct Estimates {
@@ -24,7 +25,7 @@ struct Estimates {
   double sigma = 1;
 };
 
-// "exact", "noisy" (σ 1), "noisy:0.5" or "user"; nothing for other text or a σ that is not positive.
+// "trace", "exact", "noisy" (σ 1), "noisy:0.5" or "user"; nothing for other text or a σ that is not positive.
 std::optional<Estimates> ParseEstimates(std::string_view text);
 
 // After SetCheckpoints.

@@ -195,7 +195,7 @@ def check_yaml(page, demo, checks):
             words = ["jobs", "submit", "--check", "block.yaml"]
         elif what in ("planner", "cluster"):
             option = "--policy" if what == "planner" else "--cluster"
-            words = ["simulate", "--trace", "none.jsonl", option, "block.yaml"]
+            words = ["simulate", "jobs", "none.jsonl", option, "block.yaml"]
             (demo.folder / "none.jsonl").write_text('{"id":"one","submitted":"2026-11-20T08:00:00Z","roles":[{"cpu_milli":1}],"run":"1m"}\n')
         elif what == "":
             given = set(re.findall(r"^(\w+):", text, re.MULTILINE))

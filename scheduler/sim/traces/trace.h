@@ -2,7 +2,7 @@
 // wrong with its rows.
 //
 // A row that is malformed, negative or out of order is left out and reported with file and line; whether that
-// is acceptable is the caller's to say (`tidegate simulate --strict` refuses). Readers are pure: text in,
+// is acceptable is the caller's to say (`tidegate simulate jobs --strict` refuses). Readers are pure: text in,
 // values out.
 #pragma once
 

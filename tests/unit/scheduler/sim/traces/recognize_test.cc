@@ -1,0 +1,41 @@
+#include "scheduler/sim/traces/recognize.h"
+
+#include <gtest/gtest.h>
+
+namespace scheduler::sim {
+namespace {
+
+TEST(RecognizeTrace, TellsFormatsByTheirFirstRow) {
+  const struct {
+    std::string_view text, name;
+  } kTexts[] = {
+      {"# a comment\n\n{\"id\":\"a\",\"roles\":[]}\n", "jsonl"},
+      {"{\"timestamp\":0,\"input_length\":7,\"output_length\":1,\"hash_ids\":[0]}\n", "mooncake"},
+      {"timestamp,duration,num_gpus,gpu_time,cluster\r\n", "philly"},
+      {"2017-10-09 07:01:55,66.0,1,66.0,11cb48\n", "philly"},
+      {"\xEF\xBB\xBFname,cpu_milli,memory_mib,num_gpu,gpu_milli\n", "openb"},
+      {"openb-pod-0000,12000,16384,1,1000,,LS,Running,0,12537496,0\n", "openb"},
+      {"; Version: 2.2\n", "swf"},
+      {"1 0 5 100 4 -1 -1 4 200 -1 1 3 1 1 1 -1 -1 -1\n", "swf"},
+      {"TIMESTAMP,ContextTokens,GeneratedTokens\n", "azure"},
+      {"2023-11-16 18:15:46.6805900,374,44\n", "azure"},
+  };
+  for (const auto& [text, name] : kTexts) {
+    const TraceFormat* const found = RecognizeTrace(text);
+    ASSERT_NE(found, nullptr) << text;
+    EXPECT_EQ(found->name, name) << text;
+  }
+  EXPECT_EQ(RecognizeTrace("sn,cpu_milli,memory_mib,gpu,model\n")->of, TraceFormat::Of::kNodes);
+}
+
+TEST(RecognizeTrace, SaysNothingOfAnythingElse) {
+  for (const std::string_view text :
+       {"", "\n \n", "# only a comment", "Dear reader,", ",,,,", "a,b", "1 2 3"})
+    EXPECT_EQ(RecognizeTrace(text), nullptr) << text;
+  EXPECT_FALSE(HasRows("# only a comment\n\n"));
+  EXPECT_TRUE(HasRows("Dear reader,"));
+  EXPECT_EQ(FindTraceFormat(""), nullptr);
+}
+
+}  // namespace
+}  // namespace scheduler::sim
