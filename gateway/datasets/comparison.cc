@@ -251,8 +251,12 @@ Comparison Compare(const std::vector<ComparedExample>& set, const std::vector<st
     row.reference = set[i].reference;
     for (size_t m = 0; m < models.size(); ++m) {
       const auto found = answers.find(IdOf(i, m));
-      row.answers.push_back(found != answers.end() ? found->second
-                                                   : ComparedAnswer{.text = {}, .error = "no result"});
+      ComparedAnswer& answer = row.answers.emplace_back();
+      if (found != answers.end()) {
+        answer = found->second;
+      } else {
+        answer.error = "no result";
+      }
     }
   }
   for (size_t m = 0; m < models.size(); ++m) out.models.push_back(SummaryOf(models[m], m, out.rows));

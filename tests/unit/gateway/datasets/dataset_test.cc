@@ -118,7 +118,7 @@ TEST_F(DatasetTest, PartsGiveTheSameSetAsOnePass) {
   for (int i = 0; i < 20; ++i) Judge(Ended("acme", Body(fmt::format("q{}", i)), Answer("a")), i % 2 == 0);
   const Exported whole = Export("feedback.helpful = true");
   EXPECT_EQ(whole.lines.size(), 10U);
-  for (const uint64_t part : {1, 2, 3, 7})
+  for (const uint64_t part : {1U, 2U, 3U, 7U})
     EXPECT_EQ(Export("feedback.helpful = true", {}, part).lines, whole.lines);
 }
 
