@@ -75,6 +75,8 @@ net::Task<Answer> RevokeKey(const Operations& operations, const Call& call);
 Answer Usage(const Operations& operations, const Call& call);
 Answer Feedback(const Operations& operations, const Call& call);
 net::Task<Answer> ExportDataset(const Operations& operations, const Call& call);
+Answer ListEvaluations(const Operations& operations, const Call& call);
+net::Task<Answer> ShowEvaluation(const Operations& operations, const Call& call);
 Answer ShowStatement(const Operations& operations, const Call& call);
 net::Task<Answer> Audit(const Operations& operations, const Call& call);
 Answer ProveRecord(const Operations& operations, const Call& call);

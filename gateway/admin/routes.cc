@@ -2,6 +2,7 @@
 #include <array>
 
 #include "gateway/admin/answers/datasets.h"
+#include "gateway/admin/answers/evaluations.h"
 #include "gateway/admin/answers/gateways.h"
 #include "gateway/admin/answers/grants.h"
 #include "gateway/admin/answers/inventory.h"
@@ -491,6 +492,13 @@ const std::array kRoutes = {
           "A part of a data set: requests and answers whose content was kept, redacted; it leaves a record",
           Permission::kReadContent, kNone, kOfDataset, Shows<answers::DatasetPage>, kOk, Lane::kLoop, nullptr,
           ExportDataset},
+    Route{"listEvaluations", Verb::get, "/admin/v1/evaluations",
+          "Batches that compare models by a data set, the newest first", Permission::kReadContent, kPage,
+          kNone, Shows<answers::ListOf<answers::Evaluation>>, kOk, Lane::kLoop, ListEvaluations},
+    Route{"showEvaluation", Verb::get, "/admin/v1/evaluations/{id}",
+          "The answers of an evaluation side by side; it leaves a record", Permission::kReadContent, kPage,
+          kNone, Shows<answers::EvaluationPage>, kOk, Lane::kLoop, nullptr, ShowEvaluation,
+          "evaluation.read"},
     Route{"showStatement", Verb::get, "/admin/v1/statements/{month}",
           "The statement of a tenant for a month such as 2027-01; the same ledger gives the same bytes",
           Permission::kSeeStatements, kStatement, kNone, Shows<answers::Statement>, kOk, Lane::kReads,

@@ -106,6 +106,15 @@ std::vector<Batch> Batches::OfTenant(std::string_view tenant) const {
   return batches;
 }
 
+std::vector<Batch> Batches::All() const {
+  std::vector<Batch> batches;
+  for (const auto& [id, entry] : stored_.all()) batches.push_back(Shown(entry.value));
+  std::ranges::sort(batches, [](const Batch& a, const Batch& b) {
+    return std::pair(a.created, a.id) > std::pair(b.created, b.id);
+  });
+  return batches;
+}
+
 net::Task<Result<Batch>> Batches::Create(Creation creation, conf::TimePoint now) {
   PrincipalRef principal = creation.principal;
   auto created = co_await stored_.Create(std::move(creation),

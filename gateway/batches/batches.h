@@ -77,6 +77,7 @@ class Batches {
   // Nothing: the tenant has none of that id. With the progress of now.
   std::optional<Batch> Find(std::string_view tenant, std::string_view id) const;
   std::vector<Batch> OfTenant(std::string_view tenant) const;  // the newest first
+  std::vector<Batch> All() const;                              // likewise
   net::Task<Result<Batch>> Cancel(std::string tenant, std::string id, std::string key, conf::TimePoint now);
 
   StoredBatches& stored() { return stored_; }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -16,6 +18,7 @@
 #include "gateway/cli/interruption.h"
 #include "gateway/cli/output.h"
 #include "gateway/datasets/comparison.h"
+#include "gateway/datasets/evaluation.h"
 #include "gateway/net/http/fetch.h"
 #include "gateway/net/loop.h"
 #include "gateway/net/url.h"
@@ -31,8 +34,6 @@ constexpr const char* kUrlVariable = "TIDEGATE_URL";
 constexpr const char* kKeyVariable = "TIDEGATE_KEY";
 constexpr size_t kMostSet = 200 << 20;      // bytes
 constexpr size_t kMostResults = 512 << 20;  // likewise
-constexpr size_t kMostExamplesOfSet = 20'000;
-constexpr size_t kMostModels = 8;
 constexpr size_t kMostApiKey = 4096;
 constexpr auto kFollow = std::chrono::milliseconds(500);
 
@@ -47,7 +48,7 @@ struct EvaluateOptions {
   std::string html;
   int64_t max_tokens = 0;
   size_t width = 100;
-  bool keep = false;
+  bool remove = false;
   bool json = false;
 };
 
@@ -152,27 +153,41 @@ std::string TextIn(const ordered_json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-std::string UploadForm(std::string_view input, const std::string& boundary) {
+std::string UploadForm(std::string_view purpose, std::string_view name, std::string_view text,
+                       const std::string& boundary) {
   return fmt::format(
       "--{0}\r\ncontent-disposition: form-data; "
-      "name=\"purpose\"\r\n\r\nbatch\r\n--{0}\r\ncontent-disposition: "
-      "form-data; name=\"file\"; filename=\"evaluation.jsonl\"\r\ncontent-type: "
-      "application/jsonl\r\n\r\n{1}\r\n--{0}"
+      "name=\"purpose\"\r\n\r\n{1}\r\n--{0}\r\ncontent-disposition: "
+      "form-data; name=\"file\"; filename=\"{2}\"\r\ncontent-type: "
+      "application/jsonl\r\n\r\n{3}\r\n--{0}"
       "--\r\n",
-      boundary, input);
+      boundary, purpose, name, text);
 }
 
-// The id of a new batch.
-absl::StatusOr<std::string> BeginBatch(const PublicApi& api, const std::string& input) {
+// The id of the new file.
+absl::StatusOr<std::string> Upload(const PublicApi& api, std::string_view purpose, std::string_view name,
+                                   std::string_view text) {
   // It stands after CR LF, and no line of JSON has a CR.
   const std::string boundary = "tidegate-evaluation-7f1c0a5e";
-  const auto file = api.AskJson("POST", "/v1/files", UploadForm(input, boundary),
+  const auto file = api.AskJson("POST", "/v1/files", UploadForm(purpose, name, text, boundary),
                                 fmt::format("multipart/form-data; boundary={}", boundary));
   if (!file.ok()) return file.status();
-  const ordered_json creation{{"input_file_id", TextIn(*file, "id")},
-                              {"endpoint", "/v1/chat/completions"},
-                              {"completion_window", "24h"},
-                              {"metadata", {{"purpose", "tidegate dataset evaluate"}}}};
+  return TextIn(*file, "id");
+}
+
+// The id of a new batch. The gateway keeps the set beside it, so that whoever sees the batch can compare.
+absl::StatusOr<std::string> BeginBatch(const PublicApi& api, const EvaluateOptions& options,
+                                       std::string_view set, const std::string& input) {
+  const std::string name = std::filesystem::path(options.set).filename();
+  const absl::StatusOr<std::string> set_file = Upload(api, "user_data", "set.jsonl", set);
+  if (!set_file.ok()) return set_file.status();
+  const absl::StatusOr<std::string> file = Upload(api, "batch", "evaluation.jsonl", input);
+  if (!file.ok()) return file.status();
+  const ordered_json creation{
+      {"input_file_id", *file},
+      {"endpoint", "/v1/chat/completions"},
+      {"completion_window", "24h"},
+      {"metadata", datasets::MarksOf({.set_file = *set_file, .set_name = name, .models = options.models})}};
   const auto batch = api.AskJson("POST", "/v1/batches", creation.dump());
   if (!batch.ok()) return batch.status();
   return TextIn(*batch, "id");
@@ -226,33 +241,77 @@ absl::StatusOr<std::string> ReadResults(const PublicApi& api, const ordered_json
   return results;
 }
 
-void RemoveFiles(const PublicApi& api, const ordered_json& batch) {
-  for (const char* name : {"input_file_id", "output_file_id", "error_file_id"}) {
-    if (const std::string file = TextIn(batch, name); !file.empty())
-      static_cast<void>(api.Ask("DELETE", "/v1/files/" + file));
+void RemoveFiles(const PublicApi& api, const ordered_json& batch, const std::string& set_file) {
+  std::vector<std::string> files{set_file};
+  for (const char* name : {"input_file_id", "output_file_id", "error_file_id"})
+    files.push_back(TextIn(batch, name));
+  for (const std::string& file : files) {
+    if (!file.empty()) static_cast<void>(api.Ask("DELETE", "/v1/files/" + net::PercentEncode(file)));
+  }
+}
+
+absl::Status CheckOptions(const EvaluateOptions& options) {
+  const std::vector<std::string>& models = options.models;
+  if (options.batch.empty() && (options.set.empty() || models.empty()))
+    return absl::InvalidArgumentError("give --set and --models, or --batch for an evaluation that was begun");
+  if (models.size() > datasets::kMostModels)
+    return absl::InvalidArgumentError(
+        fmt::format("--models: give 1 to {} models, joined by commas", datasets::kMostModels));
+  for (size_t i = 1; i < models.size(); ++i) {
+    const auto end = models.begin() + static_cast<ptrdiff_t>(i);
+    if (std::find(models.begin(), end, models[i]) != end)
+      return absl::InvalidArgumentError(fmt::format("--models: {} is given twice", models[i]));
+  }
+  if (options.html.empty()) return absl::OkStatus();
+  const std::string why = WhyNotWritable(options.html);
+  return why.empty()
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(fmt::format("--html: cannot write {}: {}", options.html, why));
+}
+
+absl::StatusOr<std::vector<ComparedExample>> ReadSetOf(const std::string& name, std::string_view text) {
+  auto set = datasets::ReadSet(text, datasets::kMostExamples);
+  if (set.ok()) return set;
+  return absl::InvalidArgumentError(fmt::format("--set: {}: {}", name, conf::Std(set.status().message())));
+}
+
+// What the batch compares: as it is marked, unless the command line says it.
+absl::StatusOr<datasets::Evaluation> EvaluationOf(const EvaluateOptions& options, const ordered_json& batch) {
+  std::map<std::string, std::string> metadata;
+  if (const auto found = batch.find("metadata"); found != batch.end() && found->is_object()) {
+    for (const auto& [name, value] : found->items()) {
+      if (value.is_string()) metadata[name] = value.get<std::string>();
+    }
+  }
+  datasets::Evaluation evaluation = datasets::ReadMarks(metadata).value_or(datasets::Evaluation());
+  if (!options.models.empty()) evaluation.models = options.models;
+  if (!options.set.empty()) evaluation.set_name = options.set;
+  if (evaluation.models.empty() || (options.set.empty() && evaluation.set_file.empty())) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--batch: {} is not a batch of this command; give its --set and --models", TextIn(batch, "id")));
+  }
+  return evaluation;
+}
+
+void ShowComparison(const Comparison& comparison, const EvaluateOptions& options) {
+  if (options.json) {
+    fmt::print("{}\n", conf::ToJsonText(comparison));
+  } else {
+    fmt::print("{}", datasets::ComparisonText(comparison, options.width));
   }
 }
 
 int Evaluate(const EvaluateOptions& options) {
-  if (options.models.empty() || options.models.size() > kMostModels)
-    return Fail(absl::InvalidArgumentError(
-        fmt::format("--models: give 1 to {} models, joined by commas", kMostModels)));
-  for (size_t i = 1; i < options.models.size(); ++i) {
-    const auto end = options.models.begin() + static_cast<ptrdiff_t>(i);
-    if (std::find(options.models.begin(), end, options.models[i]) != end)
-      return Fail(absl::InvalidArgumentError(fmt::format("--models: {} is given twice", options.models[i])));
-  }
-  if (!options.html.empty()) {
-    if (const std::string why = WhyNotWritable(options.html); !why.empty())
-      return Fail(absl::InvalidArgumentError(fmt::format("--html: cannot write {}: {}", options.html, why)));
-  }
-  const absl::StatusOr<std::string> text = ReadWhole(options.set, kMostSet);
-  if (!text.ok())
-    return Fail(absl::InvalidArgumentError(fmt::format("--set: {}", conf::Std(text.status().message()))));
-  const auto set = datasets::ReadSet(*text, kMostExamplesOfSet);
-  if (!set.ok()) {
-    return Fail(absl::InvalidArgumentError(
-        fmt::format("--set: {}: {}", options.set, conf::Std(set.status().message()))));
+  if (const absl::Status wrong = CheckOptions(options); !wrong.ok()) return Fail(wrong);
+  std::string text;
+  absl::StatusOr<std::vector<ComparedExample>> set = std::vector<ComparedExample>();
+  if (!options.set.empty()) {
+    absl::StatusOr<std::string> read = ReadWhole(options.set, kMostSet);
+    if (!read.ok())
+      return Fail(absl::InvalidArgumentError(fmt::format("--set: {}", conf::Std(read.status().message()))));
+    text = *std::move(read);
+    set = ReadSetOf(options.set, text);
+    if (!set.ok()) return Fail(set.status());
   }
   const absl::StatusOr<PublicApi> api = PublicApi::Open(options);
   if (!api.ok()) return Fail(api.status());
@@ -260,7 +319,7 @@ int Evaluate(const EvaluateOptions& options) {
   std::string id = options.batch;
   if (id.empty()) {
     const absl::StatusOr<std::string> begun =
-        BeginBatch(*api, datasets::BatchInput(*set, options.models, options.max_tokens));
+        BeginBatch(*api, options, text, datasets::BatchInput(*set, options.models, options.max_tokens));
     if (!begun.ok()) return Fail(begun.status());
     id = *begun;
     fmt::print(stderr, "{}: {} for {}\n", id, Counted(set->size(), "example"),
@@ -273,23 +332,27 @@ int Evaluate(const EvaluateOptions& options) {
     return Fail(absl::UnavailableError(
         fmt::format("the batch {} failed: {}", id, why.empty() ? "no reason is told" : why)));
   }
+  const absl::StatusOr<datasets::Evaluation> evaluation = EvaluationOf(options, *batch);
+  if (!evaluation.ok()) return Fail(evaluation.status());
+  if (options.set.empty()) {
+    absl::StatusOr<std::string> kept =
+        api->Ask("GET", fmt::format("/v1/files/{}/content", net::PercentEncode(evaluation->set_file)));
+    if (!kept.ok()) return Fail(kept.status());
+    set = ReadSetOf(evaluation->set_name, *kept);
+    if (!set.ok()) return Fail(set.status());
+  }
   const absl::StatusOr<std::string> results = ReadResults(*api, *batch);
   if (!results.ok()) return Fail(results.status());
-  Comparison comparison = datasets::Compare(*set, options.models, *results);
-  comparison.set = options.set;
+  Comparison comparison = datasets::Compare(*set, evaluation->models, *results);
+  comparison.set = evaluation->set_name;
   comparison.batch = id;
   if (!options.html.empty()) {
     const absl::Status written = WriteWhole(options.html, datasets::ComparisonHtml(comparison));
     if (!written.ok()) return Fail(written);
     fmt::print(stderr, "{} is written\n", options.html);
   }
-  // The results are whole here; the gateway need not keep the texts.
-  if (!options.keep) RemoveFiles(*api, *batch);
-  if (options.json) {
-    fmt::print("{}\n", conf::ToJsonText(comparison));
-  } else {
-    fmt::print("{}", datasets::ComparisonText(comparison, options.width));
-  }
+  if (options.remove) RemoveFiles(*api, *batch, evaluation->set_file);
+  ShowComparison(comparison, options);
   uint64_t failed = 0;
   for (const datasets::ModelSummary& model : comparison.models) failed += model.failed;
   return failed == 0 ? kOk : kFailed;
@@ -301,13 +364,10 @@ void AddDatasetEvaluate(CLI::App& dataset, Run& run) {
   CLI::App* command = dataset.add_subcommand(
       "evaluate", "Ask models for the answers to a data set, and show them side by side");
   auto options = std::make_shared<EvaluateOptions>();
-  command->add_option("--set", options->set, "The data set: lines of messages, as dataset export makes them")
-      ->required();
-  command->add_option("--models", options->models, "The models, joined by commas: 1 to 8")
-      ->delimiter(',')
-      ->required();
+  command->add_option("--set", options->set, "The data set: lines of messages, as dataset export makes them");
+  command->add_option("--models", options->models, "The models, joined by commas: 1 to 8")->delimiter(',');
   command->add_option("--batch", options->batch,
-                      "A batch that this command has made before, of the same set and models");
+                      "Show a batch that this command has begun before, in place of a new one");
   command->add_option(
       "--url", options->url,
       fmt::format("URL of the gateway's API, such as https://tidegate.example.com:8080; default: the "
@@ -328,16 +388,19 @@ void AddDatasetEvaluate(CLI::App& dataset, Run& run) {
       ->check(CLI::Range(size_t{20}, size_t{10'000}))
       ->capture_default_str();
   command->add_option("--html", options->html, "A file to write the comparison to, as one page");
-  command->add_flag("--keep-files", options->keep, "Keep the files of the batch at the gateway");
+  command->add_flag("--delete-files", options->remove,
+                    "Delete the set and the answers at the gateway when they are shown");
   command->add_flag("--json", options->json, "Print the comparison as JSON");
   command->footer(
       "The batch runs with the limits, budgets and prices of the key; the gateway needs the section files. "
       "An answer\n"
-      "in the set is shown beside those of the models, and is not sent to them. Exit code 1 where an answer "
-      "failed.\n\n"
+      "in the set is shown beside those of the models, and is not sent to them. The console shows the "
+      "comparison, too,\n"
+      "while the gateway keeps its files. Exit code 1 where an answer failed.\n\n"
       "Examples:\n"
       "  tidegate dataset evaluate --set bad.jsonl --models chat-small,chat-large --html comparison.html\n"
-      "  tidegate dataset evaluate --set bad.jsonl --models chat-small,chat-large --json > comparison.json");
+      "  tidegate dataset evaluate --set bad.jsonl --models chat-small,chat-large --json > comparison.json\n"
+      "  tidegate dataset evaluate --batch batch_0123456789abcdef01234567");
   command->callback([options, &run] { run = [options] { return Evaluate(*options); }; });
 }
 

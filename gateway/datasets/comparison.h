@@ -17,6 +17,8 @@
 
 namespace gateway::datasets {
 
+inline constexpr size_t kMostExamples = 20'000;  // of a set that models are compared by
+
 // An example of a set: a conversation up to the answer, and the answer that the set has.
 struct ComparedExample {
   std::string messages;   // JSON: what each model is asked
@@ -53,6 +55,8 @@ constexpr void Bind(O& o, ComparedAnswer& of) {
 }
 
 struct ComparedRow {
+  static constexpr std::string_view kSchema = "ComparedRow";
+
   std::string question;
   std::string reference;
   std::vector<ComparedAnswer> answers;  // in the order of the models
@@ -67,6 +71,8 @@ constexpr void Bind(O& o, ComparedRow& of) {
 
 // Of one model. Times in seconds, over the answers that have one.
 struct ModelSummary {
+  static constexpr std::string_view kSchema = "ModelSummary";
+
   std::string model;
   uint64_t answered = 0;
   uint64_t failed = 0;

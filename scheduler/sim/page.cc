@@ -38,7 +38,7 @@ std::string SortableTable(const TableText& table) {
   for (size_t row = 0; row < table.rows.size(); ++row) {
     const std::vector<std::string>& cells = table.rows[row];
     const std::string color =
-        table.colored ? fmt::format(R"(<i class="c{}"></i>)", row % kPlotColors) : std::string();
+        table.colored ? fmt::format(R"(<i class="{}"></i>)", ColorClass(row)) : std::string();
     out += fmt::format("\n<tr><th scope=\"row\">{}{}</th>", color, Escape(cells.front()));
     for (size_t i = 1; i < cells.size(); ++i) out += fmt::format("<td>{}</td>", Escape(cells[i]));
     out += "</tr>";
@@ -55,7 +55,7 @@ std::string Figure(std::string_view title, std::string_view legend, std::string_
 std::string Legend(std::span<const std::string> names) {
   std::string out = R"(<p class="legend">)";
   for (size_t i = 0; i < names.size(); ++i) {
-    out += fmt::format(R"(<span><i class="c{}"></i>{}</span> )", i % kPlotColors, Escape(names[i]));
+    out += fmt::format(R"(<span><i class="{}"></i>{}</span> )", ColorClass(i), Escape(names[i]));
   }
   return out + "</p>";
 }

@@ -47,6 +47,8 @@ output{display:block;min-height:40px;padding-left:70px;font-variant-numeric:tabu
 .legend .shades{display:flex}
 .shades b{width:14px;height:12px}
 i{display:inline-block;width:16px;height:3px;margin-right:7px;vertical-align:middle;background:var(--c)}
+i.dashed{background:repeating-linear-gradient(90deg,var(--c) 0 5px,transparent 5px 8px)}
+.dashed polyline{stroke-dasharray:5 3}
 polyline{fill:none;stroke:var(--c);stroke-width:1.6;stroke-linejoin:round;stroke-linecap:round}
 .dot{stroke-width:4}
 .c0{--c:var(--c0)}.c1{--c:var(--c1)}.c2{--c:var(--c2)}.c3{--c:var(--c3)}

@@ -116,9 +116,14 @@ std::vector<std::pair<double, double>> Thin(const std::vector<std::pair<double, 
   return thin;
 }
 
+std::string ColorClass(size_t place) {
+  return fmt::format("c{}{}", place % kPlotColors, place < kPlotColors ? "" : " dashed");
+}
+
 std::string Draw(const Frame& frame, std::string_view content) {
-  std::string out = fmt::format(R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}"{}>)", frame.width,
-                                frame.height, Escape(frame.alt), Scales(frame));
+  std::string out =
+      fmt::format(R"(<svg viewBox="0 0 {} {}" style="max-width:{}px" role="img" aria-label="{}"{}>)",
+                  frame.width, frame.height, frame.width * 3 / 2, Escape(frame.alt), Scales(frame));
   out += R"(<g class="grid">)";
   std::string labels;
   for (const double tick : Ticks(frame.x, 6)) {
@@ -153,7 +158,7 @@ std::string DrawLines(const Frame& frame, const std::vector<Line>& lines) {
   std::string content;
   for (const Line& line : lines) {
     content +=
-        fmt::format(R"(<g class="line c{}" data-name="{}">)", line.color % kPlotColors, Escape(line.name));
+        fmt::format(R"(<g class="line {}" data-name="{}">)", ColorClass(line.color), Escape(line.name));
     std::string part;  // between two gaps
     size_t count = 0;  // of its points; one is drawn as a dot
     const auto end_part = [&] {

@@ -1,6 +1,7 @@
 // Plots as SVG for pages: a frame with axes, and lines in it. Text in, text out.
 //
-// Colours are classes (c0 to c7) that the page's style defines, so that they follow its light or dark scheme.
+// Colours are classes (c0 to c7) that the page's style defines, so that they follow its light or dark scheme. Lines
+// beyond the eighth have the same colours, dashed.
 // The frame carries its scales as data attributes (`data-x`, `data-y`), by which a page's script reads values
 // off; without a script the plot is whole.
 #pragma once
@@ -18,6 +19,9 @@ std::string Escape(std::string_view text);
 
 inline constexpr size_t kPlotColors = 8;
 
+// The classes of the line, the row or the legend's mark at this place.
+std::string ColorClass(size_t place);
+
 struct Axis {
   std::string label{};  // with the unit
   double from = 0;      // at the left or the bottom; may be the greater
@@ -27,7 +31,7 @@ struct Axis {
 
 struct Frame {
   std::string alt{};  // description of the plot
-  int width = 520;    // of the view box; pages scale it
+  int width = 520;    // of the view box; pages scale it, to 3/2 at most
   int height = 240;
   Axis x{};
   Axis y{};

@@ -307,6 +307,20 @@ test('usage is saved as a table, as FOCUS, and as the same statement again', asy
   assertClean(page, 'usage');
 });
 
+test('two models are compared side by side', async () => {
+  await page.show('/evaluations');
+  await page.getByText('No evaluation is kept here').waitFor();
+  const id = await gateway.evaluate();
+  await page.show(`/evaluations?evaluation=${id}`);
+  const first = page.locator('.compared > li').first();
+  await first.getByText('Which <b>port</b> is usual?').waitFor();
+  assert.equal(await first.locator('article').count(), 3, 'the set and two models');
+  await first.getByText('8080.').waitFor();
+  assert.equal(await page.getByRole('table', { name: 'Models' }).locator('tbody tr').count(), 2);
+  await assertFitsAPhone(page);
+  assertClean(page, 'evaluations');
+});
+
 test('a page hears of a change at once, without asking for it', async () => {
   const open = await browser.open(gateway);
   await open.show('/keys');

@@ -19,7 +19,7 @@ const gateway = await Gateway.start();
 try {
   await gateway.use(40);
   void gateway.chat('chat-large');
-  const of = { node: (await gateway.call('/admin/v1/nodes')).data[0].name, job: (await gateway.call('/admin/v1/jobs?state=open')).data[0].id };
+  const of = { node: (await gateway.call('/admin/v1/nodes')).data[0].name, job: (await gateway.call('/admin/v1/jobs?state=open')).data[0].id, evaluation: await gateway.evaluate() };
   for (const [suffix, width, height] of SIZES) {
     const browser = await Browser.start({ width, height });
     await browser.signIn(gateway);

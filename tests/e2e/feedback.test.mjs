@@ -10,7 +10,7 @@ import { after, before, describe, test } from 'node:test';
 
 import OpenAI from 'openai';
 
-import { Stack } from './support/stack.mjs';
+import { Stack, eventually } from './support/stack.mjs';
 
 describe('feedback', { timeout: 120_000 }, () => {
   let stack;
@@ -82,9 +82,9 @@ describe('feedback', { timeout: 120_000 }, () => {
     const id = response.headers.get('x-request-id');
     await say(id, 'fine', { name: 'tone' });
     for await (const part of stream) assert.ok(part);
-    const { data: [one] } = await client.get(`/feedback?request_id=${id}`);
+    const one = await eventually('the version, known once the request has ended',
+      async () => (await client.get(`/feedback?request_id=${id}`)).data.find((each) => each.version));
     assert.equal(one.value, 'fine');
-    assert.ok(one.version, 'known once the request has ended');
   });
 
   test('requests of other tenants do not exist, and strangers leave no records', async () => {
@@ -181,6 +181,21 @@ describe('feedback', { timeout: 120_000 }, () => {
       assert.ok(answer.text && answer.output_tokens > 0 && answer.cost_usd > 0 && answer.latency_s >= 0);
     }
     assert.match(await readFile(page, 'utf8'), /<th>chat-large<\/th>/);
+
+    const { secret } = await stack.json('keys', 'create', '--config', stack.configPath, '--admin', 'admin', '--json');
+    const evaluations = async (path = '') =>
+      (await fetch(`${stack.admin}/admin/v1/evaluations${path}`, { headers: { authorization: `Bearer ${secret}` } })).json();
+    const list = await evaluations();
+    assert.deepEqual(list.data.map((each) => [each.set, each.models, each.state, each.completed]), [['set.jsonl', ['chat-small', 'chat-large'], 'completed', 2]]);
+    const { id } = list.data[0];
+    const shown = await evaluations(`/${id}`);
+    assert.deepEqual(shown.data, rows);
+    assert.deepEqual(shown.models, models);
+    const again = await command('dataset', 'evaluate', '--batch', id, '--delete-files', '--json');
+    assert.equal(again.code, 0, again.stderr);
+    assert.deepEqual(JSON.parse(again.stdout).rows, rows);
+    assert.match((await evaluations(`/${id}`)).error.message, /kept no longer/);
+    assert.equal((await records('admin')).filter((record) => record.action === 'evaluation.read').length, 1);
     const wrong = await command('dataset', 'evaluate', '--set', set, '--models', 'chat-small,none');
     assert.equal(wrong.code, 1);
     assert.match(wrong.stderr, /none/);

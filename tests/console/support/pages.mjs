@@ -1,5 +1,5 @@
 // Every page, and the views that are worth a look.
-export const PAGES = ['/', '/cluster', '/gateways', '/models', '/queues', '/what-if', '/playground', '/keys', '/usage', '/limits', '/requests', '/tenants', '/audit', '/start', '/sessions'];
+export const PAGES = ['/', '/cluster', '/gateways', '/models', '/queues', '/what-if', '/playground', '/keys', '/usage', '/evaluations', '/limits', '/requests', '/tenants', '/audit', '/start', '/sessions'];
 
 export const VIEWS = [
   ['overview', '/'],
@@ -16,6 +16,7 @@ export const VIEWS = [
   ['keys', '/keys'],
   ['new_key', '/keys?new=key'],
   ['usage', '/usage?range=1h'],
+  ['evaluations', (of) => `/evaluations?evaluation=${of.evaluation}`],
   ['limits', '/limits'],
   ['requests', '/requests'],
   ['new_request', '/requests?new=request'],

@@ -722,6 +722,115 @@ export type UsageRow = {
   co2_grams?: number;
 };
 
+export type FeedbackList = {
+  object: string;
+  since: string | null;
+  until: string | null;
+  data: FeedbackRow[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type FeedbackRow = {
+  tenant?: string;
+  key?: string;
+  model?: string;
+  version?: string;
+  hour?: string;
+  day?: string;
+  name: string;
+  type: string;
+  count: number;
+  positive?: number;
+  rate?: number;
+  rate_low?: number;
+  rate_high?: number;
+  mean?: number;
+  min?: number;
+  max?: number;
+  value?: string;
+};
+
+export type DatasetPage = {
+  object: string;
+  lines: string[];
+  counts: DatasetCounts;
+  rules: string[];
+  redactions: { [member: string]: number };
+  has_more: boolean;
+  next_from_seq: number;
+};
+
+export type DatasetCounts = {
+  requests: number;
+  examples: number;
+  corrected: number;
+  not_kept: number;
+  erased: number;
+  cut: number;
+  unreadable: number;
+  other_api: number;
+  not_redacted: number;
+};
+
+export type EvaluationList = {
+  object: string;
+  data: Evaluation[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Evaluation = {
+  id: string;
+  tenant: string;
+  set: string;
+  models: string[];
+  state: string;
+  created: string;
+  ended?: string;
+  lines: number;
+  completed: number;
+  failed: number;
+};
+
+export type EvaluationPage = {
+  object: string;
+  evaluation: Evaluation;
+  models: ModelSummary[];
+  data: ComparedRow[];
+  examples: number;
+  has_more: boolean;
+  next?: string;
+};
+
+export type ModelSummary = {
+  model: string;
+  answered: number;
+  failed: number;
+  as_reference: number;
+  input_tokens: number;
+  output_tokens: number;
+  cost_usd: number;
+  latency_mean_s?: number;
+  latency_p50_s?: number;
+  latency_p95_s?: number;
+};
+
+export type ComparedRow = {
+  question: string;
+  reference: string;
+  answers: ComparedAnswer[];
+};
+
+export type ComparedAnswer = {
+  text: string;
+  error: string;
+  input_tokens?: number;
+  output_tokens?: number;
+  cost_usd?: number;
+  latency_s?: number;
+};
+
 export type Statement = {
   tenant: string;
   month: string;
@@ -1036,6 +1145,9 @@ export type Gets = {
   "/admin/v1/keys/{id}": Key;
   "/admin/v1/routes/{request}": LoggedRoute;
   "/admin/v1/usage": UsageList;
+  "/admin/v1/feedback": FeedbackList;
+  "/admin/v1/evaluations": EvaluationList;
+  "/admin/v1/evaluations/{id}": EvaluationPage;
   "/admin/v1/statements/{month}": Statement;
   "/admin/v1/audit": RecordList;
   "/admin/v1/audit/records/{record}/proof": Proof;
@@ -1257,6 +1369,17 @@ export type Posts = {
       reason?: string;
     };
     answer: Key;
+  };
+  "/admin/v1/datasets:export": {
+    body: {
+      where?: string;
+      since?: string;
+      until?: string;
+      tenant?: string;
+      answers?: string;
+      from_seq?: number;
+    };
+    answer: DatasetPage;
   };
   "/admin/v1/audit:verify": {
     body: undefined;

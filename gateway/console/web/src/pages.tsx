@@ -3,6 +3,7 @@ import type { FunctionComponent } from 'preact';
 import { mayAny } from './me';
 import { Audit } from './pages/audit';
 import { Cluster } from './pages/cluster';
+import { Evaluations } from './pages/evaluations';
 import { Gateways } from './pages/gateways';
 import { Keys } from './pages/keys';
 import { Limits } from './pages/limits';
@@ -40,6 +41,7 @@ const ALL: PageOf[] = [
   { path: 'playground', name: 'Playground', icon: 'playground', key: 'p', needs: ['use_playground'], show: Playground, scoped: true },
   { path: 'keys', name: 'Keys', icon: 'keys', key: 'k', needs: ['see_keys', 'see_own_keys'], show: Keys, scoped: true },
   { path: 'usage', name: 'Usage and cost', icon: 'usage', key: 'u', needs: ['see_usage'], show: Usage, ranged: true, scoped: true },
+  { path: 'evaluations', name: 'Evaluations', icon: 'evaluations', key: 'v', needs: ['read_content'], show: Evaluations, scoped: true },
   { path: 'limits', name: 'Budgets and limits', icon: 'limits', key: 'l', needs: ['see_limits'], show: Limits, scoped: true },
   { path: 'requests', name: 'Requests', icon: 'requests', key: 'r', needs: ['ask'], show: Requests, scoped: true },
   { path: 'tenants', name: 'Tenants', icon: 'tenants', key: 't', needs: ['change_tenants'], show: Tenants, scoped: true },

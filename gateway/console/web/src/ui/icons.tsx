@@ -9,6 +9,7 @@ const PATHS: Record<string, string> = {
   playground: 'M4 5h12v8H9l-3.500 3v-3H4z',
   keys: 'M8 12.500a3.500 3.500 0 1 1 2.500-6 3.500 3.500 0 0 1 .7 3.700L16.500 15.500V17H14v-2h-2v-2h-1.500l-.700-.700',
   usage: 'M4 16V4M4 16h12M7.500 13V9M11 13V6M14.500 13v-2.500',
+  evaluations: 'M3 5h6v10H3zM11 5h6v10h-6zM5 8h2M5 11h2M13 8h2M13 11h2',
   limits: 'M3.500 14a7 7 0 1 1 13 0M10 13l3.500-4.500',
   requests: 'M5 3.500h7l3 3V16.500H5zM8 9.500h4M8 12.500h4',
   tenants: 'M8 3h4v4H8zM3 13h4v4H3zM13 13h4v4h-4zM10 7v3M5 13v-3h10v3',
