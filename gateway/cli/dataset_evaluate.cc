@@ -36,6 +36,7 @@ constexpr size_t kMostSet = 200 << 20;      // bytes
 constexpr size_t kMostResults = 512 << 20;  // likewise
 constexpr size_t kMostApiKey = 4096;
 constexpr auto kFollow = std::chrono::milliseconds(500);
+constexpr auto kHintAfter = std::chrono::seconds(20);  // without an answer
 
 struct EvaluateOptions {
   std::string set;
@@ -200,13 +201,26 @@ bool HasBatchEnded(const std::string& status) {
 absl::StatusOr<ordered_json> FollowBatch(const PublicApi& api, const std::string& id,
                                          const Interruption& interruption) {
   uint64_t shown = 0;
+  auto progress = std::chrono::steady_clock::now();
+  bool hinted = false;
   while (true) {
     absl::StatusOr<ordered_json> batch = api.AskJson("GET", "/v1/batches/" + net::PercentEncode(id));
     if (!batch.ok() || HasBatchEnded(TextIn(*batch, "status"))) return batch;
     if (const auto counts = batch->find("request_counts"); counts != batch->end() && counts->is_object()) {
       const uint64_t done = counts->value("completed", uint64_t{0}) + counts->value("failed", uint64_t{0});
-      if (done != std::exchange(shown, done))
+      if (done != std::exchange(shown, done)) {
         fmt::print(stderr, "{}: {} of {}\n", id, done, counts->value("total", uint64_t{0}));
+        progress = std::chrono::steady_clock::now();
+        hinted = false;
+      }
+    }
+    if (!hinted && std::chrono::steady_clock::now() > progress + kHintAfter) {
+      hinted = true;
+      fmt::print(stderr,
+                 "{}: its lines wait: a batch gets what other requests and jobs leave. A model without "
+                 "replicas answers once\n  somebody else asks for it, or devices are free and its scaling "
+                 "policy has `batch: {{may_start: true}}`.\n",
+                 id);
     }
     for (auto waited = std::chrono::milliseconds(0); waited < kFollow && !interruption.seen();
          waited += std::chrono::milliseconds(50))

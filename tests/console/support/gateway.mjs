@@ -98,12 +98,12 @@ export class Gateway {
     await eventually('the ledger has the requests', async () => (await this.call('/admin/v1/usage?by=model')).data.some((row) => row.requests > requests));
   }
 
-  // Two models compared by a set of two examples; the id of the batch.
+  // A model under its two names compared by a set of two examples; the id of the batch.
   async evaluate() {
     const set = join(this.folder, 'set.jsonl');
     const example = (question, answer) => JSON.stringify({ messages: [{ role: 'user', content: question }, { role: 'assistant', content: answer }] });
     await writeFile(set, [example('Which <b>port</b> is usual?', '8080.'), example('Why?', 'Ports below 1024 take rights of their own.')].join('\n'));
-    await promisify(execFile)(binary('TIDEGATE'), ['dataset', 'evaluate', '--set', set, '--models', 'chat-small,chat-large', '--max-tokens', '60'], {
+    await promisify(execFile)(binary('TIDEGATE'), ['dataset', 'evaluate', '--set', set, '--models', 'chat-small,gpt-4o-mini', '--max-tokens', '60'], {
       cwd: root, env: { ...process.env, TIDEGATE_URL: this.url, TIDEGATE_KEY: this.key },
     });
     return (await this.call('/admin/v1/evaluations')).data[0].id;
