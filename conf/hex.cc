@@ -1,5 +1,7 @@
 #include "conf/hex.h"
 
+#include <array>
+
 namespace conf {
 
 std::string Hex(std::span<const uint8_t> bytes) {
@@ -18,21 +20,30 @@ void WriteHex(std::span<const uint8_t> bytes, char* to) {
 
 namespace {
 
-int LowerDigit(char c) {
-  return c >= 'A' && c <= 'F' ? -1 : HexDigit(c);
+constexpr std::array<int8_t, 256> LowerDigits() {
+  std::array<int8_t, 256> digits{};
+  for (int c = 0; c < 256; ++c) {
+    const auto letter = static_cast<char>(c);
+    digits[static_cast<size_t>(c)] =
+        static_cast<int8_t>(letter >= 'A' && letter <= 'F' ? -1 : HexDigit(letter));
+  }
+  return digits;
 }
 
 }  // namespace
 
 bool ParseHex(std::string_view hex, std::span<uint8_t> bytes) {
+  // The ledger's index reads two links for each request.
+  static constexpr std::array<int8_t, 256> kDigits = LowerDigits();
   if (hex.size() != 2 * bytes.size()) return false;
+  int wrong = 0;  // negative, once a character is no digit
   for (size_t i = 0; i < bytes.size(); ++i) {
-    const int high = LowerDigit(hex[2 * i]);
-    const int low = LowerDigit(hex[2 * i + 1]);
-    if (high < 0 || low < 0) return false;
-    bytes[i] = static_cast<uint8_t>(high << 4 | low);
+    const int high = kDigits[static_cast<uint8_t>(hex[2 * i])];
+    const int low = kDigits[static_cast<uint8_t>(hex[2 * i + 1])];
+    wrong |= high | low;
+    bytes[i] = static_cast<uint8_t>((high & 15) << 4 | (low & 15));
   }
-  return true;
+  return wrong >= 0;
 }
 
 }  // namespace conf

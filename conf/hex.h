@@ -14,7 +14,7 @@ void WriteHex(std::span<const uint8_t> bytes, char* to);
 
 // Fills `bytes` from exactly two lower-case digits for each. Strict, so that one value has one text:
 // absl::HexStringToBytes reads any byte as a digit, and it and absl::BytesToHexString allocate, which the
-// paths of requests and records avoid. After an error `bytes` may be half filled.
+// paths of requests and records avoid. What `bytes` holds after an error means nothing.
 bool ParseHex(std::string_view hex, std::span<uint8_t> bytes);
 
 // The value of a digit of either case; -1 for any other character.

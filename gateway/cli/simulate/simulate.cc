@@ -1,12 +1,14 @@
 // tidegate simulate: the list of what can be simulated, and an answer to the spelling of before.
 #include <fmt/format.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/files.h"
+#include "gateway/cli/help_formatter.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/simulate/fill.h"
 #include "gateway/cli/simulate/jobs.h"
@@ -16,6 +18,8 @@
 
 namespace gateway::cli {
 namespace {
+
+constexpr size_t kColumn = 46;  // where descriptions begin: most options stand on one line then
 
 int PrintList(const CLI::App& command) {
   std::string text = command.get_description() + "\n\n";
@@ -47,6 +51,9 @@ int RefuseWords(const CLI::App& command, const std::vector<std::string>& words) 
 void AddSimulate(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand(
       "simulate", "Try policies and capacity in virtual time, with the code that decides in production");
+  const auto wide = std::make_shared<HelpFormatter>();
+  wide->column_width(kColumn);
+  command->formatter(wide);
   AddSimulateJobs(*command, run);
   AddSimulateRequests(*command, run);
   AddSimulateTraffic(*command, run);

@@ -456,7 +456,7 @@ void RunUntilInterrupted(const std::vector<std::string>& args) {
   const itimerval often{.it_interval = {.tv_sec = 0, .tv_usec = 100'000},
                         .it_value = {.tv_sec = 0, .tv_usec = 300'000}};
   setitimer(ITIMER_REAL, &often, nullptr);
-  std::vector<const char*> argv = {"tidegate", "simulate"};
+  std::vector<const char*> argv = {"tidegate", "simulate", "jobs"};
   for (const std::string& arg : args) argv.push_back(arg.c_str());
   _exit(gateway::cli::RunCommandLine(static_cast<int>(argv.size()), argv.data()));
 }

@@ -74,7 +74,8 @@ TEST_F(CliSimulateRequests, QueueHoldsRequestsWhileReplicasAreFullAsInProduction
 }
 
 TEST_F(CliSimulateRequests, ComparesTheRoutingPoliciesThatWereAskedFor) {
-  const json report = Json({"--replicas", "3", "--policies", "cost,round-robin", "--utilization", "0.7"});
+  const json report =
+      Json({"--no-queue", "--replicas", "3", "--policies", "cost,round-robin", "--utilization", "0.7"});
   EXPECT_EQ(report["rows"], 200);
   EXPECT_EQ(report["requests"], 200);
   EXPECT_EQ(report["utilization"], 0.7);
