@@ -85,6 +85,7 @@ Answer VerifyLedger(const Operations& operations, const Call& call);
 Answer EraseStored(const Operations& operations, const Call& call);
 
 net::Task<Answer> SubmitJob(const Operations& operations, const Call& call);
+net::Task<Answer> RerunJob(const Operations& operations, const Call& call);
 Answer ListJobs(const Operations& operations, const Call& call);
 Answer ShowOneJob(const Operations& operations, const Call& call);
 Answer ExplainJob(const Operations& operations, const Call& call);

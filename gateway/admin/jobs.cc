@@ -64,8 +64,8 @@ const Workload* FindJob(const Operations& operations, const Call& call, Permissi
 }
 
 // A job of a tenant over which the caller may not submit any; empty: there is no such objection.
-std::string WhyNotTheirs(const Call& call, const std::string& file) {
-  const auto loaded = config::ReadJobFile(call.Text("job"), file, config::ReferencesOnly());
+std::string WhyNotTheirs(const Call& call, const std::string& text, const std::string& file) {
+  const auto loaded = config::ReadJobFile(text, file, config::ReferencesOnly());
   if (!loaded.value) return {};  // its problems are told when it is submitted
   const std::string& tenant = loaded.value->job.tenant;
   if (call.May(Permission::kSubmitJobs, PathOfTenant(call, tenant))) return {};
@@ -156,16 +156,18 @@ answers::JobDetail ShowArray(const std::string& id, const std::vector<const Work
   return out;
 }
 
-}  // namespace
+// The words of a job file, which is submitted for the first time or again.
+struct ToSubmit {
+  std::string text;
+  std::string file;      // its name in problems
+  std::string rerun_of;  // the job that it was; empty: none
+};
 
-net::Task<Answer> SubmitJob(const Operations& operations, const Call& call) {
-  if (operations.jobs() == nullptr) co_return NotThere(call);
-  std::string file = call.Text("file");
-  if (file.empty()) file = "job";
-  if (const std::string why = WhyNotTheirs(call, file); !why.empty())
+net::Task<Answer> Submit(const Operations& operations, const Call& call, ToSubmit what) {
+  if (const std::string why = WhyNotTheirs(call, what.text, what.file); !why.empty())
     co_return Refuse(api::Code::kPermissionDenied, why, call.request_id);
-  const absl::StatusOr<control::Submitted> submitted =
-      co_await operations.jobs()->Submit(call.Text("job"), file, call.caller.actor);
+  const absl::StatusOr<control::Submitted> submitted = co_await operations.jobs()->Submit(
+      std::move(what.text), std::move(what.file), call.caller.actor, std::move(what.rerun_of));
   if (!submitted.ok()) co_return Refuse(submitted.status(), call.request_id);
   if (!submitted->problems.empty()) {
     std::vector<FieldProblem> problems;
@@ -176,6 +178,34 @@ net::Task<Answer> SubmitJob(const Operations& operations, const Call& call) {
   if (!submitted->used_up.empty())
     co_return Refuse(api::Code::kInsufficientQuota, submitted->used_up, call.request_id);
   co_return Json(answers::JobSubmission{.jobs = submitted->jobs}, 201);
+}
+
+}  // namespace
+
+net::Task<Answer> SubmitJob(const Operations& operations, const Call& call) {
+  if (operations.jobs() == nullptr) co_return NotThere(call);
+  const std::string file = call.Text("file");
+  co_return co_await Submit(operations, call,
+                            {.text = call.Text("job"), .file = file.empty() ? "job" : file, .rerun_of = {}});
+}
+
+net::Task<Answer> RerunJob(const Operations& operations, const Call& call) {
+  if (operations.jobs() == nullptr) co_return NotThere(call);
+  const Workload* job = FindJob(operations, call, Permission::kSeeJobs);
+  if (job == nullptr) {
+    const std::vector<const Workload*> elements = operations.jobs()->ElementsOf(call.item);
+    if (elements.empty() || !call.May(Permission::kSeeJobs, TenantOf(*elements.front())))
+      co_return NoSuchJob(operations, call);
+    job = elements.front();
+  } else if (job->file().elements > 0) {
+    co_return Refuse(
+        api::Code::kConflict,
+        fmt::format("{0} is an element of the array {1}; rerun {1}, which runs all elements again", job->id,
+                    job->of->id),
+        call.request_id);
+  }
+  co_return co_await Submit(operations, call,
+                            {.text = job->of->text, .file = job->of->file.file, .rerun_of = job->of->id});
 }
 
 Answer ListJobs(const Operations& operations, const Call& call) {

@@ -540,6 +540,9 @@ const std::array kRoutes = {
           "Suspend a job: it saves its work and releases its devices until it is resumed",
           Permission::kChangeJobs, kNone, kNone, Shows<answers::JobDetail>, kOk, Lane::kLoop, nullptr,
           SuspendJob},
+    Route{"rerunJob", Verb::post, "/admin/v1/jobs/{id}:rerun",
+          "Submit the file of a job, or of an array, again, as a new job", Permission::kSubmitJobs, kNone,
+          kNone, Shows<answers::JobSubmission>, kCreated, Lane::kLoop, nullptr, RerunJob},
     Route{"resumeJob", Verb::post, "/admin/v1/jobs/{id}:resume", "Let a suspended job start again",
           Permission::kChangeJobs, kNone, kNone, Shows<answers::JobDetail>, kOk, Lane::kLoop, nullptr,
           ResumeJob},
@@ -589,7 +592,7 @@ const std::array kRoutes = {
 // What only the gateway that leads knows or may change.
 constexpr std::string_view kAtLeader[] = {
     "showOverview", "listReplicas", "listScaling", "showScalingHistory", "submitJob", "listJobs", "showJob",
-    "explainJob", "readJobLog", "cancelJob", "suspendJob", "resumeJob", "listNodes", "cordonNode",
+    "explainJob", "readJobLog", "cancelJob", "suspendJob", "resumeJob", "rerunJob", "listNodes", "cordonNode",
     "uncordonNode", "drainNode", "undrainNode", "listJobQueues", "startSimulation", "listSimulations",
     "showSimulation", "cancelSimulation",
     // Devices, open jobs and wanted replicas decide whether these may be.

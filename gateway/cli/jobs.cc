@@ -44,6 +44,16 @@ struct JobsOptions {
 };
 using JobsOptionsRef = std::shared_ptr<JobsOptions>;
 
+int PrintSubmitted(const JobsOptions& options, const absl::StatusOr<ordered_json>& answer) {
+  if (!answer.ok()) return Fail(answer.status());
+  if (options.admin.json) {
+    fmt::print("{}\n", answer->dump());
+    return kOk;
+  }
+  for (const ordered_json& id : (*answer)["jobs"]) fmt::print("{}\n", id.get<std::string>());
+  return kOk;
+}
+
 int Submit(const JobsOptions& options) {
   const absl::StatusOr<std::string> text = ReadWhole(options.file, kMostJobFile);
   if (!text.ok()) {
@@ -55,15 +65,8 @@ int Submit(const JobsOptions& options) {
     if (!options.admin.json) fmt::print("{}: valid\n", options.file);
     return kOk;
   }
-  const absl::StatusOr<ordered_json> answer =
-      AskAdmin(options.admin, "POST", "/admin/v1/jobs", json{{"job", *text}, {"file", options.file}});
-  if (!answer.ok()) return Fail(answer.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", answer->dump());
-    return kOk;
-  }
-  for (const ordered_json& id : (*answer)["jobs"]) fmt::print("{}\n", id.get<std::string>());
-  return kOk;
+  return PrintSubmitted(options, AskAdmin(options.admin, "POST", "/admin/v1/jobs",
+                                          json{{"job", *text}, {"file", options.file}}));
 }
 
 // A list as JSON, or as a table of these members.
@@ -355,6 +358,12 @@ int Resume(const JobsOptions& options) {
   return Change(options, "resume");
 }
 
+int Rerun(const JobsOptions& options) {
+  return PrintSubmitted(options,
+                        AskAdmin(options.admin, "POST",
+                                 fmt::format("/admin/v1/jobs/{}:rerun", net::PercentEncode(options.id))));
+}
+
 CLI::App* AddCommand(CLI::App& to, Run& run, const char* name, const char* what,
                      const JobsOptionsRef& options, int (*action)(const JobsOptions&)) {
   CLI::App* command = to.add_subcommand(name, what);
@@ -420,6 +429,8 @@ void AddJobs(CLI::App& app, Run& run) {
   AddChange(*jobs, run, "cancel", "End a job for good, or an array with all its elements", Cancel);
   AddChange(*jobs, run, "suspend", "Suspend a job: it saves its work and releases its devices", Suspend);
   AddChange(*jobs, run, "resume", "Let a suspended job start again", Resume);
+  AddChange(*jobs, run, "rerun",
+            "Submit the file of a job, or of an array, again, and print the ids of the new jobs", Rerun);
 }
 
 void AddNodes(CLI::App& app, Run& run) {

@@ -16,6 +16,7 @@
 #include "gateway/config/names.h"
 #include "gateway/config/never_fits.h"
 #include "gateway/config/pem.h"
+#include "gateway/config/shares.h"
 #include "plugins/launchers/slurm/topology.h"
 #include "scheduler/io/cluster_yaml.h"
 
@@ -252,6 +253,8 @@ class Loader {
         Wrong(policy, fmt::format("/placement/devices/{}", i), "",
               "asks for part of a device, which Slurm cannot give; ask for whole devices by count");
       }
+      if (std::string why = WhyNotShared(ask, scaling_); !why.empty())
+        Wrong(policy, fmt::format("/placement/devices/{}", i), "", std::move(why));
       if (std::string cut = AsksForCut(ask, UncutKinds(scaling_)); !cut.empty())
         Wrong(policy, fmt::format("/placement/devices/{}", i), ask.kinds.front(), std::move(cut));
       const std::vector<std::string>& asked = ask.kinds;

@@ -15,6 +15,7 @@
 #include "plugins/auth/digest.h"
 #include "plugins/engines/engine_key.h"
 #include "plugins/engines/engine_sleep.h"
+#include "plugins/launchers/mps.h"
 #include "plugins/launchers/visible_devices.h"
 #include "scheduler/engine/presets.h"
 #include "scheduler/io/units.h"
@@ -57,7 +58,7 @@ void CheckEnvironment(conf::Object& o, const ReplicaTemplate& replica) {
   };
   for (const auto& [name, value] : replica.env) {
     if (!valid(name)) o.Error(fmt::format("\"{}\" is not the name of a variable", name), "env");
-    if (plugins::launchers::IsVisibilityVariable(name))
+    if (plugins::launchers::IsVisibilityVariable(name) || plugins::launchers::IsMpsVariable(name))
       o.Error(fmt::format("{} is set by Tidegate to the devices of each replica; remove it", name), "env");
     if (replica.secret_env.contains(name))
       o.Error(fmt::format("{} is in secret_env too; keep one of them", name), "env");

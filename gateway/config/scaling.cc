@@ -14,6 +14,8 @@ namespace {
 constexpr conf::Word<LauncherKind> kLaunchers[] = {{"process", LauncherKind::kProcess},
                                                    {"slurm", LauncherKind::kSlurm},
                                                    {"kubernetes", LauncherKind::kKubernetes}};
+constexpr conf::Word<Shares> kShares[] = {
+    {"refused", Shares::kRefused}, {"accounted", Shares::kAccounted}, {"mps", Shares::kMps}};
 constexpr conf::Word<OnExit> kOnExit[] = {{"stop", OnExit::kStop}, {"keep", OnExit::kKeep}};
 
 }  // namespace
@@ -122,6 +124,10 @@ void Bind(conf::Object& o, Scaling& scaling) {
   o.Optional("planner", scaling.planner, conf::NotEmpty());
   o.Optional("ports", scaling.ports);
   o.Optional("on_exit", conf::Choice(scaling.on_exit, "choice", kOnExit));
+  o.Optional("shares", conf::Choice(scaling.shares, "choice", kShares));
+  if (o.Has("shares") && scaling.launcher != LauncherKind::kProcess)
+    o.Error("has no effect with another launcher than process: these give whole devices; remove it",
+            "shares");
   o.Optional("runs", scaling.runs);
   o.Optional("device_locks", scaling.device_locks, conf::NotEmpty());
   o.Optional("device_metrics", scaling.device_metrics);

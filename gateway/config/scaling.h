@@ -54,6 +54,9 @@ struct ClusterSource {
   bool probe = false;
 };
 
+// What becomes of a share of a device.
+enum class Shares : uint8_t { kRefused, kAccounted, kMps };
+
 struct Scaling {
   std::vector<std::string>
       policies;  // files, and folders of files whose names end with .yaml; none: jobs only
@@ -64,6 +67,7 @@ struct Scaling {
   std::string planner;  // a file as in conf/policies; empty: its defaults, one queue
   PortRange ports;      // of replicas on each machine
   OnExit on_exit = OnExit::kStop;
+  Shares shares = Shares::kRefused;
   Runs runs;
   std::vector<DeviceMetrics> device_metrics;
   Energy energy;

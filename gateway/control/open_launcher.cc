@@ -117,6 +117,7 @@ absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(
     for (const std::string& left : scaling.probed->left_out) log::Warn("device not used", {{"why", left}});
     options.find_faults = FindFaultsOf(scaling.probed->nodes);
   }
+  options.mps = scaling.shares == config::Shares::kMps;
   options.first_port = scaling.ports.first;
   options.last_port = scaling.ports.last;
   options.limits = {.processes = scaling.runs.processes,

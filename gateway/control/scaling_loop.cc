@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "conf/text.h"
+#include "gateway/config/shares.h"
 #include "gateway/config/sources.h"
 #include "gateway/config/state_files.h"
 #include "gateway/control/legacy_files.h"
@@ -164,6 +165,11 @@ Jobs::Environment ScalingLoop::JobsEnvironment() {
     const auto runtime = env_.runtime();
     const std::optional<config::Scaling>& scaling = runtime->config().scaling;
     return scaling ? scaling->kubernetes : std::nullopt;
+  };
+  env.why_not_shared = [this](const scheduler::DeviceAsk& ask) {
+    const auto runtime = env_.runtime();
+    const std::optional<config::Scaling>& scaling = runtime->config().scaling;
+    return scaling ? config::WhyNotShared(ask, *scaling) : std::string();
   };
   if (launcher_->shared() != nullptr) env.log_owner = plugins::launchers::LogOwner::kAnyone;
   return env;

@@ -14,6 +14,7 @@
 #include "gateway/net/off_loop.h"
 #include "gateway/net/transport.h"
 #include "plugins/launchers/local_run_host.h"
+#include "plugins/launchers/mps.h"
 #include "plugins/launchers/run_log.h"
 #include "plugins/launchers/run_logs.h"
 #include "plugins/launchers/run_result.h"
@@ -357,6 +358,11 @@ Task<absl::Status> ProcessLauncher::Start(RunSpec spec) {
       PlanRun(std::move(spec), options_.nodes, {.host = options_.host, .port = port}, store_.token(),
               user ? &*user : nullptr);
   if (!plan.ok()) co_return plan.status();
+  if (options_.mps) {
+    const auto limits = MpsLimits(plan->record.grant);
+    if (!limits.ok()) co_return limits.status();
+    for (const auto& [name, value] : *limits) plan->env.push_back(fmt::format("{}={}", name, value));
+  }
 
   Run& run = Insert(id);
   run.record = plan->record;

@@ -42,6 +42,7 @@ class ProcessLauncher final : public Launcher {
   struct Options {
     std::string state_dir{};                  // its own
     std::vector<devices::LocalNode> nodes{};  // the cluster's nodes that this machine is
+    bool mps = false;                         // NVIDIA's MPS keeps runs to their shares of devices
     std::string host = "127.0.0.1";           // where runs are reached
     uint16_t first_port = 20'000;             // below the ports that the system gives out by itself
     uint16_t last_port = 29'999;

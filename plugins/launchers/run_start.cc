@@ -12,6 +12,7 @@
 
 #include "gateway/net/child_process.h"
 #include "gateway/net/fd.h"
+#include "plugins/launchers/mps.h"
 #include "plugins/launchers/run_log.h"
 #include "plugins/launchers/run_result.h"
 #include "plugins/launchers/visible_devices.h"
@@ -51,7 +52,7 @@ absl::Status CheckEnvName(const std::string& name) {
     return absl::InvalidArgumentError(fmt::format("env: \"{}\" cannot be the name of a variable", name));
   if (name == wrapper::kIdVariable || name == wrapper::kTokenVariable || name == wrapper::kRecordVariable)
     return absl::InvalidArgumentError(fmt::format("env: {} is set by the launcher", name));
-  if (IsVisibilityVariable(name)) {
+  if (IsVisibilityVariable(name) || IsMpsVariable(name)) {
     return absl::InvalidArgumentError(
         fmt::format("env: {} is set by the launcher, from the devices that the planner gave", name));
   }

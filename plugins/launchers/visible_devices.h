@@ -1,6 +1,5 @@
 // The environment variables by which a process sees its own devices and no others, for each vendor's runtime.
-// Engines respect them; nothing enforces them. A share of a device below the whole is the planner's
-// accounting alone.
+// Engines respect them; nothing enforces them. mps.h has what enforces a share of a device.
 #pragma once
 
 #include <absl/status/statusor.h>

@@ -38,10 +38,11 @@ ledger::Event Asked(std::string_view action, const Workload& job, std::string ac
 }
 
 // With the job file, so that the ledger alone shows what was submitted; a file that is too large is left out.
-std::string DetailOfSubmission(const Submission& submission, size_t jobs) {
+std::string DetailOfSubmission(const Submission& submission, size_t jobs, const std::string& rerun_of) {
   ordered_json detail = {{"name", submission.file.name}, {"jobs", jobs},
                          {"number", submission.number},  {"queue", submission.file.job.queue},
                          {"file", submission.file.file}, {"text", submission.text}};
+  if (!rerun_of.empty()) detail["rerun_of"] = rerun_of;
   const auto as_text = [&] { return detail.dump(-1, ' ', false, ordered_json::error_handler_t::replace); };
   std::string text = as_text();
   if (text.size() <= kMostDetail) return text;
@@ -220,6 +221,8 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
   }
   const std::vector<scheduler::DeviceAsk>& devices = job.job.roles.front().ask.devices;
   for (size_t i = 0; i < devices.size(); ++i) {
+    if (std::string why = env_.why_not_shared(devices[i]); !why.empty())
+      wrong(fmt::format("/devices/{}", i), "", std::move(why));
     if (std::string cut = config::AsksForCut(devices[i], context_.planning->uncut()); !cut.empty())
       wrong(fmt::format("/devices/{}", i), devices[i].kinds.front(), std::move(cut));
   }
@@ -275,7 +278,8 @@ std::vector<Workload> Jobs::JobsOf(const std::shared_ptr<const Submission>& subm
   return made;
 }
 
-net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string file, std::string actor) {
+net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string file, std::string actor,
+                                                  std::string rerun_of) {
   Submitted out;
   // Secrets are looked up once it is clear that its tenant may name them: their absence is a secret, too.
   auto loaded = config::ReadJobFile(text, file, config::ReferencesOnly());
@@ -318,7 +322,7 @@ net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string 
   event.actor = std::move(actor);
   event.subject = submission->id;
   event.tenant = submission->file.job.tenant;
-  event.detail = DetailOfSubmission(*submission, count);
+  event.detail = DetailOfSubmission(*submission, count, rerun_of);
   std::string stored;
   if (context_.shared) {
     stored = context_.store->Put(std::move(event));

@@ -55,6 +55,10 @@ class Jobs final : public WorkloadKind {
     conf::Sources sources{};
     // How they become pods; null: they become processes.
     std::function<std::optional<config::Pods>()> pods = [] { return std::nullopt; };
+    // The problem of a request for a share of a device; empty: none.
+    std::function<std::string(const scheduler::DeviceAsk&)> why_not_shared = [](const scheduler::DeviceAsk&) {
+      return std::string();
+    };
     plugins::launchers::LogOwner log_owner = plugins::launchers::LogOwner::kThisProcess;
   };
 
@@ -68,7 +72,9 @@ class Jobs final : public WorkloadKind {
   size_t under_way() const { return saves_.under_way(); }
 
   // --- Requests of operators; durable when the call returns ---
-  net::Task<absl::StatusOr<Submitted>> Submit(std::string text, std::string file, std::string actor);
+  // `rerun_of`: the job whose file is submitted again; empty: none.
+  net::Task<absl::StatusOr<Submitted>> Submit(std::string text, std::string file, std::string actor,
+                                              std::string rerun_of = {});
   // `id` names a job, or an array with all its elements.
   net::Task<absl::Status> Cancel(std::string id, std::string actor);
   net::Task<absl::Status> Suspend(std::string id, std::string actor);

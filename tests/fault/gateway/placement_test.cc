@@ -113,12 +113,46 @@ TEST(Placement, SpreadTakesReplicasApartOverLeavesThenNodes) {
   }
 }
 
+TEST(Placement, AShareThatNothingEnforcesIsRefused) {
+  Scaled scaled({.replicas = "{min: 0, max: 1}"}, "cluster: [{kind: gpu, count: 1}]");
+  const JobCommands commands(scaled.gateway);
+  const TempDir folder;
+  std::ofstream(folder / "half.yaml")
+      << "name: half\nwork: batch\ncommand: [/bin/true]\ndevices: [{share: 0.5}]\n";
+  const CommandResult refused = commands.Run({"jobs", "submit", folder / "half.yaml"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("/devices/0"), HasSubstr("nothing enforces"), HasSubstr("shares to mps")));
+}
+
+TEST(Placement, UnderMpsARunGetsTheLimitsOfItsShareAndDoesNotStartWithoutTheDaemon) {
+  const TempDir pipes;
+  ASSERT_EQ(setenv("CUDA_MPS_PIPE_DIRECTORY", pipes.path().c_str(), 1), 0);
+  const Written written;
+  Scaled scaled({.replicas = "{min: 1, max: 1}",
+                 .more = "placement: {devices: [{kind: gpu, share: 0.4, memory: 30Gi}]}\n",
+                 .command = written.command()},
+                "cluster: [{kind: gpu, count: 1}], shares: mps");
+  unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+  ASSERT_TRUE(Within(kLong, [&] {
+    const Json trouble = scaled.Scaling()["trouble"];
+    return trouble.is_string() &&
+           trouble.get<std::string>().find("nvidia-cuda-mps-control -d") != std::string::npos;
+  })) << scaled.Scaling();
+  std::ofstream(pipes / "control") << "";
+  ASSERT_TRUE(scaled.Becomes(1, "ready")) << scaled.Replicas();
+  const std::string id = scaled.Replicas()[0]["id"];
+  EXPECT_EQ(written.Of(id, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "40");
+  EXPECT_EQ(written.Of(id, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "0=30720M");
+  EXPECT_EQ(written.Of(id, "CUDA_MPS_PIPE_DIRECTORY"), pipes.path());
+}
+
 TEST(Placement, SharesOfADeviceAreGivenUntilItIsFullAndPaidForAsShares) {
   const Written written;
   Scaled scaled({.replicas = "{min: 3, max: 3}",
                  .more = "placement: {devices: [{kind: gpu, share: 0.4}]}\n",
                  .command = written.command()},
-                "cluster: [{kind: gpu, count: 1}]");
+                "cluster: [{kind: gpu, count: 1}], shares: accounted");
   const JobCommands commands(scaled.gateway);
   ASSERT_TRUE(Within(kLong, [&] {
     const Json model = scaled.Scaling();

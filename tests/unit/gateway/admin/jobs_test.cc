@@ -162,6 +162,30 @@ TEST_F(AdminJobs, AnArrayIsCancelledWhole) {
   });
 }
 
+TEST_F(AdminJobs, AJobIsRunAgainAsItWasAskedForByWhoMaySubmitIt) {
+  const std::string viewer = world.AdminKey(Role::kViewer);
+  const std::string op = world.AdminKey(Role::kOperator, {plugins::auth::Right::kSubmitJobs});
+  const std::string array =
+      "name: embed\ncommand: [x]\nwork: batch\ndevices: [{count: 1}]\narray: {count: 2}\n";
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    (void)co_await client.Call("POST", "/admin/v1/jobs", op,
+                               json{{"job", kJob}, {"file", "train.yaml"}}.dump());
+    (void)co_await client.Call("POST", "/admin/v1/jobs", op, json{{"job", array}}.dump());
+    (void)co_await client.Call("POST", "/admin/v1/jobs/gang-1:cancel", op, "{}");
+    const Reply again = co_await client.Call("POST", "/admin/v1/jobs/gang-1:rerun", op, "{}");
+    EXPECT_EQ(again.status, 201) << again.text;
+    EXPECT_EQ(again.body["jobs"], json({"gang-3"}));
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/jobs/gang-3", op)).body["file"], kJob);
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs/embed-2:rerun", op, "{}")).body["jobs"],
+              json({"embed-4.0", "embed-4.1"}));
+    const Reply element = co_await client.Call("POST", "/admin/v1/jobs/embed-2.1:rerun", op, "{}");
+    EXPECT_EQ(element.status, 409);
+    EXPECT_THAT(element.text, HasSubstr("rerun embed-2"));
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs/gang-9:rerun", op, "{}")).status, 404);
+    EXPECT_EQ((co_await client.Call("POST", "/admin/v1/jobs/gang-1:rerun", viewer, "{}")).status, 403);
+  });
+}
+
 TEST_F(AdminJobs, TooManyJobsAreNoFailureOfTheLedger) {
   const std::string op = world.AdminKey(Role::kOperator, {plugins::auth::Right::kSubmitJobs});
   const std::string body =
