@@ -37,7 +37,7 @@ std::string WhyNotShared(const scheduler::DeviceAsk& ask, const Scaling& scaling
                        kind, ask.kinds.empty() ? "name a kind" : "ask for whole devices by count");
   }
   if (ask.memory_mib == 0)
-    return "asks for a share of a device without memory, such as memory: 20Gi, which MPS enforces, too";
+    return "asks for a share of a device without memory, such as memory: 20GiB, which MPS enforces, too";
   return {};
 }
 

@@ -119,7 +119,7 @@ TEST(Placement, AShareThatNothingEnforcesIsRefused) {
   const TempDir folder;
   std::ofstream(folder / "half.yaml")
       << "name: half\nwork: batch\ncommand: [/bin/true]\ndevices: [{share: 0.5}]\n";
-  const CommandResult refused = commands.Run({"jobs", "submit", folder / "half.yaml"});
+  const auto refused = commands.Run({"jobs", "submit", folder / "half.yaml"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err,
               AllOf(HasSubstr("/devices/0"), HasSubstr("nothing enforces"), HasSubstr("shares to mps")));
@@ -130,7 +130,7 @@ TEST(Placement, UnderMpsARunGetsTheLimitsOfItsShareAndDoesNotStartWithoutTheDaem
   ASSERT_EQ(setenv("CUDA_MPS_PIPE_DIRECTORY", pipes.path().c_str(), 1), 0);
   const Written written;
   Scaled scaled({.replicas = "{min: 1, max: 1}",
-                 .more = "placement: {devices: [{kind: gpu, share: 0.4, memory: 30Gi}]}\n",
+                 .more = "placement: {devices: [{kind: gpu, share: 0.4, memory: 30GiB}]}\n",
                  .command = written.command()},
                 "cluster: [{kind: gpu, count: 1}], shares: mps");
   unsetenv("CUDA_MPS_PIPE_DIRECTORY");

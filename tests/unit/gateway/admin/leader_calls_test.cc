@@ -91,8 +91,8 @@ TEST(LeaderCalls, WhatNeedsThePlannerJobsOrScalingIsAnsweredByTheLeader) {
       "listJobs",       "showJob",          "explainJob",    "readJobLog",         "cancelJob",
       "suspendJob",     "resumeJob",        "listNodes",     "cordonNode",         "uncordonNode",
       "drainNode",      "undrainNode",      "listJobQueues", "startSimulation",    "listSimulations",
-      "showSimulation", "cancelSimulation", "holdModel",     "removeTenant",       "giveGrant",
-      "changeGrant",    "askForGrant",      "approveRequest"};
+      "showSimulation", "cancelSimulation", "holdModel",     "removeTenant",       "rerunJob",
+      "giveGrant",      "changeGrant",      "askForGrant",   "approveRequest"};
   std::set<std::string_view> found;
   for (const Route& route : Routes()) {
     if (IsAnsweredByLeader(route)) found.insert(route.name);
