@@ -126,13 +126,17 @@ TEST(Placement, AShareThatNothingEnforcesIsRefused) {
 }
 
 TEST(Placement, UnderMpsARunGetsTheLimitsOfItsShareAndDoesNotStartWithoutTheDaemon) {
+  const TempDir files;
+  std::ofstream(files / "cluster.yaml") << "devices: [{name: gpu, memory: 80GiB}]\ntypes: [{name: box, cpu: "
+                                           "8, memory: 64GiB, device: gpu, count: 1}]\n"
+                                           "nodes: [{name: local, type: box}]\n";
   const TempDir pipes;
   ASSERT_EQ(setenv("CUDA_MPS_PIPE_DIRECTORY", pipes.path().c_str(), 1), 0);
   const Written written;
   Scaled scaled({.replicas = "{min: 1, max: 1}",
                  .more = "placement: {devices: [{kind: gpu, share: 0.4, memory: 30GiB}]}\n",
                  .command = written.command()},
-                "cluster: [{kind: gpu, count: 1}], shares: mps");
+                fmt::format("cluster: {}, shares: mps", files / "cluster.yaml"));
   unsetenv("CUDA_MPS_PIPE_DIRECTORY");
   ASSERT_TRUE(Within(kLong, [&] {
     const Json trouble = scaled.Scaling()["trouble"];
