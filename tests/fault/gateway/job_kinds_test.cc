@@ -29,7 +29,8 @@ constexpr milliseconds kLong = JobCommands::kPatience;
 class JobKinds : public testing::Test {
  protected:
   explicit JobKinds(GatewayConfig config = {})
-      : scaled_({.replicas = "{min: 0, max: 1}"}, "cluster: [{kind: gpu, count: 4}], shares: accounted", std::move(config)) {
+      : scaled_({.replicas = "{min: 0, max: 1}"}, "cluster: [{kind: gpu, count: 4}], shares: accounted",
+                std::move(config)) {
     EXPECT_TRUE(Within(kLong, [&] { return commands_.Run({"jobs", "list"}).code == 0; }));
   }
   ~JobKinds() override { EXPECT_TRUE(commands_.CancelAll()); }
