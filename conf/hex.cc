@@ -20,12 +20,11 @@ void WriteHex(std::span<const uint8_t> bytes, char* to) {
 
 namespace {
 
-constexpr std::array<int8_t, 256> LowerDigits() {
-  std::array<int8_t, 256> digits{};
-  for (int c = 0; c < 256; ++c) {
+constexpr std::array<int, 256> LowerDigits() {
+  std::array<int, 256> digits{};
+  for (size_t c = 0; c < digits.size(); ++c) {
     const auto letter = static_cast<char>(c);
-    digits[static_cast<size_t>(c)] =
-        static_cast<int8_t>(letter >= 'A' && letter <= 'F' ? -1 : HexDigit(letter));
+    digits[c] = letter >= 'A' && letter <= 'F' ? -1 : HexDigit(letter);
   }
   return digits;
 }
@@ -34,7 +33,7 @@ constexpr std::array<int8_t, 256> LowerDigits() {
 
 bool ParseHex(std::string_view hex, std::span<uint8_t> bytes) {
   // The ledger's index reads two links for each request.
-  static constexpr std::array<int8_t, 256> kDigits = LowerDigits();
+  static constexpr std::array<int, 256> kDigits = LowerDigits();
   if (hex.size() != 2 * bytes.size()) return false;
   int wrong = 0;  // negative, once a character is no digit
   for (size_t i = 0; i < bytes.size(); ++i) {
