@@ -64,6 +64,7 @@ std::vector<FieldProblem> ReadDatasetCall(const Call& call, DatasetQuery& query,
 
 absl::StatusOr<plugins::Redaction> RedactionOf(const Config& config) {
   std::vector<plugins::RedactionPattern> patterns;
+  patterns.reserve(config.datasets.redact.size());
   for (const config::RedactionRule& rule : config.datasets.redact)
     patterns.push_back({rule.name, rule.pattern});
   return plugins::Redaction::Make(patterns);
