@@ -16,6 +16,7 @@
 #include "gateway/config/model.h"
 #include "gateway/config/pods.h"
 #include "gateway/config/scale_target.h"
+#include "gateway/config/weights.h"
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/io/loaded.h"
 #include "scheduler/work.h"
@@ -90,6 +91,7 @@ struct ModelPolicy {
   scheduler::autoscale::ScalingPolicy scaling;
   Placement placement;
   BatchStarts batch{};
+  std::optional<Weights> weights{};        // absent: the command brings them
   std::optional<ReplicaTemplate> replica;  // absent: in a simulation, which starts nothing, and with scale
   std::optional<ScaleTarget> scale{};  // the cluster starts and places the replicas; absent: Tidegate does
 
