@@ -263,6 +263,7 @@ static void Bind(conf::Object& o, Placement& placement) {
 static void Bind(conf::Object& o, ReadyCheck& ready) {
   o.Optional("path", ready.path, AbsolutePath());
   o.Optional("timeout", ready.timeout, UpToADay());
+  o.Optional("token", ready.token);
 }
 
 static void Bind(conf::Object& o, ReplicaTemplate& replica) {

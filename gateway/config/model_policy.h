@@ -58,6 +58,7 @@ enum class ReplicaKey : uint8_t { kGenerated, kNone };
 struct ReadyCheck {
   std::string path = "/health";  // answers below 300 once the replica can take requests
   conf::Duration timeout = std::chrono::minutes(10);
+  bool token = false;  // the gateway asks for one token before its callers do
 };
 
 // How one replica is started and ended. In commands and in the environment, the placeholders of
