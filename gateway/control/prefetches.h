@@ -16,7 +16,7 @@
 
 #include "gateway/config/model_policy.h"
 #include "gateway/control/context.h"
-#include "gateway/control/lead_times.h"
+#include "gateway/control/learned_starts.h"
 #include "gateway/control/status.h"
 
 namespace gateway::control {

@@ -125,7 +125,7 @@ void Readiness::LearnStart(Workload& replica, const std::string& kind, conf::Tim
   phases = PhasesOf(placed, replica.since, fetched, ready, times.loaded.value_or(conf::Duration::zero()),
                     times.compiled.value_or(conf::Duration::zero()), first_token);
   if (arrival.complete()) phases.transferred = arrival.transferred;
-  lead_times_.Add(replica.model, NodeOf(context_.cluster(), replica.members.front().at), kind, phases);
+  learned_starts_.Add(replica.model, NodeOf(context_.cluster(), replica.members.front().at), kind, phases);
 }
 
 net::Task<Proof> Readiness::ProbeEngine(std::string run, std::string path, ReplicaKeys::Trial trial,

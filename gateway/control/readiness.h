@@ -10,7 +10,7 @@
 
 #include "gateway/config/model_policy.h"
 #include "gateway/control/cold_starts.h"
-#include "gateway/control/lead_times.h"
+#include "gateway/control/learned_starts.h"
 #include "gateway/control/replica_proof.h"
 #include "gateway/control/workloads.h"
 #include "gateway/net/abort_group.h"
@@ -45,7 +45,7 @@ class Readiness {
 
   const ColdStarts& cold_starts() const { return cold_starts_; }
   const ColdStarts& wakes() const { return wakes_; }  // of replicas that slept
-  const LeadTimes& lead_times() const { return lead_times_; }
+  const LearnedStarts& learned_starts() const { return learned_starts_; }
 
  private:
   net::Task<void> ProbeReplica(std::string id);
@@ -67,7 +67,7 @@ class Readiness {
   const ReadStart read_start_;
   ColdStarts cold_starts_;
   ColdStarts wakes_;
-  LeadTimes lead_times_;
+  LearnedStarts learned_starts_;
   net::AbortGroup fetches_;
   size_t under_way_ = 0;
 };

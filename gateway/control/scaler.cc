@@ -121,8 +121,8 @@ void Scaler::UpdateLeadTime(Pool& pool, conf::TimePoint now) {
   if (now < pool.lead_time_until) return;
   pool.lead_time_until = now + kLeadTimeRest;
   const std::string& model = pool.policy.model();
-  if (!lead_times_.Knows(model)) return;
-  const conf::Duration lead = lead_times_.Lead(model, env_.places(pool.policy), kColdStartQuantile);
+  if (!learned_starts_.Knows(model)) return;
+  const conf::Duration lead = learned_starts_.Lead(model, env_.places(pool.policy), kColdStartQuantile);
   pool.lead_time = lead > conf::Duration::zero() ? std::max(lead, kLeastColdStart) : lead;
 }
 

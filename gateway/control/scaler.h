@@ -18,7 +18,7 @@
 #include "gateway/control/crash_loop.h"
 #include "gateway/control/gateway_record.h"
 #include "gateway/control/history.h"
-#include "gateway/control/lead_times.h"
+#include "gateway/control/learned_starts.h"
 #include "gateway/control/model_order.h"
 #include "gateway/control/replicas.h"
 #include "gateway/control/scaled_models.h"
@@ -47,12 +47,12 @@ class Scaler {
   };
 
   Scaler(Workloads& workloads, Replicas& replicas, Sleepers& sleepers, const ColdStarts& cold_starts,
-         const LeadTimes& lead_times, Environment env)
+         const LearnedStarts& learned_starts, Environment env)
       : workloads_(workloads),
         replicas_(replicas),
         sleepers_(sleepers),
         cold_starts_(cold_starts),
-        lead_times_(lead_times),
+        learned_starts_(learned_starts),
         env_(std::move(env)) {}
 
   // Call it when policies may have changed.
@@ -116,7 +116,7 @@ class Scaler {
   Replicas& replicas_;
   Sleepers& sleepers_;
   const ColdStarts& cold_starts_;
-  const LeadTimes& lead_times_;
+  const LearnedStarts& learned_starts_;
   const Environment env_;
   std::map<std::string, Pool> pools_;
 };

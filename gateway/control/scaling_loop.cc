@@ -64,7 +64,7 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
       scaled_(loop,
               {.record = env_.record, .pods = [this](const std::string& model) { return PodsOf(model); }}),
       sleepers_(loop, context_, workloads_, replicas_, SleepersEnvironment()),
-      scaler_(workloads_, replicas_, sleepers_, readiness_.cold_starts(), readiness_.lead_times(),
+      scaler_(workloads_, replicas_, sleepers_, readiness_.cold_starts(), readiness_.learned_starts(),
               {.runtime = env_.runtime,
                .shards = env_.shards,
                .scaling_hints = env_.scaling_hints,
@@ -495,8 +495,8 @@ Status ScalingLoop::status(conf::TimePoint now) const {
   };
   list(readiness_.cold_starts(), out.cold_starts);
   list(readiness_.wakes(), out.wakes);
-  out.start_phases = readiness_.lead_times().rows();
-  out.weights_transferred = readiness_.lead_times().transferred();
+  out.start_phases = readiness_.learned_starts().rows();
+  out.weights_transferred = readiness_.learned_starts().transferred();
   out.prefetches = prefetches_.Rows();
   out.prefetched = prefetches_.done();
   out.failed_prefetches = prefetches_.failed();

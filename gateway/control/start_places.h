@@ -6,7 +6,7 @@
 
 #include "gateway/config/model_policy.h"
 #include "gateway/control/context.h"
-#include "gateway/control/lead_times.h"
+#include "gateway/control/learned_starts.h"
 #include "gateway/control/node_weights.h"
 
 namespace gateway::control {

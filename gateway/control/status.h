@@ -14,7 +14,7 @@
 #include "gateway/control/cluster_metrics.h"
 #include "gateway/control/cordon.h"
 #include "gateway/control/device_state.h"
-#include "gateway/control/lead_times.h"
+#include "gateway/control/learned_starts.h"
 #include "plugins/launchers/launcher.h"
 
 namespace gateway::control {
@@ -126,7 +126,7 @@ struct Status {
   std::vector<ModelStatus> models;
   std::vector<ColdStart> cold_starts;
   std::vector<ColdStart> wakes;
-  std::vector<LeadTimes::Row> start_phases;
+  std::vector<LearnedStarts::Row> start_phases;
   uint64_t weights_transferred = 0;  // bytes, for replicas, since the start
   std::vector<PrefetchStatus> prefetches;
   uint64_t prefetched = 0;         // fetches that ended well, since the start

@@ -1,4 +1,4 @@
-// LeadTimes: how long the next replica of a model will take until it is ready, learned from the phases of those
+// LearnedStarts: how long the next replica of a model will take until it is ready, learned from the phases of those
 // before: what a start takes on each node and kind of devices, and what the weights take to come to a node.
 //
 // A node counts by its own starts once there are kOwn of them, else by those of its kind, else by the model's.
@@ -26,7 +26,7 @@ struct StartPlace {
   bool free = false;          // there are devices for it now
 };
 
-class LeadTimes {
+class LearnedStarts {
  public:
   static constexpr size_t kKept = 64;
   static constexpr size_t kOwn = 3;

@@ -1,4 +1,4 @@
-#include "gateway/control/lead_times.h"
+#include "gateway/control/learned_starts.h"
 
 #include <algorithm>
 #include <optional>
@@ -15,7 +15,7 @@ conf::Duration QuantileOf(std::vector<conf::Duration> all, double q) {
 
 }  // namespace
 
-void LeadTimes::Add(const std::string& model, const std::string& node, const std::string& kind,
+void LearnedStarts::Add(const std::string& model, const std::string& node, const std::string& kind,
                     const StartPhases& phases) {
   Starts& of = starts_[{model, node}];
   if (of.kind != kind) of.last.clear();
@@ -25,13 +25,13 @@ void LeadTimes::Add(const std::string& model, const std::string& node, const std
   transferred_ += phases.transferred;
 }
 
-bool LeadTimes::Knows(const std::string& model) const {
+bool LearnedStarts::Knows(const std::string& model) const {
   const auto first = starts_.lower_bound({model, std::string()});
   return first != starts_.end() && first->first.first == model;
 }
 
 template <class Fits, class Of>
-std::vector<conf::Duration> LeadTimes::Collect(const std::string& model, Fits fits, Of of) const {
+std::vector<conf::Duration> LearnedStarts::Collect(const std::string& model, Fits fits, Of of) const {
   std::vector<conf::Duration> out;
   for (auto at = starts_.lower_bound({model, std::string()}); at != starts_.end() && at->first.first == model;
        ++at) {
@@ -43,7 +43,7 @@ std::vector<conf::Duration> LeadTimes::Collect(const std::string& model, Fits fi
   return out;
 }
 
-conf::Duration LeadTimes::StartAt(const std::string& model, const StartPlace& place, double q) const {
+conf::Duration LearnedStarts::StartAt(const std::string& model, const StartPlace& place, double q) const {
   const auto start = [](const StartPhases& phases) { return std::optional(phases.start()); };
   const auto own =
       Collect(model, [&](const std::string& node, const std::string&) { return node == place.node; }, start);
@@ -54,7 +54,7 @@ conf::Duration LeadTimes::StartAt(const std::string& model, const StartPlace& pl
   return QuantileOf(Collect(model, [](const std::string&, const std::string&) { return true; }, start), q);
 }
 
-conf::Duration LeadTimes::FetchAt(const std::string& model, const StartPlace& place, double q) const {
+conf::Duration LearnedStarts::FetchAt(const std::string& model, const StartPlace& place, double q) const {
   const auto fetch = [](const StartPhases& phases) -> std::optional<conf::Duration> {
     if (phases.transferred == 0) return std::nullopt;
     return phases[StartPhase::kFetched];
@@ -65,7 +65,7 @@ conf::Duration LeadTimes::FetchAt(const std::string& model, const StartPlace& pl
   return QuantileOf(Collect(model, [](const std::string&, const std::string&) { return true; }, fetch), q);
 }
 
-conf::Duration LeadTimes::Lead(const std::string& model, std::span<const StartPlace> places, double q) const {
+conf::Duration LearnedStarts::Lead(const std::string& model, std::span<const StartPlace> places, double q) const {
   const bool any_free = std::ranges::any_of(places, &StartPlace::free);
   const auto may = [&](const StartPlace& place) { return place.free || !any_free; };
   const bool any_holds =
@@ -83,7 +83,7 @@ conf::Duration LeadTimes::Lead(const std::string& model, std::span<const StartPl
   return StartAt(model, {}, q);
 }
 
-std::vector<LeadTimes::Row> LeadTimes::rows() const {
+std::vector<LearnedStarts::Row> LearnedStarts::rows() const {
   std::map<std::pair<std::string, std::string>, std::vector<const StartPhases*>> by_kind;
   for (const auto& [of, starts] : starts_) {
     for (const StartPhases& phases : starts.last) by_kind[{of.first, starts.kind}].push_back(&phases);
