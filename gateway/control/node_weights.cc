@@ -56,8 +56,6 @@ void NodeWeights::Tick() {
   changed_ = false;
   next_ = now + kBetweenChanges;
   scheduler::Cluster labelled = context_.cluster();
-  const scheduler::ClusterState& state = context_.planning->planner().state();
-  for (scheduler::NodeId n = 0; n < labelled.nodes.size(); ++n) labelled.nodes[n].health = state.health(n);
   Label(labelled);
   const scheduler::ClusterChange change = context_.planning->CompareCluster(labelled, workloads_.Holdings());
   if (!change.any()) return;
