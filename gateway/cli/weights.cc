@@ -234,9 +234,9 @@ int PrintDigest(const WeightsOptions& options) {
   return kOk;
 }
 
-using Options = std::shared_ptr<WeightsOptions>;
+using SharedWeightsOptions = std::shared_ptr<WeightsOptions>;
 
-void AddStoreOption(CLI::App& command, const Options& options) {
+void AddStoreOption(CLI::App& command, const SharedWeightsOptions& options) {
   command.add_option("--store", options->store, "The folder of this node for weights: scaling.weights.store")
       ->required();
 }

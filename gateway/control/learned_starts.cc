@@ -6,7 +6,7 @@
 namespace gateway::control {
 namespace {
 
-conf::Duration QuantileOf(std::vector<conf::Duration> all, double q) {
+conf::Duration PhaseQuantile(std::vector<conf::Duration> all, double q) {
   if (all.empty()) return {};
   std::ranges::sort(all);
   const double last = static_cast<double>(all.size() - 1);
@@ -16,7 +16,7 @@ conf::Duration QuantileOf(std::vector<conf::Duration> all, double q) {
 }  // namespace
 
 void LearnedStarts::Add(const std::string& model, const std::string& node, const std::string& kind,
-                    const StartPhases& phases) {
+                        const StartPhases& phases) {
   Starts& of = starts_[{model, node}];
   if (of.kind != kind) of.last.clear();
   of.kind = kind;
@@ -47,11 +47,11 @@ conf::Duration LearnedStarts::StartAt(const std::string& model, const StartPlace
   const auto start = [](const StartPhases& phases) { return std::optional(phases.start()); };
   const auto own =
       Collect(model, [&](const std::string& node, const std::string&) { return node == place.node; }, start);
-  if (own.size() >= kOwn) return QuantileOf(own, q);
+  if (own.size() >= kOwn) return PhaseQuantile(own, q);
   const auto of_kind =
       Collect(model, [&](const std::string&, const std::string& kind) { return kind == place.kind; }, start);
-  if (!of_kind.empty()) return QuantileOf(of_kind, q);
-  return QuantileOf(Collect(model, [](const std::string&, const std::string&) { return true; }, start), q);
+  if (!of_kind.empty()) return PhaseQuantile(of_kind, q);
+  return PhaseQuantile(Collect(model, [](const std::string&, const std::string&) { return true; }, start), q);
 }
 
 conf::Duration LearnedStarts::FetchAt(const std::string& model, const StartPlace& place, double q) const {
@@ -61,11 +61,12 @@ conf::Duration LearnedStarts::FetchAt(const std::string& model, const StartPlace
   };
   const auto own =
       Collect(model, [&](const std::string& node, const std::string&) { return node == place.node; }, fetch);
-  if (!own.empty()) return QuantileOf(own, q);
-  return QuantileOf(Collect(model, [](const std::string&, const std::string&) { return true; }, fetch), q);
+  if (!own.empty()) return PhaseQuantile(own, q);
+  return PhaseQuantile(Collect(model, [](const std::string&, const std::string&) { return true; }, fetch), q);
 }
 
-conf::Duration LearnedStarts::Lead(const std::string& model, std::span<const StartPlace> places, double q) const {
+conf::Duration LearnedStarts::Lead(const std::string& model, std::span<const StartPlace> places,
+                                   double q) const {
   const bool any_free = std::ranges::any_of(places, &StartPlace::free);
   const auto may = [&](const StartPlace& place) { return place.free || !any_free; };
   const bool any_holds =
@@ -96,8 +97,8 @@ std::vector<LearnedStarts::Row> LearnedStarts::rows() const {
       std::vector<conf::Duration> took;
       took.reserve(starts.size());
       for (const StartPhases* const phases : starts) took.push_back(phases->took[i]);
-      row.p50[i] = QuantileOf(took, 0.5);
-      row.p90[i] = QuantileOf(std::move(took), 0.9);
+      row.p50[i] = PhaseQuantile(took, 0.5);
+      row.p90[i] = PhaseQuantile(std::move(took), 0.9);
     }
   }
   return rows;

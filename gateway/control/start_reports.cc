@@ -11,7 +11,7 @@
 namespace gateway::control {
 namespace {
 
-constexpr conf::Duration kReadEvery = std::chrono::seconds(1);
+constexpr conf::Duration kReportEvery = std::chrono::seconds(1);
 constexpr size_t kMostReads = 16;         // at a time
 constexpr size_t kStartBytes = 1U << 20;  // of a log
 
@@ -63,7 +63,7 @@ void StartReports::Tick() {
     if (policy == nullptr || !policy->weights) continue;
     if (std::ranges::none_of(replica.members, &Member::started)) continue;
     replica.serving.reading = true;
-    replica.serving.next_read = now + kReadEvery;
+    replica.serving.next_read = now + kReportEvery;
     due.push_back(replica.id);
   }
   for (std::string& id : due) context_.spawn(Read(std::move(id)));
