@@ -88,11 +88,14 @@ absl::Status CheckDirectory(const std::string& directory) {
                                                 error ? error.message() : "it is not a directory"));
 }
 
-// Empty: it cannot be told.
+// Empty: it cannot be told. After an upgrade, the one that has taken its place.
 std::string ThisProgram() {
+  constexpr std::string_view kReplaced = " (deleted)";
   std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::string() : self.string();
+  std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  if (error) return {};
+  if (self.ends_with(kReplaced)) self.resize(self.size() - kReplaced.size());
+  return self;
 }
 
 // Without its command, which may be longer than one variable can be; the wrapper's own arguments have that.

@@ -184,7 +184,21 @@ absl::StatusOr<StoredEntry> Store::Describe(const std::string& id, bool complete
   return out;
 }
 
+absl::StatusOr<Fd> Store::LockStore(int how) const {
+  const std::string path = Hidden("lock");
+  absl::StatusOr<Fd> lock = OpenLock(path);
+  if (lock.ok() && flock(lock->get(), how) != 0) return SystemError("lock", path, errno);
+  return lock;
+}
+
+// An entry is looked at by trying its lock, which would look like its use to who makes room meanwhile.
 absl::StatusOr<std::vector<StoredEntry>> Store::List() const {
+  const absl::StatusOr<Fd> lock = LockStore(LOCK_SH);
+  if (!lock.ok()) return lock.status();
+  return ListLocked();
+}
+
+absl::StatusOr<std::vector<StoredEntry>> Store::ListLocked() const {
   std::vector<StoredEntry> entries;
   const auto walk = [&](const std::string& folder, bool complete) -> absl::Status {
     std::error_code error;
@@ -231,15 +245,13 @@ absl::StatusOr<bool> Store::RemoveUnused(const StoreEntry& entry) const {
 }
 
 absl::StatusOr<std::vector<std::string>> Store::MakeRoom(const std::string& id, const Need& need) const {
-  const std::string path = Hidden("lock");
-  absl::StatusOr<Fd> lock = OpenLock(path);
+  const absl::StatusOr<Fd> lock = LockStore(LOCK_EX);
   if (!lock.ok()) return lock.status();
-  if (flock(lock->get(), LOCK_EX) != 0) return SystemError("lock", path, errno);
   std::vector<std::string> left;
   // What a plan names may be taken into use before it is removed; then it is planned again.
   constexpr int kTries = 5;
   for (int tries = 0; tries < kTries; ++tries) {
-    absl::StatusOr<std::vector<StoredEntry>> listed = List();
+    absl::StatusOr<std::vector<StoredEntry>> listed = ListLocked();
     if (!listed.ok()) return listed.status();
     std::vector<StoreEntry> others;
     uint64_t free = FreeBytes();
@@ -313,10 +325,8 @@ absl::Status Store::SetPinned(const std::string& id, bool pinned) const {
 }
 
 absl::Status Store::Remove(const std::string& id) const {
-  const std::string path = Hidden("lock");
-  absl::StatusOr<Fd> lock = OpenLock(path);
+  const absl::StatusOr<Fd> lock = LockStore(LOCK_EX);
   if (!lock.ok()) return lock.status();
-  if (flock(lock->get(), LOCK_EX) != 0) return SystemError("lock", path, errno);
   bool found = false;
   for (const bool complete : {true, false}) {
     std::error_code error;

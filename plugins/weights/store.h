@@ -97,6 +97,8 @@ class Store {
   absl::StatusOr<gateway::net::Fd> OpenLock(const std::string& path) const;
   absl::StatusOr<std::optional<gateway::net::Fd>> TryLock(const std::string& path) const;
   absl::StatusOr<StoredEntry> Describe(const std::string& id, bool complete) const;
+  absl::StatusOr<gateway::net::Fd> LockStore(int how) const;
+  absl::StatusOr<std::vector<StoredEntry>> ListLocked() const;
   // The caller holds the store's lock. False: it is in use.
   absl::StatusOr<bool> RemoveUnused(const StoreEntry& entry) const;
   absl::Status RemoveTree(const std::string& folder) const;
