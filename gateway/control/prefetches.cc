@@ -178,7 +178,7 @@ net::Task<void> Prefetches::Conclude(RunStatus run) {
     const std::string text = co_await env_.read(run.id, run.log);
     const auto progress = plugins::weights::LastProgress(text);
     const bool fetched = progress && progress->phase == plugins::weights::FetchPhase::kFetched;
-    if (fetched) env_.listed(run.grant.node, progress->holds);
+    if (fetched) env_.listed(run.grant.node, progress->holds, progress->at);
     const auto found = fetches_.find(run.id);
     if (run.exit_code == 0) {
       ++done_;

@@ -43,7 +43,8 @@ class Prefetches {
     std::function<bool(const std::string& model)> short_of_devices;  // a replica waits for some
     // The beginning of what a run has printed.
     std::function<net::Task<std::string>(std::string run, std::string log)> read;
-    std::function<void(const std::string& node, const std::vector<std::string>& holds)> listed;
+    std::function<void(const std::string& node, const std::vector<std::string>& holds, conf::TimePoint at)>
+        listed;
   };
   Prefetches(const Context& context, Environment env)
       : context_(context), env_(std::move(env)), began_(context.now()) {}

@@ -49,12 +49,11 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
       replicas_(context_, workloads_, ReplicasEnvironment()),
       jobs_(context_, workloads_, runner_, JobsEnvironment()),
       orphans_(context_, workloads_),
-      node_weights_(context_, workloads_, [this] { OnNewCluster(); }),
-      start_reports_(
-          loop, context_, workloads_,
-          {.policy = [this](const std::string& model) { return scaler_.PolicyOf(model); },
-           .listed = [this](const std::string& node,
-                            const std::vector<std::string>& holds) { node_weights_.Listed(node, holds); }}),
+      node_weights_(context_, *env_.store, workloads_, [this] { OnNewCluster(); }),
+      start_reports_(loop, context_, workloads_,
+                     {.policy = [this](const std::string& model) { return scaler_.PolicyOf(model); },
+                      .listed = [this](const std::string& node, const std::vector<std::string>& holds,
+                                       conf::TimePoint at) { node_weights_.Listed(node, holds, at); }}),
       readiness_(
           loop, context_, workloads_, [this](const std::string& model) { return scaler_.PolicyOf(model); },
           [this](Workload& replica, std::string why) {
@@ -217,8 +216,8 @@ Prefetches::Environment ScalingLoop::PrefetchesEnvironment() {
           [this](const std::string& model) { return replicas_.Count(model, ReplicaState::kWaiting) > 0; },
       .read = [this](std::string run,
                      std::string log) { return start_reports_.ReadStart(std::move(run), std::move(log)); },
-      .listed = [this](const std::string& node,
-                       const std::vector<std::string>& holds) { node_weights_.Listed(node, holds); }};
+      .listed = [this](const std::string& node, const std::vector<std::string>& holds,
+                       conf::TimePoint at) { node_weights_.Listed(node, holds, at); }};
 }
 
 void ScalingLoop::OnNewCluster() {
@@ -276,6 +275,7 @@ net::Task<absl::StatusOr<KnownWorkloads>> ScalingLoop::Load() {
     if (!imported.ok()) co_return imported;
   }
   if (const absl::Status cordons = co_await cordons_.Start(); !cordons.ok()) co_return cordons;
+  if (const absl::Status weights = co_await node_weights_.Load(); !weights.ok()) co_return weights;
   absl::StatusOr<ReplicaKeys> keys = co_await ReplicaKeys::Load(*env_.store);
   if (!keys.ok()) co_return keys.status();
   keys_ = *std::move(keys);
@@ -416,10 +416,11 @@ void ScalingLoop::CountFirstStart(const scheduler::Action& action, conf::TimePoi
 }
 
 size_t ScalingLoop::under_way() const {
-  return start_reports_.under_way() + prefetches_.under_way() + runner_.under_way() + jobs_.under_way() +
-         readiness_.under_way() + sleepers_.under_way() + node_trust_.under_way() +
-         device_faults_.under_way() + telemetry_.under_way() + node_discovery_.under_way() +
-         scaled_.under_way() + (reconciler_.reconciling() ? 1 : 0) + (beginning_ ? 1 : 0);
+  return node_weights_.under_way() + start_reports_.under_way() + prefetches_.under_way() +
+         runner_.under_way() + jobs_.under_way() + readiness_.under_way() + sleepers_.under_way() +
+         node_trust_.under_way() + device_faults_.under_way() + telemetry_.under_way() +
+         node_discovery_.under_way() + scaled_.under_way() + (reconciler_.reconciling() ? 1 : 0) +
+         (beginning_ ? 1 : 0);
 }
 
 net::Task<void> ScalingLoop::Close(bool keep) {

@@ -90,7 +90,7 @@ net::Task<void> StartReports::Read(std::string id) {
     ++arrival.arrived;
     arrival.transferred += progress->transferred;
     arrival.at = std::max(arrival.at, progress->at);
-    env_.listed(nodes[i], progress->holds);
+    env_.listed(nodes[i], progress->holds, progress->at);
   }
   --under_way_;
   Workload* const replica = workloads_.Find(id);

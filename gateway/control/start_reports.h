@@ -22,7 +22,8 @@ class StartReports {
     // Null: the model no longer has a policy.
     std::function<const config::ModelPolicy*(const std::string& model)> policy;
     // A step has listed what the store of its node holds.
-    std::function<void(const std::string& node, const std::vector<std::string>& holds)> listed;
+    std::function<void(const std::string& node, const std::vector<std::string>& holds, conf::TimePoint at)>
+        listed;
   };
   StartReports(net::Loop& loop, const Context& context, Workloads& workloads, Environment env)
       : loop_(loop), context_(context), workloads_(workloads), env_(std::move(env)) {}
