@@ -21,6 +21,8 @@ using testing::HasSubstr;
 
 const std::string kDigest = "sha256:" + std::string(64, 'a');
 
+const std::vector<devices::LocalNode> kNodes = {{.name = "n1", .devices = {}}};
+
 RunSpec SpecWithWeights() {
   RunSpec run;
   run.id = "r-chat-1";
@@ -56,14 +58,14 @@ TEST(WeightsStep, StandsBeforeTheCommand) {
 }
 
 TEST(WeightsStep, OfAProcessGetsItsOrderInAVariable) {
-  const auto plan = PlanRun(SpecWithWeights(), {}, {}, "token", nullptr);
+  const auto plan = PlanRun(SpecWithWeights(), kNodes, {}, "token", nullptr);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->argv.front(), "/opt/tidegate");
   EXPECT_THAT(plan->env, testing::Contains("TIDEGATE_WEIGHTS={\"secret\":1}"));
   EXPECT_THAT(plan->record.command, ElementsAre("vllm", "serve", "{weights}"));
   RunSpec own = SpecWithWeights();
   own.env.emplace_back(weights::kOrderVariable, "mine");
-  EXPECT_THAT(std::string(PlanRun(own, {}, {}, "token", nullptr).status().message()),
+  EXPECT_THAT(std::string(PlanRun(own, kNodes, {}, "token", nullptr).status().message()),
               HasSubstr("is set by the launcher"));
 }
 
