@@ -18,6 +18,7 @@ using plugins::launchers::RunStatus;
 
 constexpr conf::Duration kLookEvery = std::chrono::seconds(2);
 constexpr conf::Duration kAfterFailure = std::chrono::minutes(5);
+constexpr conf::Duration kNeverSeen = std::chrono::seconds(30);
 constexpr conf::Duration kFetchGrace = std::chrono::seconds(5);
 constexpr int64_t kFetchCpuMilli = 1000;
 constexpr int64_t kFetchMemoryMib = 1024;
@@ -164,8 +165,10 @@ void Prefetches::Update(const std::vector<RunStatus>& runs) {
     fetch.busy = true;
     context_.spawn(Conclude(run));
   }
+  // Gone, or started and never seen.
   std::erase_if(fetches_, [&](const auto& one) {
-    return one.second.listed && !one.second.busy && !seen.contains(one.first);
+    const Fetch& fetch = one.second;
+    return !fetch.busy && !seen.contains(one.first) && (fetch.listed || now - fetch.since > kNeverSeen);
   });
 }
 
