@@ -111,6 +111,27 @@ void Metrics::CollectScaling(MetricFamilies& out) const {
         .Add(conf::ToSeconds(row.p50), {{"model", model}, {"device_kind", row.kind}, {"quantile", "0.5"}})
         .Add(conf::ToSeconds(row.p90), {{"model", model}, {"device_kind", row.kind}, {"quantile", "0.9"}});
   }
+  for (const control::LearnedStarts::Row& row : status.start_phases) {
+    const std::string_view model = models_.Bounded(row.model, max);
+    for (size_t i = 0; i < control::kStartPhases; ++i) {
+      const std::string_view phase = control::kStartPhaseNames[i];
+      out.Gauge("tidegate_cold_start_phase_seconds", "Time that a phase of the last cold starts took")
+          .Add(conf::ToSeconds(row.p50[i]),
+               {{"model", model}, {"device_kind", row.kind}, {"phase", phase}, {"quantile", "0.5"}})
+          .Add(conf::ToSeconds(row.p90[i]),
+               {{"model", model}, {"device_kind", row.kind}, {"phase", phase}, {"quantile", "0.9"}});
+    }
+  }
+  out.Counter("tidegate_weights_transferred_bytes_total",
+              "Bytes of weights that nodes fetched for replicas of this gateway")
+      .Add(static_cast<double>(status.weights_transferred));
+  out.Gauge("tidegate_weights_prefetching", "Fetches of weights under way that no replica waits for")
+      .Add(static_cast<double>(status.prefetches.size()));
+  out.Counter("tidegate_weights_prefetched_total",
+              "Fetches of weights that ended well before a replica wanted them")
+      .Add(static_cast<double>(status.prefetched));
+  out.Counter("tidegate_weights_prefetch_failures_total", "Fetches of weights beforehand that failed")
+      .Add(static_cast<double>(status.failed_prefetches));
   for (const control::ColdStart& row : status.wakes) {
     const std::string_view model = models_.Bounded(row.model, max);
     out.Gauge("tidegate_replica_wake_seconds",

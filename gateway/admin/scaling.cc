@@ -20,6 +20,18 @@ std::vector<std::string> DevicesOf(const control::MemberPlace& member) {
   return devices;
 }
 
+std::optional<answers::ReplicaStart> StartOf(const control::StartPhases& phases) {
+  using control::StartPhase;
+  if (phases.start() == conf::Duration::zero()) return std::nullopt;
+  return answers::ReplicaStart{.placed_ms = conf::ToMillis(phases[StartPhase::kPlaced]),
+                               .fetched_ms = conf::ToMillis(phases[StartPhase::kFetched]),
+                               .process_ms = conf::ToMillis(phases[StartPhase::kProcess]),
+                               .loaded_ms = conf::ToMillis(phases[StartPhase::kLoaded]),
+                               .compiled_ms = conf::ToMillis(phases[StartPhase::kCompiled]),
+                               .first_token_ms = conf::ToMillis(phases[StartPhase::kFirstToken]),
+                               .weights_bytes = phases.transferred};
+}
+
 }  // namespace
 
 Answer ListReplicas(const Operations& operations, const Call& call) {
@@ -51,6 +63,11 @@ Answer ListReplicas(const Operations& operations, const Call& call) {
     out.adopted = replica.adopted;
     out.outstanding_requests = replica.in_flight;
     out.reason = replica.why;
+    if (replica.arrival.members > 0) {
+      out.weights = answers::ReplicaWeights{.bytes = replica.arrival.bytes};
+      if (replica.arrival.of > 0) out.weights->total_bytes = replica.arrival.of;
+    }
+    out.start = StartOf(replica.phases);
   }
   return ListPage(std::move(all), &answers::Replica::id, call);
 }
@@ -99,6 +116,22 @@ Answer ListScaling(const Operations& operations, const Call& call) {
     };
     list(status.cold_starts, out.cold_starts);
     list(status.wakes, out.wakes);
+    for (const control::LearnedStarts::Row& row : status.start_phases) {
+      if (row.model != model.model) continue;
+      for (size_t i = 0; i < control::kStartPhases; ++i) {
+        out.start_phases.push_back({.device_kind = TextOrNull(row.kind),
+                                    .phase = control::kStartPhaseNames[i],
+                                    .p50_ms = conf::ToMillis(row.p50[i]),
+                                    .p90_ms = conf::ToMillis(row.p90[i])});
+      }
+    }
+    for (const control::PrefetchStatus& fetch : status.prefetches) {
+      if (fetch.model != model.model) continue;
+      out.prefetches.push_back({.run = fetch.run,
+                                .node = fetch.node,
+                                .age_ms = conf::ToMillis(call.now - fetch.since),
+                                .reason = TextOrNull(fetch.why)});
+    }
     for (const control::ClassStatus& of : model.classes) {
       out.classes.push_back({.name = of.name,
                              .requests = of.came,

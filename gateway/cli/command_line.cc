@@ -43,6 +43,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddRoute(app, run);
   AddPolicy(app, run);
   AddSimulate(app, run);
+  AddWeights(app, run);
   AddCompletion(app, run);
   AddVersion(app, run);
   AddReference(app, run);

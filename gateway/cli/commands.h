@@ -45,6 +45,7 @@ void AddRoute(CLI::App& app, Run& run);
 void AddPolicy(CLI::App& app, Run& run);
 void AddTop(CLI::App& app, Run& run);
 void AddSimulate(CLI::App& app, Run& run);
+void AddWeights(CLI::App& app, Run& run);
 void AddCompletion(CLI::App& app, Run& run);
 void AddHealthcheck(CLI::App& app, Run& run);
 void AddUpgradeCheck(CLI::App& app, Run& run);

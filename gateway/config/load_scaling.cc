@@ -240,6 +240,10 @@ class Loader {
     }
     CheckTarget(policy);
     CheckPod(policy);
+    if (policy.weights && !scaling_.weights) {
+      Wrong(policy, "/weights", policy.weights->digest,
+            "need a store on the nodes; give scaling.weights.store in the configuration");
+    }
     if (policy.scaling.sleep && scaling_.launcher != LauncherKind::kProcess) {
       Wrong(
           policy, "/idle/sleep_after", "",

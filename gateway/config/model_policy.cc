@@ -201,6 +201,37 @@ void CheckPort(conf::Document& document, const ModelPolicy& policy) {
   }
 }
 
+// Weights that no command uses, and commands whose weights come from nowhere.
+void CheckWeights(conf::Document& document, const ModelPolicy& policy) {
+  if (!policy.replica) return;
+  const ReplicaTemplate& replica = *policy.replica;
+  const auto names = [&](std::string_view placeholder) {
+    const auto in = [&](const std::string& text) { return text.find(placeholder) != std::string::npos; };
+    return std::ranges::any_of(replica.command, in) || std::ranges::any_of(replica.worker_command, in) ||
+           std::ranges::any_of(replica.env, [&](const auto& variable) { return in(variable.second); });
+  };
+  if (policy.weights && !names("{weights}")) {
+    document.AddAt("/weights", policy.weights->digest,
+                   "are used by no command; write {weights} where the replica's command names the model's "
+                   "folder");
+  }
+  if (!policy.weights && (names("{weights}") || names("{compile_cache}"))) {
+    document.AddAt("/replica/command", replica.command.front(),
+                   "names {weights} or {compile_cache}, and the policy has no weights; give weights");
+  }
+  if (!policy.weights) return;
+  const std::optional<CompileCache>& cache = policy.weights->compile_cache;
+  if (cache && cache->version.empty() && replica.image.empty()) {
+    document.AddAt("/weights/compile_cache", "",
+                   "needs the engine's version, because compiled kernels fit one version: give version, or "
+                   "replica.image");
+  }
+  if (!cache && names("{compile_cache}")) {
+    document.AddAt("/replica/command", replica.command.front(),
+                   "names {compile_cache}, and the weights have none; give weights.compile_cache");
+  }
+}
+
 }  // namespace
 
 void Read(const conf::Value& value, Victim& out) {
@@ -233,6 +264,7 @@ static void Bind(conf::Object& o, Placement& placement) {
 static void Bind(conf::Object& o, ReadyCheck& ready) {
   o.Optional("path", ready.path, AbsolutePath());
   o.Optional("timeout", ready.timeout, UpToADay());
+  o.Optional("token", ready.token);
 }
 
 static void Bind(conf::Object& o, ReplicaTemplate& replica) {
@@ -271,9 +303,10 @@ static void Bind(conf::Object& o, ModelPolicy& policy) {
   BindScaling(o, policy.scaling);
   o.Optional("placement", policy.placement);
   o.Optional("batch", policy.batch);
+  o.Optional("weights", policy.weights);
   o.Optional("replica", policy.replica);
   o.Optional("scale", policy.scale);
-  for (const std::string_view key : {"replica", "placement", "batch"}) {
+  for (const std::string_view key : {"replica", "placement", "batch", "weights"}) {
     if (o.Has(key) && o.Has("scale")) {
       o.Error(
           "has no effect with scale: the cluster starts the replicas and places them; remove one of the two",
@@ -344,6 +377,7 @@ scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const 
     CheckMembers(document, read);
     CheckPort(document, read);
     CheckSleep(document, read);
+    CheckWeights(document, read);
   }
   scheduler::io::Loaded<ModelPolicy> out;
   out.problems = document.TakeProblems();

@@ -16,6 +16,7 @@
 #include "gateway/config/model.h"
 #include "gateway/config/pods.h"
 #include "gateway/config/scale_target.h"
+#include "gateway/config/weights.h"
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/io/loaded.h"
 #include "scheduler/work.h"
@@ -57,6 +58,7 @@ enum class ReplicaKey : uint8_t { kGenerated, kNone };
 struct ReadyCheck {
   std::string path = "/health";  // answers below 300 once the replica can take requests
   conf::Duration timeout = std::chrono::minutes(10);
+  bool token = false;  // the gateway asks for one token before its callers do
 };
 
 // How one replica is started and ended. In commands and in the environment, the placeholders of
@@ -90,6 +92,7 @@ struct ModelPolicy {
   scheduler::autoscale::ScalingPolicy scaling;
   Placement placement;
   BatchStarts batch{};
+  std::optional<Weights> weights{};        // absent: the command brings them
   std::optional<ReplicaTemplate> replica;  // absent: in a simulation, which starts nothing, and with scale
   std::optional<ScaleTarget> scale{};  // the cluster starts and places the replicas; absent: Tidegate does
 

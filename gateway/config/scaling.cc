@@ -115,6 +115,22 @@ static void CheckKubernetes(conf::Object& o, const Scaling& scaling) {
   }
 }
 
+static void CheckWeightsStore(conf::Object& o, const Scaling& scaling) {
+  if (!scaling.weights) return;
+  const WeightsStore& store = *scaling.weights;
+  const bool pods = scaling.launcher == LauncherKind::kKubernetes;
+  if (scaling.launcher == LauncherKind::kSlurm && store.program.empty()) {
+    o.Error(
+        "needs program with launcher: slurm: the path of tidegate on the nodes, which fetches weights there",
+        "weights");
+  }
+  if (pods && store.image.empty())
+    o.Error("needs image with launcher: kubernetes: an image of tidegate, which fetches weights", "weights");
+  if (!pods && (!store.image.empty() || !store.claim.empty()))
+    o.Error("has image or claim, which have an effect with launcher: kubernetes only; remove them",
+            "weights");
+}
+
 void Bind(conf::Object& o, Scaling& scaling) {
   o.Optional("policies", conf::OneOrMany(scaling.policies), conf::NotEmpty());
   o.Optional("launcher", conf::Choice(scaling.launcher, "launcher", kLaunchers));
@@ -133,6 +149,7 @@ void Bind(conf::Object& o, Scaling& scaling) {
   o.Optional("device_metrics", scaling.device_metrics);
   o.Optional("energy", scaling.energy);
   o.Optional("power", scaling.power);
+  o.Optional("weights", scaling.weights);
   const bool through_slurm = scaling.launcher == LauncherKind::kSlurm;
   if (through_slurm && !o.Has("slurm")) o.Error("is required with launcher: slurm", "slurm");
   if (through_slurm && o.Has("runs"))
@@ -141,6 +158,7 @@ void Bind(conf::Object& o, Scaling& scaling) {
     o.Error("has no effect with launcher: slurm, which assigns the devices; remove it", "device_locks");
   if (!through_slurm && o.Has("slurm")) o.Error("has no effect without launcher: slurm", "slurm");
   CheckKubernetes(o, scaling);
+  CheckWeightsStore(o, scaling);
   if (through_slurm && scaling.cluster.file.empty()) {
     o.Error("must be a file with launcher: slurm, which lists the nodes by Slurm's names", "cluster");
   }

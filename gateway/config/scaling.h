@@ -14,6 +14,7 @@
 #include "gateway/config/pods.h"
 #include "gateway/config/runs.h"
 #include "gateway/config/slurm.h"
+#include "gateway/config/weights.h"
 #include "scheduler/io/policy_yaml.h"
 #include "scheduler/model.h"
 
@@ -72,7 +73,8 @@ struct Scaling {
   std::vector<DeviceMetrics> device_metrics;
   Energy energy;
   PowerBudget power;
-  std::string device_locks;  // the folder of plugins/devices/claims.h; empty: its default
+  std::optional<WeightsStore> weights;  // absent: no policy has weights
+  std::string device_locks;             // the folder of plugins/devices/claims.h; empty: its default
 
   // The contents of those files.
   std::vector<ModelPolicy> models;

@@ -80,7 +80,8 @@ void NodeDiscovery::Tick() {
 
 net::Task<void> NodeDiscovery::Change() {
   const uint64_t version = context_.launcher->found()->version;
-  const scheduler::Cluster found = context_.launcher->found()->cluster;
+  scheduler::Cluster found = context_.launcher->found()->cluster;
+  label_(found);
   scheduler::ClusterChange change = context_.planning->CompareCluster(found, workloads_.Holdings());
   absl::Status status = absl::OkStatus();
   if (change.any()) {

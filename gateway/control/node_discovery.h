@@ -20,9 +20,14 @@ namespace gateway::control {
 
 class NodeDiscovery {
  public:
-  // `on_change` runs after the cluster has changed: nodes have other ids, and new ones are there.
-  NodeDiscovery(const Context& context, Workloads& workloads, std::function<void()> on_change)
-      : context_(context), workloads_(workloads), on_change_(std::move(on_change)) {}
+  // `on_change` runs after the cluster has changed: nodes have other ids, and new ones are there. `label` adds
+  // what this gateway itself knows of nodes.
+  NodeDiscovery(const Context& context, Workloads& workloads, std::function<void()> on_change,
+                std::function<void(scheduler::Cluster&)> label)
+      : context_(context),
+        workloads_(workloads),
+        on_change_(std::move(on_change)),
+        label_(std::move(label)) {}
 
   // At the begin of a term, before its workloads are known. Unavailable: the launcher does not know its nodes yet.
   net::Task<absl::Status> Begin();
@@ -38,6 +43,7 @@ class NodeDiscovery {
   const Context& context_;
   Workloads& workloads_;
   const std::function<void()> on_change_;
+  const std::function<void(scheduler::Cluster&)> label_;
   uint64_t applied_ = 0;            // version of the launcher's cluster
   bool held_back_ = false;          // some nodes are not yet as that version has them
   std::set<std::string> recorded_;  // of a change that is not applied yet: what the ledger has

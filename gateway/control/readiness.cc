@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "conf/text.h"
+#include "gateway/control/first_token.h"
 #include "gateway/control/grant.h"
 #include "gateway/log.h"
 #include "gateway/net/tls.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr conf::Duration kShortestPause = std::chrono::milliseconds(50);
 constexpr conf::Duration kLongestPause = std::chrono::seconds(1);
 constexpr size_t kMaxProbes = 64;  // at a time
+constexpr conf::Duration kTokenWithin = std::chrono::minutes(1);
 constexpr size_t kOtherKeys = 31;  // among which a process that took the address has to guess
 
 bool Comes(const Workload& replica) {
@@ -51,8 +53,13 @@ net::Task<void> Readiness::ProbeReplica(std::string id) {
   ++under_way_;
   ReplicaKeys::Trial trial;
   if (replica->keyed) trial = context_.keys->TrialOf(id, kOtherKeys);
-  const Proof proof = co_await ProbeEngine(replica->members.front().run, policy->replica->ready.path,
-                                           std::move(trial), replica->serving.endpoint);
+  Proof proof = co_await ProbeEngine(replica->members.front().run, policy->replica->ready.path,
+                                     std::move(trial), replica->serving.endpoint);
+  absl::StatusOr<conf::Duration> first_token = conf::Duration::zero();
+  if (proof.is == Proof::Is::kGiven) first_token = co_await FirstToken(id);
+  if (!first_token.ok()) proof = {Proof::Is::kNotYet, std::string(conf::Std(first_token.status().message()))};
+  const conf::TimePoint ready = context_.now();
+  if (proof.is == Proof::Is::kGiven) co_await BecomeReady(id, ready, *first_token);
   --under_way_;
   replica = workloads_.Find(id);
   if (replica == nullptr) co_return;
@@ -66,14 +73,59 @@ net::Task<void> Readiness::ProbeReplica(std::string id) {
     if (proof.is == Proof::Is::kNever) fail_(*replica, proof.why);
     co_return;
   }
+}
+
+net::Task<absl::StatusOr<conf::Duration>> Readiness::FirstToken(std::string id) {
+  const Workload* const replica = workloads_.Find(id);
+  const config::ModelPolicy* const policy = replica == nullptr ? nullptr : policy_(replica->model);
+  // One that woke was asked by the Sleepers, and an adopted one has callers already.
+  const bool asks = policy != nullptr && policy->replica->ready.token && Comes(*replica) &&
+                    !replica->serving.woken && !replica->adopted;
+  if (!asks) co_return conf::Duration::zero();
+  const conf::TimePoint began = context_.now();
+  std::shared_ptr<const conf::Secret> key;
+  if (replica->keyed) key = std::make_shared<conf::Secret>(context_.keys->Of(id));
+  absl::Status answered =
+      co_await AskForFirstToken(loop_, context_, replica->members.front().run, replica->serving.endpoint,
+                                std::move(key), kTokenWithin, &fetches_);
+  if (!answered.ok()) co_return answered;
+  co_return context_.now() - began;
+}
+
+net::Task<void> Readiness::BecomeReady(std::string id, conf::TimePoint ready, conf::Duration first_token) {
+  plugins::engines::StartTimes times;
+  const Workload* const before = workloads_.Find(id);
+  if (before != nullptr && Comes(*before) && !before->adopted && !before->serving.woken) {
+    const std::string text = co_await read_start_(id);
+    times = plugins::engines::ReadStartTimes(text);
+  }
+  Workload* const replica = workloads_.Find(id);
+  if (replica == nullptr || !Comes(*replica)) co_return;
+  const conf::Duration took = ready - replica->since;
   const std::string kind = KindOfDevices(*replica);
   const bool woken = std::exchange(replica->serving.woken, false);
-  if (!replica->adopted) (woken ? wakes_ : cold_starts_).Add(replica->model, kind, took);
+  if (!replica->adopted) {
+    (woken ? wakes_ : cold_starts_).Add(replica->model, kind, took);
+    if (!woken) LearnStart(*replica, kind, ready, times, first_token);
+  }
   log::Info("replica ready", {{"replica", id}, {"seconds", conf::ToSeconds(took)}});
   workloads_.Enter(*replica, State::kRunning,
                    replica->adopted ? "it answers"
                                     : fmt::format("it answers, {:.1f}s after its {}", conf::ToSeconds(took),
                                                   woken ? "devices were free" : "launch"));
+}
+
+// A replica whose weights were not seen to arrive had them, as far as is known.
+void Readiness::LearnStart(Workload& replica, const std::string& kind, conf::TimePoint ready,
+                           const plugins::engines::StartTimes& times, conf::Duration first_token) {
+  const WeightsArrival& arrival = replica.serving.arrival;
+  const conf::TimePoint fetched = arrival.complete() ? arrival.at : replica.since;
+  const conf::Duration placed = std::max(conf::Duration::zero(), replica.started - replica.wanted);
+  StartPhases& phases = replica.serving.phases;
+  phases = PhasesOf(placed, replica.since, fetched, ready, times.loaded.value_or(conf::Duration::zero()),
+                    times.compiled.value_or(conf::Duration::zero()), first_token);
+  if (arrival.complete()) phases.transferred = arrival.transferred;
+  learned_starts_.Add(replica.model, NodeOf(context_.cluster(), replica.members.front().at), kind, phases);
 }
 
 net::Task<Proof> Readiness::ProbeEngine(std::string run, std::string path, ReplicaKeys::Trial trial,

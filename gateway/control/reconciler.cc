@@ -137,6 +137,7 @@ void Reconciler::UpdateMember(Workload& workload, Member& member, const RunStatu
 }
 
 void Reconciler::Compare(const Runs& runs, conf::TimePoint began) {
+  on_runs(runs);
   std::map<std::string_view, const RunStatus*> by_id;
   for (const RunStatus& run : runs) {
     if (IsReplicaRun(run.id) || IsJobRun(run.id)) by_id.emplace(run.id, &run);

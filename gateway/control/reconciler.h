@@ -22,6 +22,9 @@ class Reconciler {
   std::function<void(const plugins::launchers::RunStatus&)> on_unknown =
       [](const plugins::launchers::RunStatus&) {};
 
+  // Called with each list of the launcher's.
+  std::function<void(const Runs&)> on_runs = [](const Runs&) {};
+
   // Takes over from an earlier process: `known` from the store, and the running members. Each workload that
   // has not ended gets its place in the planner, so that no device is given twice; a replica without a
   // running member is dropped. Call it before the planner's first cycle.

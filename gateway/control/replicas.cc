@@ -11,9 +11,11 @@
 #include "conf/shown.h"
 #include "gateway/config/cut_devices.h"
 #include "gateway/control/grant.h"
+#include "gateway/control/node_weights.h"
 #include "gateway/control/replica_endpoint.h"
 #include "gateway/log.h"
 #include "plugins/engines/engine_key.h"
+#include "plugins/weights/store_law.h"
 
 namespace gateway::control {
 namespace {
@@ -70,6 +72,29 @@ std::string Obstacle(const Workload& replica, const scheduler::Cluster& cluster)
   if (replica.members.size() == 1) return late->why;
   return fmt::format("member {} on {}: {}", late - replica.members.data(), NodeOf(cluster, late->at),
                      late->why);
+}
+
+// When a start began, or went on because its weights had arrived.
+conf::TimePoint BeginOfStart(const Workload& replica) {
+  const WeightsArrival& arrival = replica.serving.arrival;
+  const bool starts = replica.state == State::kStarting && arrival.complete();
+  return starts ? std::max(replica.since, arrival.at) : replica.since;
+}
+
+// What tells engines and their libraries to use what the step has brought, and to fetch nothing by themselves. What
+// the policy sets stays.
+void AddWeightsVariables(const plugins::launchers::WeightsStep& step, std::string_view engine,
+                         std::vector<std::pair<std::string, std::string>>& env) {
+  const auto add = [&env](std::string_view name, std::string value) {
+    const bool set = std::ranges::any_of(env, [&](const auto& one) { return one.first == name; });
+    if (!set) env.emplace_back(name, std::move(value));
+  };
+  add("HF_HUB_OFFLINE", "1");
+  add("TRANSFORMERS_OFFLINE", "1");
+  if (step.cache.empty()) return;
+  if (engine == "vllm") add("VLLM_CACHE_ROOT", "{compile_cache}/vllm");
+  add("TORCHINDUCTOR_CACHE_DIR", "{compile_cache}/inductor");
+  add("TRITON_CACHE_DIR", "{compile_cache}/triton");
 }
 
 // A member that does not lead may listen, too.
@@ -168,8 +193,10 @@ void Replicas::Tick(Workload& replica, conf::TimePoint now) {
     case State::kStarting: {
       const std::optional<scheduler::autoscale::SleepSettings>& sleep = policy->scaling.sleep;
       const bool woken = sleep && (replica.wakes || replica.serving.woken);
-      const conf::Duration timeout = woken ? sleep->wake_timeout : by.ready.timeout;
-      if (now - replica.since <= timeout) break;
+      const bool fetches = policy->weights && !woken && !replica.serving.arrival.complete();
+      conf::Duration timeout = woken ? sleep->wake_timeout : by.ready.timeout;
+      if (fetches) timeout += policy->weights->timeout;
+      if (now - BeginOfStart(replica) <= timeout) break;
       const std::string obstacle = Obstacle(replica, context_.cluster());
       Fail(replica,
            fmt::format("{} within {}{}{}", woken ? "did not wake" : "not ready", conf::InWords(timeout),
@@ -236,13 +263,19 @@ void Replicas::Publish() {
 
 std::vector<scheduler::autoscale::ReplicaView> Replicas::Views(std::string_view model) const {
   std::vector<scheduler::autoscale::ReplicaView> views;
+  const config::ModelPolicy* const policy = env_.policy(std::string(model));
   for (const Workload& replica : workloads_.all()) {
     if (replica.kind != Kind::kReplica || replica.model != model || replica.serving.set_aside ||
         replica.for_batches) {
       continue;
     }
-    if (const std::optional<ReplicaPhase> phase = PhaseOf(replica))
-      views.push_back({replica.number, *phase, replica.since, replica.in_flight()});
+    const std::optional<ReplicaPhase> phase = PhaseOf(replica);
+    if (!phase) continue;
+    // A start is not late because its weights are: their fetch has a limit of its own.
+    const bool fetches = policy != nullptr && policy->weights && replica.state == State::kStarting &&
+                         !replica.serving.arrival.complete() && !replica.adopted;
+    views.push_back(
+        {replica.number, *phase, fetches ? context_.now() : BeginOfStart(replica), replica.in_flight()});
   }
   return views;
 }
@@ -320,6 +353,15 @@ std::vector<ReplicaStatus> Replicas::Rows() const {
     row.adopted = replica.adopted;
     row.in_flight = replica.in_flight();
     row.why = replica.state == State::kPending && !replica.unplaced.empty() ? replica.unplaced : replica.why;
+    const WeightsArrival& arrival = replica.serving.arrival;
+    if (replica.state == State::kStarting && arrival.members > 0 && !arrival.complete()) {
+      row.arrival = arrival;
+      row.why = arrival.of == 0 ? "its weights are being fetched"
+                                : fmt::format("its weights are being fetched: {} of {} are there",
+                                              plugins::weights::InBytes(arrival.bytes),
+                                              plugins::weights::InBytes(arrival.of));
+    }
+    row.phases = replica.serving.phases;
     if (replica.serving.endpoint) row.address = replica.serving.endpoint->url.authority();
     for (const Member& member : replica.members) {
       if (member.at.holding.node >= context_.cluster().nodes.size()) continue;
@@ -344,6 +386,8 @@ scheduler::Job Replicas::AskOf(const Workload& replica) const {
           : replica.for_batches ? config::AskForBatches(*policy)
                                 : config::AskOf(*policy);
     config::AskForUncut(job.roles.front().ask, context_.planning->uncut());
+    if (policy->weights && !sleeps)
+      job.roles.front().ask.prefer.push_back(NodeWeights::Preference(policy->weights->digest));
   } else {  // it is about to end; the planner has it until then
     job.work = scheduler::WorkClass::kInference;
     job.preemptible = false;
@@ -387,6 +431,10 @@ absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& rep
     if (how != nullptr && !how->variable.empty())
       spec.env.emplace_back(std::string(how->variable), std::string(key.Reveal()));
   }
+  const scheduler::MemberAt& at = replica.members[rank].at;
+  if (at.holding.node < context_.cluster().nodes.size())
+    spec.weights = env_.weights_step(*policy, GrantOf(context_.cluster(), at.holding).kind);
+  if (spec.weights) AddWeightsVariables(*spec.weights, Name(by.engine), spec.env);
   spec.directory = by.directory;
   spec.image = by.image;
   spec.pod = by.pod.json;
@@ -458,6 +506,13 @@ std::string Replicas::DetailOf(const Workload& replica, bool) const {
       place["devices"] = grant.devices;
     }
     places.push_back(std::move(place));
+  }
+  if (replica.state == State::kRunning && replica.serving.phases.start() > conf::Duration::zero()) {
+    nlohmann::ordered_json phases = nlohmann::ordered_json::object();
+    for (size_t i = 0; i < kStartPhases; ++i)
+      phases[fmt::format("{}_ms", kStartPhaseNames[i])] = conf::ToMillis(replica.serving.phases.took[i]);
+    detail["phases"] = std::move(phases);
+    if (const uint64_t bytes = replica.serving.phases.transferred; bytes > 0) detail["weights_bytes"] = bytes;
   }
   if (places.size() == 1) {
     detail.update(places.front());

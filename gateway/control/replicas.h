@@ -37,6 +37,12 @@ class Replicas final : public WorkloadKind {
     std::function<std::shared_ptr<router::ReplicaState>(const std::string& identity)> load;
     // The node is not trusted.
     std::function<bool(const std::string& node)> doubted;
+    // The step that brings the model's weights to a replica's member; nothing: none is needed.
+    std::function<std::optional<plugins::launchers::WeightsStep>(const config::ModelPolicy& policy,
+                                                                 const std::string& kind)>
+        weights_step = [](const config::ModelPolicy&, const std::string&) {
+          return std::optional<plugins::launchers::WeightsStep>();
+        };
     // From now on requests go to these launched replicas, and to no other launched ones.
     std::function<void(const Launched&)> publish;
     // The requests that other gateways have at a replica that takes no new ones; absent: one of them may still

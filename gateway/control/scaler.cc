@@ -13,6 +13,7 @@ namespace {
 constexpr double kColdStartQuantile = 0.9;
 // Shorter starts may take a multiple of the usual time by chance, which is no failure.
 constexpr conf::Duration kLeastColdStart = std::chrono::seconds(10);
+constexpr conf::Duration kLeadTimeRest = std::chrono::seconds(1);
 
 std::string Headroom(const scheduler::autoscale::Decision& decision) {
   if (decision.headroom < 0.0005) return {};
@@ -85,9 +86,8 @@ void Scaler::ObeyHold(Pool& pool, conf::TimePoint now) {
 void Scaler::Decide(Pool& pool, conf::TimePoint now) {
   const std::string& model = pool.policy.model();
   const std::vector<scheduler::autoscale::ReplicaView> views = replicas_.Views(model);
-  conf::Duration cold_start = cold_starts_.Quantile(model, kColdStartQuantile);
-  if (cold_start > conf::Duration::zero()) cold_start = std::max(cold_start, kLeastColdStart);
-  pool.decision = pool.autoscaler.Tick(pool.signals, views, cold_start, now);
+  UpdateLeadTime(pool, now);
+  pool.decision = pool.autoscaler.Tick(pool.signals, views, pool.lead_time, now);
   const scheduler::autoscale::Decision& decision = pool.decision;
   const std::string why =
       fmt::format("{} wanted, {} there: {} (demand {:.2f} by {}{}, {:.0f} requests in flight, {:.0f} held)",
@@ -114,6 +114,24 @@ void Scaler::Decide(Pool& pool, conf::TimePoint now) {
   replicas_.ForEach(model, [&](const Workload& replica) {
     if (replica.state == State::kRunning) pool.crashes.Served(now - replica.since);
   });
+}
+
+// Where the next replica would go, and how long it would take there. It looks at every node, so not at each tick.
+void Scaler::UpdateLeadTime(Pool& pool, conf::TimePoint now) {
+  if (now < pool.lead_time_until) return;
+  pool.lead_time_until = now + kLeadTimeRest;
+  const std::string& model = pool.policy.model();
+  if (!learned_starts_.Knows(model)) return;
+  const conf::Duration lead = learned_starts_.Lead(model, env_.places(pool.policy), kColdStartQuantile);
+  pool.lead_time = lead > conf::Duration::zero() ? std::max(lead, kLeastColdStart) : lead;
+}
+
+std::vector<const config::ModelPolicy*> Scaler::PoliciesWithPrefetch() const {
+  std::vector<const config::ModelPolicy*> out;
+  for (const auto& [model, pool] : pools_) {
+    if (pool.owned && pool.policy.weights && pool.policy.weights->prefetch) out.push_back(&pool.policy);
+  }
+  return out;
 }
 
 void Scaler::DecideForBatches(Pool& pool, const ModelQueue& queue, conf::TimePoint now) {

@@ -18,6 +18,7 @@
 #include "gateway/control/crash_loop.h"
 #include "gateway/control/gateway_record.h"
 #include "gateway/control/history.h"
+#include "gateway/control/learned_starts.h"
 #include "gateway/control/model_order.h"
 #include "gateway/control/replicas.h"
 #include "gateway/control/scaled_models.h"
@@ -39,15 +40,19 @@ class Scaler {
         [](const std::string&, conf::TimePoint) { return nullptr; };
     // What other gateways see of the models' demand.
     std::function<DemandByModel()> demand_elsewhere = [] { return DemandByModel(); };
+    // Where the model's next replica may go.
+    std::function<std::vector<StartPlace>(const config::ModelPolicy& policy)> places =
+        [](const config::ModelPolicy&) { return std::vector<StartPlace>(); };
     ScaledModels* scaled = nullptr;  // null: no policy has an object of Kubernetes
   };
 
   Scaler(Workloads& workloads, Replicas& replicas, Sleepers& sleepers, const ColdStarts& cold_starts,
-         Environment env)
+         const LearnedStarts& learned_starts, Environment env)
       : workloads_(workloads),
         replicas_(replicas),
         sleepers_(sleepers),
         cold_starts_(cold_starts),
+        learned_starts_(learned_starts),
         env_(std::move(env)) {}
 
   // Call it when policies may have changed.
@@ -59,6 +64,8 @@ class Scaler {
   uint32_t WantedOf(const std::string& model) const;    // replicas, by the last decision
   uint32_t WaitingFor(const std::string& model) const;  // requests, for a replica
   bool MayStart(const std::string& model, conf::TimePoint now) const;
+  // That are configured, and whose weights are brought to nodes beforehand.
+  std::vector<const config::ModelPolicy*> PoliciesWithPrefetch() const;
   void OnFailure(const std::string& model, std::string why, conf::Duration served, conf::TimePoint now);
 
   std::vector<ModelStatus> Rows(conf::TimePoint now) const;
@@ -78,6 +85,8 @@ class Scaler {
     BatchReplicas batches;
     scheduler::autoscale::Signals signals;
     scheduler::autoscale::Decision decision;
+    conf::Duration lead_time{};  // of the next replica, as of then
+    conf::TimePoint lead_time_until{};
     std::optional<uint32_t> held;  // the number of replicas that an operator keeps
     std::string why_held;
 
@@ -89,6 +98,7 @@ class Scaler {
   };
 
   void Decide(Pool& pool, conf::TimePoint now);
+  void UpdateLeadTime(Pool& pool, conf::TimePoint now);
   void DecideForBatches(Pool& pool, const ModelQueue& queue, conf::TimePoint now);
   // Of a model whose replicas Kubernetes runs: those that are found are ready, the others are on their way.
   void DecideScaled(Pool& pool, conf::TimePoint now);
@@ -106,6 +116,7 @@ class Scaler {
   Replicas& replicas_;
   Sleepers& sleepers_;
   const ColdStarts& cold_starts_;
+  const LearnedStarts& learned_starts_;
   const Environment env_;
   std::map<std::string, Pool> pools_;
 };

@@ -11,6 +11,8 @@
 #include "gateway/config/sources.h"
 #include "gateway/config/state_files.h"
 #include "gateway/control/legacy_files.h"
+#include "gateway/control/start_places.h"
+#include "gateway/control/weights_step.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/off_loop.h"
@@ -48,21 +50,32 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
       replicas_(context_, workloads_, ReplicasEnvironment()),
       jobs_(context_, workloads_, runner_, JobsEnvironment()),
       orphans_(context_, workloads_),
+      node_weights_(context_, *env_.store, workloads_, [this] { OnNewCluster(); }),
+      start_reports_(loop, context_, workloads_,
+                     {.policy = [this](const std::string& model) { return scaler_.PolicyOf(model); },
+                      .listed = [this](const std::string& node, const std::vector<std::string>& holds,
+                                       conf::TimePoint at) { node_weights_.Listed(node, holds, at); }}),
       readiness_(
           loop, context_, workloads_, [this](const std::string& model) { return scaler_.PolicyOf(model); },
           [this](Workload& replica, std::string why) {
             replicas_.Fail(replica, std::move(why), Blame::kWorkload);
-          }),
+          },
+          [this](std::string id) { return start_reports_.ReadNow(std::move(id)); }),
       scaled_(loop,
               {.record = env_.record, .pods = [this](const std::string& model) { return PodsOf(model); }}),
       sleepers_(loop, context_, workloads_, replicas_, SleepersEnvironment()),
-      scaler_(workloads_, replicas_, sleepers_, readiness_.cold_starts(),
+      scaler_(workloads_, replicas_, sleepers_, readiness_.cold_starts(), readiness_.learned_starts(),
               {.runtime = env_.runtime,
                .shards = env_.shards,
                .scaling_hints = env_.scaling_hints,
                .held = env_.held,
                .demand_elsewhere = env_.demand_elsewhere,
+               .places =
+                   [this](const config::ModelPolicy& policy) {
+                     return StartPlacesOf(context_, policy, node_weights_);
+                   },
                .scaled = &scaled_}),
+      prefetches_(context_, PrefetchesEnvironment()),
       node_trust_(context_,
                   [this](std::map<std::string, NodeWatch::Runs>& runs) {
                     replicas_.CountRuns(runs);
@@ -75,11 +88,9 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
           [this] { return telemetry_.faults(); }),
       node_power_(context_),
       cordons_(loop, *env_.store, context_),
-      node_discovery_(context_, workloads_,
-                      [this] {
-                        node_trust_.OnNewNodes();
-                        cordons_.UpdatePlanner();
-                      }),
+      node_discovery_(
+          context_, workloads_, [this] { OnNewCluster(); },
+          [this](scheduler::Cluster& cluster) { node_weights_.Label(cluster); }),
       node_drain_(context_, workloads_, replicas_,
                   {.order = [this](const std::string& node) { return WhyDrained(node); },
                    .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); }}),
@@ -100,6 +111,7 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
     const bool job = workload.kind == Kind::kJob;
     return metering_.UpToNow({.model = workload.model, .job = job ? workload.id : std::string()});
   };
+  reconciler_.on_runs = [this](const Reconciler::Runs& runs) { prefetches_.Update(runs); };
   reconciler_.on_unknown = [this](const plugins::launchers::RunStatus& run) { orphans_.Found(run, !begun_); };
   launcher_->on_change = [this](const std::string&) {
     reconciler_.ReconcileSoon();
@@ -135,6 +147,8 @@ Replicas::Environment ScalingLoop::ReplicasEnvironment() {
               },
           .load = [this](const std::string& identity) { return env_.replicas->Get(identity); },
           .doubted = [this](const std::string& node) { return node_trust_.doubted(node); },
+          .weights_step = [this](const config::ModelPolicy& policy,
+                                 const std::string& kind) { return WeightsStepFor(policy, kind); },
           .publish = env_.publish,
           .left_elsewhere = [this](const Workload& replica) -> std::optional<uint32_t> {
             if (!env_.shared) return 0;
@@ -187,6 +201,36 @@ Sleepers::Environment ScalingLoop::SleepersEnvironment() {
       .wake = [this](const std::string& model) { return readiness_.wakes().Quantile(model, kNineOfTen); }};
 }
 
+std::optional<plugins::launchers::WeightsStep> ScalingLoop::WeightsStepFor(const config::ModelPolicy& policy,
+                                                                           const std::string& kind) const {
+  const std::shared_ptr<const Runtime> runtime = env_.runtime();
+  const std::optional<config::Scaling>& scaling = runtime->config().scaling;
+  if (!scaling) return std::nullopt;
+  return WeightsStepOf(*scaling, policy, kind);
+}
+
+Prefetches::Environment ScalingLoop::PrefetchesEnvironment() {
+  return {
+      .policies = [this] { return scaler_.PoliciesWithPrefetch(); },
+      .places =
+          [this](const config::ModelPolicy& policy) {
+            return StartPlacesOf(context_, policy, node_weights_);
+          },
+      .step = [this](const config::ModelPolicy& policy,
+                     const std::string& kind) { return WeightsStepFor(policy, kind); },
+      .short_of_devices =
+          [this](const std::string& model) { return replicas_.Count(model, ReplicaState::kWaiting) > 0; },
+      .read = [this](std::string run,
+                     std::string log) { return start_reports_.ReadStart(std::move(run), std::move(log)); },
+      .listed = [this](const std::string& node, const std::vector<std::string>& holds,
+                       conf::TimePoint at) { node_weights_.Listed(node, holds, at); }};
+}
+
+void ScalingLoop::OnNewCluster() {
+  node_trust_.OnNewNodes();
+  cordons_.UpdatePlanner();
+}
+
 std::vector<ScaledModels::Pod> ScalingLoop::PodsOf(const std::string& model) const {
   std::vector<ScaledModels::Pod> out;
   const std::shared_ptr<const Runtime> runtime = env_.runtime();
@@ -237,6 +281,7 @@ net::Task<absl::StatusOr<KnownWorkloads>> ScalingLoop::Load() {
     if (!imported.ok()) co_return imported;
   }
   if (const absl::Status cordons = co_await cordons_.Start(); !cordons.ok()) co_return cordons;
+  if (const absl::Status weights = co_await node_weights_.Load(); !weights.ok()) co_return weights;
   absl::StatusOr<ReplicaKeys> keys = co_await ReplicaKeys::Load(*env_.store);
   if (!keys.ok()) co_return keys.status();
   keys_ = *std::move(keys);
@@ -314,13 +359,16 @@ void ScalingLoop::OnAlarm() {
   node_drain_.Tick();
   replicas_.Tick();
   jobs_.Tick();
+  node_weights_.Tick();
   node_trust_.UpdatePlanner();
   cluster_metrics_.Tick(planning_.planner(), now);
   Place();
   replicas_.Publish();
   sleepers_.Tick();
   runner_.TakeSteps();
+  start_reports_.Tick();
   readiness_.Tick();
+  prefetches_.Tick();
   reconciler_.Tick();
   SetAfter(Meter::kTick);
 }
@@ -374,7 +422,8 @@ void ScalingLoop::CountFirstStart(const scheduler::Action& action, conf::TimePoi
 }
 
 size_t ScalingLoop::under_way() const {
-  return runner_.under_way() + jobs_.under_way() + readiness_.under_way() + sleepers_.under_way() +
+  return node_weights_.under_way() + start_reports_.under_way() + prefetches_.under_way() +
+         runner_.under_way() + jobs_.under_way() + readiness_.under_way() + sleepers_.under_way() +
          node_trust_.under_way() + device_faults_.under_way() + telemetry_.under_way() +
          node_discovery_.under_way() + scaled_.under_way() + (reconciler_.reconciling() ? 1 : 0) +
          (beginning_ ? 1 : 0);
@@ -453,6 +502,11 @@ Status ScalingLoop::status(conf::TimePoint now) const {
   };
   list(readiness_.cold_starts(), out.cold_starts);
   list(readiness_.wakes(), out.wakes);
+  out.start_phases = readiness_.learned_starts().rows();
+  out.weights_transferred = readiness_.learned_starts().transferred();
+  out.prefetches = prefetches_.Rows();
+  out.prefetched = prefetches_.done();
+  out.failed_prefetches = prefetches_.failed();
   return out;
 }
 

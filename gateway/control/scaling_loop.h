@@ -25,7 +25,9 @@
 #include "gateway/control/node_drain.h"
 #include "gateway/control/node_power.h"
 #include "gateway/control/node_trust.h"
+#include "gateway/control/node_weights.h"
 #include "gateway/control/orphans.h"
+#include "gateway/control/prefetches.h"
 #include "gateway/control/readiness.h"
 #include "gateway/control/reconciler.h"
 #include "gateway/control/replicas.h"
@@ -33,6 +35,7 @@
 #include "gateway/control/scaled_models.h"
 #include "gateway/control/scaler.h"
 #include "gateway/control/sleepers.h"
+#include "gateway/control/start_reports.h"
 #include "gateway/control/status.h"
 #include "gateway/control/step_runner.h"
 #include "gateway/ledger/record.h"
@@ -120,6 +123,11 @@ class ScalingLoop final : private net::Alarm {
   Replicas::Environment ReplicasEnvironment();
   Jobs::Environment JobsEnvironment();
   Sleepers::Environment SleepersEnvironment();
+  Prefetches::Environment PrefetchesEnvironment();
+  std::optional<plugins::launchers::WeightsStep> WeightsStepFor(const config::ModelPolicy& policy,
+                                                                const std::string& kind) const;
+  // Nodes of the planner's cluster have other ids, or labels.
+  void OnNewCluster();
   std::vector<ScaledModels::Pod> PodsOf(const std::string& model) const;
   void OnAlarm() override;
   // By an operator, or by the manager of the cluster.
@@ -149,10 +157,13 @@ class ScalingLoop final : private net::Alarm {
   Replicas replicas_;
   Jobs jobs_;
   Orphans orphans_;
+  NodeWeights node_weights_;
+  StartReports start_reports_;
   Readiness readiness_;
   ScaledModels scaled_;
   Sleepers sleepers_;
   Scaler scaler_;
+  Prefetches prefetches_;
   NodeTrust node_trust_;
   DeviceTelemetry telemetry_;
   DeviceFaults device_faults_;

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "conf/json_text.h"
 #include "conf/shown.h"
 #include "conf/text.h"
+#include "gateway/control/first_token.h"
 #include "gateway/control/replica_proof.h"
 #include "gateway/log.h"
 #include "scheduler/autoscale/wake.h"
@@ -339,17 +339,14 @@ net::Task<void> Sleepers::AskToWake(std::string id) {
 
 // The first request after a wake pays for what the engine builds again; callers need not.
 net::Task<absl::Status> Sleepers::AskForOneToken(std::string id) {
-  const std::shared_ptr<const config::Endpoint> endpoint = workloads_.Find(id)->serving.endpoint;
-  const std::string name = conf::Quoted(endpoint->model);
-  const std::string completion =
-      fmt::format(R"({{"model":{},"prompt":"a","max_tokens":1,"temperature":0}})", name);
-  const std::string embedding = fmt::format(R"({{"model":{},"input":"a"}})", name);
-  const plugins::engines::EngineCall generates[] = {{"/v1/completions", "", completion}};
-  const plugins::engines::EngineCall embeds[] = {{"/v1/embeddings", "", embedding}};
-  absl::Status answered = co_await Call(id, generates);
-  if (!answered.ok() && workloads_.Find(id) != nullptr && (co_await Call(id, embeds)).ok())
-    co_return absl::OkStatus();
-  co_return answered;
+  const Workload& replica = *workloads_.Find(id);
+  const Settings* const settings = SettingsOf(replica);
+  const conf::Duration timeout =
+      settings == nullptr ? kFallsWithin : std::max(settings->wake_timeout, kFallsWithin);
+  std::shared_ptr<const conf::Secret> key;
+  if (replica.keyed) key = std::make_shared<conf::Secret>(context_.keys->Of(id));
+  co_return co_await AskForFirstToken(loop_, context_, replica.members.front().run, replica.serving.endpoint,
+                                      std::move(key), timeout, &calls_);
 }
 
 }  // namespace gateway::control

@@ -14,6 +14,7 @@
 #include "gateway/control/cluster_metrics.h"
 #include "gateway/control/cordon.h"
 #include "gateway/control/device_state.h"
+#include "gateway/control/learned_starts.h"
 #include "plugins/launchers/launcher.h"
 
 namespace gateway::control {
@@ -50,6 +51,17 @@ struct ReplicaStatus {
   conf::TimePoint wanted{};
   bool adopted = false;
   uint32_t in_flight = 0;
+  std::string why;
+  WeightsArrival arrival{};  // while its weights are on their way; else no members
+  StartPhases phases{};      // of its cold start, once it is ready; zeros: not known
+};
+
+// A fetch of weights that no replica waits for.
+struct PrefetchStatus {
+  std::string run;
+  std::string model;
+  std::string node;
+  conf::TimePoint since{};
   std::string why;
 };
 
@@ -114,6 +126,11 @@ struct Status {
   std::vector<ModelStatus> models;
   std::vector<ColdStart> cold_starts;
   std::vector<ColdStart> wakes;
+  std::vector<LearnedStarts::Row> start_phases;
+  uint64_t weights_transferred = 0;  // bytes, for replicas, since the start
+  std::vector<PrefetchStatus> prefetches;
+  uint64_t prefetched = 0;         // fetches that ended well, since the start
+  uint64_t failed_prefetches = 0;  // likewise, that did not
   std::vector<NodeStatus> nodes;
   std::vector<plugins::launchers::DeviceFault> faults;
   std::vector<Cordon> cordons;

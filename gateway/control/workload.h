@@ -27,6 +27,7 @@
 #include "gateway/config/job_file.h"
 #include "gateway/config/model.h"
 #include "gateway/control/crash_loop.h"
+#include "gateway/control/start_phases.h"
 #include "plugins/launchers/launcher.h"
 #include "router/load/replica_load.h"
 #include "scheduler/plan.h"
@@ -135,6 +136,11 @@ struct Serving {
   bool needed_now = false;        // likewise: others make room for it
   conf::TimePoint busy_at{};      // kRunning: it or its model's queue had a request
   bool probing = false;
+  bool reading = false;        // its log is being read (StartReports)
+  bool weights_known = false;  // nothing more is to be read in it
+  conf::TimePoint next_read{};
+  WeightsArrival arrival{};  // of its present start, where its policy has weights
+  StartPhases phases{};      // of its cold start, once it is ready; zeros: not of this process
   // Taken over from another gateway while this one sent it requests: they go on while it is probed again.
   bool continues = false;
   // Its node is not trusted: another replica starts in its place, and this one is not ended.

@@ -125,6 +125,9 @@ void Workloads::Place(Workload& workload, std::vector<MemberAt> members, std::st
   workload.blameless = false;
   workload.started = context_.now();
   workload.ran_from = workload.checkpointed = {};
+  workload.serving.arrival = {};
+  workload.serving.phases = {};
+  workload.serving.weights_known = false;
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
     Member& member = workload.members.emplace_back();
     member.at = members[rank];

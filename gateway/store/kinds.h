@@ -30,9 +30,10 @@ inline constexpr char kServed[] =
     "served";  // control: the tenants that a gateway's requests to replicas were for
 inline constexpr char kUsage[] = "usage";  // audit: the usage that gateways report; usage_rollup.h
 inline constexpr char kLeaderCall[] =
-    "leader_call";                         // admin: a call that the leader is to answer, and its answer
-inline constexpr char kFile[] = "file";    // batches: a file that an application keeps here
-inline constexpr char kBatch[] = "batch";  // batches: a batch, and how far it has come
+    "leader_call";  // admin: a call that the leader is to answer, and its answer
+inline constexpr char kNodeWeights[] = "node_weights";  // control: what a node's store of weights holds
+inline constexpr char kFile[] = "file";                 // batches: a file that an application keeps here
+inline constexpr char kBatch[] = "batch";               // batches: a batch, and how far it has come
 
 // What belongs to one gateway's ledger and machine, where several share a store: gateway_view.h.
 inline constexpr const char* kKindsOfGateway[] = {kKeyEvent, kLedgerEvent, kCheckpoint, kPosition,

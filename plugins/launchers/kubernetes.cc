@@ -79,7 +79,7 @@ bool NamesGang(const RunSpec& run) {
 }
 
 bool NeedsObjects(const RunSpec& run) {
-  return !run.env.empty() || NamesGang(run);
+  return !run.env.empty() || run.weights || NamesGang(run);
 }
 
 // The pod that was to be deleted is not there, or another has its name.
@@ -503,6 +503,11 @@ Task<absl::Status> KubernetesLauncher::Equip(const Submission& submission, std::
   if (!run.env.empty())
     status = (co_await client_.Create(home + "/secrets", kubernetes::RenderSecret(submission, uid))).status();
   if (absl::IsAlreadyExists(status)) status = absl::OkStatus();
+  if (status.ok() && run.weights) {
+    status = (co_await client_.Create(home + "/secrets", kubernetes::RenderWeightsSecret(submission, uid)))
+                 .status();
+    if (absl::IsAlreadyExists(status)) status = absl::OkStatus();
+  }
   if (status.ok() && NamesGang(run)) {
     status =
         (co_await client_.Create(home + "/services", kubernetes::RenderService(submission, uid))).status();
@@ -635,10 +640,19 @@ Task<absl::StatusOr<std::string>> KubernetesLauncher::ReadLog(std::string id) {
     }
     co_return absl::NotFoundError(fmt::format("the pod of run {} is gone, and its output with it", id));
   }
+  const bool fetches = run->fetches;
   Request request{.path = PodPath(id) + "/log",
                   .query = fmt::format("container={}", kubernetes::kContainer),
                   .max_answer = kMostLog};
   absl::StatusOr<std::string> text = co_await client_.Ask(std::move(request));
+  // What the step before it said comes first.
+  if (fetches) {
+    Request of_step{.path = PodPath(id) + "/log",
+                    .query = fmt::format("container={}", kubernetes::kWeightsContainer),
+                    .max_answer = kMostLog};
+    const absl::StatusOr<std::string> step = co_await client_.Ask(std::move(of_step));
+    if (step.ok()) co_return *step + (text.ok() ? *text : std::string());
+  }
   if (absl::IsInvalidArgument(text.status()) || absl::IsNotFound(text.status()))
     co_return absl::NotFoundError(
         fmt::format("run {} has no output: {}", id, conf::Std(text.status().message())));

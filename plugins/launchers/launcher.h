@@ -49,14 +49,29 @@ struct Gang {
   uint16_t leader_port = 0;  // where rank 0 expects the others; 0: the members do not meet
 };
 
+// A step before the command of a run: weights come into the store of the node and are held there while the run
+// lives (plugins/weights).
+struct WeightsStep {
+  std::string order{};   // plugins/weights/order.h as text; may hold secrets, which the command does not get
+  std::string store{};   // of the node: an absolute path
+  std::string folder{};  // that will hold the weights
+  std::string digest{};  // of the weights
+  std::string cache{};   // the folder of the engine's compile cache; empty: none
+  std::string cache_key{};
+  std::string program{};  // tidegate, on the node; empty: the launcher's own
+  std::string image{};    // of a container for the step; launchers without containers ignore it
+  std::string claim{};    // a volume that is the store, by its claim; empty: the folder of the node; likewise
+};
+
 // The words of `command` and the values of `env` may name "{host}", "{port}", "{node}", "{id}", "{rank}",
-// "{size}", "{leader}" and "{leader_port}".
+// "{size}", "{leader}", "{leader_port}", "{weights}" and "{compile_cache}".
 struct RunSpec {
   std::string id{};     // lower-case letters, digits, '.' and '-', at most 63; never used again
   std::string owner{};  // the model or job, for people
   std::string tenant{};
   DeviceGrant grant{};
-  std::vector<std::string> command{};
+  std::vector<std::string> command{};  // empty: the step for weights alone
+  std::optional<WeightsStep> weights{};
   std::vector<std::pair<std::string, std::string>> env{};
   std::string directory{};                // where it runs; empty: the launcher's own
   std::string user{};                     // of the machine; empty: the launcher's own

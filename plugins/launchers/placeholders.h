@@ -1,10 +1,12 @@
 // The placeholders that a run's command and environment may name: {host}, {port}, {node}, {id},
-// {rank}, {size}, {leader} and {leader_port}. Braces around anything else stay as they are. Pure.
+// {rank}, {size}, {leader} and {leader_port}; with weights also {weights} and {compile_cache}, their folders on
+// the node. Braces around anything else stay as they are. Pure.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plugins/launchers/launcher.h"
 
@@ -17,5 +19,9 @@ struct ListenAt {
 };
 
 std::string FillPlaceholders(std::string_view text, const RunSpec& run, const ListenAt& at);
+
+// The command as it is run: behind the step for weights, where the run has one. `program`: tidegate, where the
+// step names none.
+std::vector<std::string> CommandWithStep(const RunSpec& run, const ListenAt& at, const std::string& program);
 
 }  // namespace plugins::launchers

@@ -17,6 +17,7 @@
 #include "plugins/launchers/run_result.h"
 #include "plugins/launchers/visible_devices.h"
 #include "plugins/launchers/wrapper/protocol.h"
+#include "plugins/weights/order.h"
 
 namespace plugins::launchers {
 namespace {
@@ -50,7 +51,8 @@ bool HasNul(const std::string& text) {
 absl::Status CheckEnvName(const std::string& name) {
   if (name.empty() || name.find('=') != std::string::npos || HasNul(name))
     return absl::InvalidArgumentError(fmt::format("env: \"{}\" cannot be the name of a variable", name));
-  if (name == wrapper::kIdVariable || name == wrapper::kTokenVariable || name == wrapper::kRecordVariable)
+  if (name == wrapper::kIdVariable || name == wrapper::kTokenVariable || name == wrapper::kRecordVariable ||
+      name == weights::kOrderVariable)
     return absl::InvalidArgumentError(fmt::format("env: {} is set by the launcher", name));
   if (IsVisibilityVariable(name) || IsMpsVariable(name)) {
     return absl::InvalidArgumentError(
@@ -64,7 +66,8 @@ absl::Status Check(const RunSpec& spec) {
     return absl::InvalidArgumentError(fmt::format(
         "\"{}\" cannot be the id of a run: lower-case letters, digits, '.' and '-', at most 63", spec.id));
   }
-  if (spec.command.empty() || spec.command.front().empty())
+  const bool fetches_alone = spec.command.empty() && spec.weights;
+  if (!fetches_alone && (spec.command.empty() || spec.command.front().empty()))
     return absl::InvalidArgumentError("the command is empty");
   for (const std::string& word : spec.command) {
     if (HasNul(word)) return absl::InvalidArgumentError("the command has a zero byte");
@@ -84,6 +87,16 @@ absl::Status CheckDirectory(const std::string& directory) {
   if (std::filesystem::is_directory(directory, error)) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format("the run's directory {}: {}", directory,
                                                 error ? error.message() : "it is not a directory"));
+}
+
+// Empty: it cannot be told. After an upgrade, the one that has taken its place.
+std::string ThisProgram() {
+  constexpr std::string_view kReplaced = " (deleted)";
+  std::error_code error;
+  std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  if (error) return {};
+  if (self.ends_with(kReplaced)) self.resize(self.size() - kReplaced.size());
+  return self;
 }
 
 // Without its command, which may be longer than one variable can be; the wrapper's own arguments have that.
@@ -148,8 +161,9 @@ absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode
   if (!visible.ok()) return visible.status();
 
   RunPlan plan;
-  plan.argv.reserve(spec.command.size());
-  for (const std::string& word : spec.command) plan.argv.push_back(FillPlaceholders(word, spec, at));
+  plan.argv = CommandWithStep(spec, at, ThisProgram());
+  if (spec.weights && plan.argv.front().empty())
+    return absl::FailedPreconditionError("the program tidegate, which fetches weights, was not found");
 
   std::map<std::string, std::string> env;
   for (const std::string_view name : kInherited) {
@@ -167,6 +181,7 @@ absl::StatusOr<RunPlan> PlanRun(RunSpec spec, std::span<const devices::LocalNode
     env.insert_or_assign(name, std::move(filled));
   }
   for (auto& [name, value] : *visible) env.insert_or_assign(name, std::move(value));
+  if (spec.weights) env.insert_or_assign(weights::kOrderVariable, spec.weights->order);
   env.insert_or_assign(wrapper::kIdVariable, spec.id);
   env.insert_or_assign(wrapper::kTokenVariable, token);
   const auto path = env.find("PATH");

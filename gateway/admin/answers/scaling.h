@@ -28,6 +28,44 @@ constexpr void Bind(O& o, ReplicaMember& member) {
   o.Required("reason", member.reason);
 }
 
+// Where the time of a cold start went.
+struct ReplicaStart {
+  static constexpr std::string_view kSchema = "ReplicaStart";
+
+  int64_t placed_ms = 0;
+  int64_t fetched_ms = 0;
+  int64_t process_ms = 0;
+  int64_t loaded_ms = 0;
+  int64_t compiled_ms = 0;
+  int64_t first_token_ms = 0;
+  uint64_t weights_bytes = 0;  // that were fetched for it
+};
+
+template <class O>
+constexpr void Bind(O& o, ReplicaStart& start) {
+  o.Required("placed_ms", start.placed_ms);
+  o.Required("fetched_ms", start.fetched_ms);
+  o.Required("process_ms", start.process_ms);
+  o.Required("loaded_ms", start.loaded_ms);
+  o.Required("compiled_ms", start.compiled_ms);
+  o.Required("first_token_ms", start.first_token_ms);
+  o.Required("weights_bytes", start.weights_bytes);
+}
+
+// Weights on their way to a replica's nodes.
+struct ReplicaWeights {
+  static constexpr std::string_view kSchema = "ReplicaWeights";
+
+  uint64_t bytes = 0;
+  std::optional<uint64_t> total_bytes = {};
+};
+
+template <class O>
+constexpr void Bind(O& o, ReplicaWeights& weights) {
+  o.Required("bytes", weights.bytes);
+  o.Required("total_bytes", weights.total_bytes);
+}
+
 struct Replica {
   static constexpr std::string_view kSchema = "Replica";
 
@@ -44,6 +82,8 @@ struct Replica {
   bool adopted = false;
   int64_t outstanding_requests = 0;
   std::string reason = {};
+  std::optional<ReplicaWeights> weights = {};  // while they are on their way
+  std::optional<ReplicaStart> start = {};      // once it is ready; null: another process saw it
 };
 
 template <class O>
@@ -61,6 +101,8 @@ constexpr void Bind(O& o, Replica& replica) {
   o.Required("adopted", replica.adopted);
   o.Required("outstanding_requests", replica.outstanding_requests);
   o.Required("reason", replica.reason);
+  o.Required("weights", replica.weights);
+  o.Required("start", replica.start);
 }
 
 struct ColdStart {
@@ -78,6 +120,40 @@ constexpr void Bind(O& o, ColdStart& start) {
   o.Required("starts", start.starts);
   o.Required("p50_ms", start.p50_ms);
   o.Required("p90_ms", start.p90_ms);
+}
+
+struct StartPhaseTimes {
+  static constexpr std::string_view kSchema = "StartPhaseTimes";
+
+  std::optional<std::string> device_kind = {};
+  std::string_view phase = {};
+  int64_t p50_ms = 0;
+  int64_t p90_ms = 0;
+};
+
+template <class O>
+constexpr void Bind(O& o, StartPhaseTimes& of) {
+  o.Required("device_kind", of.device_kind);
+  o.Required("phase", of.phase);
+  o.Required("p50_ms", of.p50_ms);
+  o.Required("p90_ms", of.p90_ms);
+}
+
+struct Prefetch {
+  static constexpr std::string_view kSchema = "Prefetch";
+
+  std::string run = {};
+  std::string node = {};
+  int64_t age_ms = 0;
+  std::optional<std::string> reason = {};
+};
+
+template <class O>
+constexpr void Bind(O& o, Prefetch& prefetch) {
+  o.Required("run", prefetch.run);
+  o.Required("node", prefetch.node);
+  o.Required("age_ms", prefetch.age_ms);
+  o.Required("reason", prefetch.reason);
 }
 
 struct ScalingOfClass {
@@ -137,6 +213,8 @@ struct Scaling {
   std::optional<std::string> trouble = {};
   std::vector<ColdStart> cold_starts = {};
   std::vector<ColdStart> wakes = {};  // of replicas that slept
+  std::vector<StartPhaseTimes> start_phases = {};
+  std::vector<Prefetch> prefetches = {};  // under way
   std::vector<ScalingOfClass> classes = {};
 };
 
@@ -167,6 +245,8 @@ constexpr void Bind(O& o, Scaling& scaling) {
   o.Required("trouble", scaling.trouble);
   o.Required("cold_starts", scaling.cold_starts);
   o.Required("wakes", scaling.wakes);
+  o.Required("start_phases", scaling.start_phases);
+  o.Required("prefetches", scaling.prefetches);
   o.Required("classes", scaling.classes);
 }
 

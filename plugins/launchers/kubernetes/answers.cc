@@ -177,6 +177,31 @@ void ReadContainer(const json& status, Pod& pod) {
   }
 }
 
+// The containers for weights, while the run's own waits for them.
+void ReadWeightsContainers(const json& status, Pod& pod) {
+  const json* const containers = ListAt(status, "initContainerStatuses");
+  if (containers == nullptr || pod.running || pod.terminated) return;
+  for (const json& container : *containers) {
+    const std::string name = TextAt(container, "name");
+    if (name != kWeightsContainer && name != kWeightsHolder) continue;
+    const json& state = ObjectAt(container, "state");
+    const std::string reason = TextAt(ObjectAt(state, "waiting"), "reason");
+    if (!reason.empty() && reason != "PodInitializing") {
+      pod.waiting = reason;
+      pod.waiting_message = TextAt(ObjectAt(state, "waiting"), "message");
+      return;
+    }
+    const json& ended = ObjectAt(state, "terminated");
+    const auto code = ended.find("exitCode");
+    if (name != kWeightsContainer || code == ended.end() || !code->is_number_integer() || *code == 0)
+      continue;
+    pod.weights_failure = TextAt(ended, "message");
+    if (pod.weights_failure.empty()) pod.weights_failure = TextAt(ended, "reason");
+    if (pod.weights_failure.empty()) pod.weights_failure = "without a message";
+    pod.finished = TimeAt(ended, "finishedAt");
+  }
+}
+
 void ReadConditions(const json& status, Pod& pod) {
   const json* const conditions = ListAt(status, "conditions");
   if (conditions == nullptr) return;
@@ -226,6 +251,11 @@ std::optional<Pod> ReadPod(const json& object) {
   pod.host = HostOf(spec);
   ReadConditions(status, pod);
   ReadContainer(status, pod);
+  if (const json* const containers = ListAt(spec, "initContainers")) {
+    pod.fetches_weights = std::ranges::any_of(
+        *containers, [](const json& one) { return TextAt(one, "name") == kWeightsContainer; });
+  }
+  ReadWeightsContainers(status, pod);
   return pod;
 }
 

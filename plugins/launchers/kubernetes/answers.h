@@ -26,6 +26,8 @@ inline constexpr std::string_view kWorkloadLabel = "tidegate.io/workload";
 inline constexpr std::string_view kTenantLabel = "tidegate.io/tenant";
 inline constexpr std::string_view kRunAnnotation = "tidegate.io/run";  // a JSON object: Mark
 inline constexpr std::string_view kContainer = "run";
+inline constexpr std::string_view kWeightsContainer = "tidegate-weights";      // before it
+inline constexpr std::string_view kWeightsHolder = "tidegate-weights-holder";  // beside it
 
 struct Pod {
   std::string name{};
@@ -55,6 +57,9 @@ struct Pod {
   std::optional<conf::TimePoint> started{};
   std::optional<conf::TimePoint> finished{};
   std::optional<int> exit_code{};
+
+  bool fetches_weights = false;   // it has an init container for weights
+  std::string weights_failure{};  // how its init container for weights ended, if not well
 
   // What it asks for of resources whose name has a '/': those of device plugins.
   std::vector<std::pair<std::string, uint32_t>> devices{};

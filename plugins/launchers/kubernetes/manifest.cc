@@ -13,6 +13,7 @@
 #include "plugins/auth/digest.h"
 #include "plugins/launchers/kubernetes/answers.h"
 #include "plugins/launchers/placeholders.h"
+#include "plugins/weights/order.h"
 
 namespace plugins::launchers::kubernetes {
 namespace {
@@ -22,6 +23,7 @@ using nlohmann::json;
 constexpr size_t kMostName = 63;
 constexpr int64_t kNobody = 65532;  // the user "nonroot" of many base images
 constexpr std::string_view kPodIp = "TIDEGATE_POD_IP";
+constexpr std::string_view kOrderKey = "order";  // of the Secret for weights
 
 bool IsLetterOrDigit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -168,12 +170,82 @@ json ResourcesOf(const Submission& submission) {
   return resources;
 }
 
+constexpr std::string_view kWeightsVolume = "tidegate-weights";
+
+std::string WeightsSecretOf(const RunSpec& run) {
+  return run.id + "-weights";
+}
+
+json SafeContainer(std::string_view name, const std::string& image, json command) {
+  return {{"name", name},
+          {"image", image},
+          {"command", std::move(command)},
+          {"securityContext",
+           {{"readOnlyRootFilesystem", true},
+            {"allowPrivilegeEscalation", false},
+            {"capabilities", {{"drop", {"ALL"}}}}}},
+          {"volumeMounts", json::array({{{"name", "tmp"}, {"mountPath", "/tmp"}}})}};
+}
+
+json OrderVariable(const RunSpec& run) {
+  return json::array(
+      {{{"name", weights::kOrderVariable},
+        {"valueFrom", {{"secretKeyRef", {{"name", WeightsSecretOf(run)}, {"key", kOrderKey}}}}}}});
+}
+
+// The node's store, the container that fills it, and the one that keeps the weights from leaving it. The run
+// itself reads them, and may write to its compile cache.
+void AddWeights(const Submission& submission, json& spec) {
+  const RunSpec& run = submission.run;
+  const WeightsStep& step = *run.weights;
+  json volume = {{"name", kWeightsVolume}};
+  if (step.claim.empty()) {
+    volume["hostPath"] = {{"path", step.store}, {"type", "DirectoryOrCreate"}};
+  } else {
+    volume["persistentVolumeClaim"] = {{"claimName", step.claim}};
+  }
+  spec["volumes"].push_back(std::move(volume));
+  const json store = {{"name", kWeightsVolume}, {"mountPath", step.store}};
+  const std::string program = step.program.empty() ? "tidegate" : step.program;
+  json& container = spec["containers"][0];
+  if (run.command.empty()) {  // the fetch is all of it
+    container["env"].push_back(OrderVariable(run)[0]);
+    container["volumeMounts"].push_back(store);
+    return;
+  }
+  json fetch = SafeContainer(kWeightsContainer, step.image, json::array({program, "weights", "fetch"}));
+  fetch["env"] = OrderVariable(run);
+  fetch["terminationMessagePolicy"] = "FallbackToLogsOnError";
+  fetch["volumeMounts"].push_back(store);
+  json hold_command =
+      json::array({program, "weights", "hold", "--store", step.store, "--digest", step.digest});
+  if (!step.cache_key.empty()) {
+    hold_command.push_back("--cache");
+    hold_command.push_back(step.cache_key);
+  }
+  json hold = SafeContainer(kWeightsHolder, step.image, std::move(hold_command));
+  hold["restartPolicy"] = "Always";  // of an init container: it runs beside the others, and ends after them
+  hold["volumeMounts"].push_back(store);
+  for (json* const one : {&fetch, &hold}) {
+    if (!submission.pull_policy.empty()) (*one)["imagePullPolicy"] = submission.pull_policy;
+  }
+  spec["initContainers"] = json::array({std::move(fetch), std::move(hold)});
+  container["volumeMounts"].push_back(
+      {{"name", kWeightsVolume}, {"mountPath", step.store}, {"readOnly", true}});
+  if (!step.cache.empty()) {
+    container["volumeMounts"].push_back(
+        {{"name", kWeightsVolume}, {"mountPath", step.cache}, {"subPath", "cache-" + step.cache_key}});
+  }
+}
+
 json BasePod(const Submission& submission) {
   const RunSpec& run = submission.run;
   const bool host = IsInHostNetwork(submission);
   const ListenAt at{.host = host ? submission.node_address : fmt::format("\x01({})", kPodIp),
                     .port = submission.port};
   json command = json::array();
+  if (run.command.empty() && run.weights)
+    command = {run.weights->program.empty() ? "tidegate" : run.weights->program, "weights", "fetch"};
   for (const std::string& word : run.command) {
     // The address of a pod is not known before it runs: Kubernetes fills it in.
     command.push_back(absl::StrReplaceAll(FillPlaceholders(Literal(word), run, at), {{"\x01", "$"}}));
@@ -182,15 +254,8 @@ json BasePod(const Submission& submission) {
       json::array({{{"name", kPodIp}, {"valueFrom", {{"fieldRef", {{"fieldPath", "status.podIP"}}}}}}});
   const bool has_home = std::ranges::any_of(run.env, [](const auto& one) { return one.first == "HOME"; });
   if (!has_home) env.push_back({{"name", "HOME"}, {"value", "/tmp"}});
-  json container = {{"name", kContainer},
-                    {"image", run.image},
-                    {"command", std::move(command)},
-                    {"env", std::move(env)},
-                    {"securityContext",
-                     {{"readOnlyRootFilesystem", true},
-                      {"allowPrivilegeEscalation", false},
-                      {"capabilities", {{"drop", {"ALL"}}}}}},
-                    {"volumeMounts", json::array({{{"name", "tmp"}, {"mountPath", "/tmp"}}})}};
+  json container = SafeContainer(kContainer, run.image, std::move(command));
+  container["env"] = std::move(env);
   if (!run.env.empty()) container["envFrom"] = json::array({{{"secretRef", {{"name", run.id}}}}});
   if (!run.directory.empty()) container["workingDir"] = run.directory;
   if (!submission.pull_policy.empty()) container["imagePullPolicy"] = submission.pull_policy;
@@ -206,6 +271,7 @@ json BasePod(const Submission& submission) {
                  {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
                {"volumes", json::array({{{"name", "tmp"}, {"emptyDir", json::object()}}})},
                {"containers", json::array({std::move(container)})}};
+  if (run.weights) AddWeights(submission, spec);
   if (host) spec["dnsPolicy"] = "ClusterFirstWithHostNet";
   if (!submission.pull_secrets.empty()) {
     spec["imagePullSecrets"] = json::array();
@@ -500,6 +566,16 @@ json RenderSecret(const Submission& submission, const std::string& uid) {
           {"stringData", std::move(data)}};
 }
 
+json RenderWeightsSecret(const Submission& submission, const std::string& uid) {
+  const RunSpec& run = submission.run;
+  if (!run.weights) return json::object();
+  return {{"apiVersion", "v1"},
+          {"kind", "Secret"},
+          {"type", "Opaque"},
+          {"metadata", OwnedBy(submission, uid, WeightsSecretOf(run))},
+          {"stringData", {{kOrderKey, run.weights->order}}}};
+}
+
 json RenderService(const Submission& submission, const std::string& uid) {
   const std::string name = ServiceOf(submission.run.gang.leader);
   return {{"apiVersion", "v1"},
@@ -537,7 +613,11 @@ std::string FirstDefect(const Submission& submission) {
         run.id, kMostName);
   }
   const auto defect = [&run](std::string_view what) { return fmt::format("run {}: {}", run.id, what); };
-  if (run.command.empty()) return defect("has no command");
+  if (run.command.empty() && !run.weights) return defect("has no command");
+  if (run.weights && run.weights->image.empty()) {
+    return defect(
+        "has weights, and the image of tidegate that fetches them is not known; give scaling.weights.image");
+  }
   if (run.image.empty()) return defect("has no image, which a pod needs; give the field image");
   if (run.grant.node.empty()) return defect("has no node");
   if (run.grant.milli != 1000)

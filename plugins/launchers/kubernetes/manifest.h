@@ -1,6 +1,10 @@
 // The Kubernetes objects of a run: a pod, a Secret with its environment and, for the members of a gang, a
 // headless Service. Pure.
 //
+// A run with weights has an init container that fetches them into the node's store, and a sidecar that holds
+// them there while the run lives (Kubernetes 1.29). What the source wants to know of its callers is in a Secret
+// of the init container's own.
+//
 // The environment is in a Secret, not in the pod, because more people may read pods than Secrets. The pod
 // owns the Secret, so that none is left behind. The Secret is created after the pod; until then the pod waits.
 #pragma once
@@ -50,6 +54,8 @@ struct Submission {
 nlohmann::json RenderPod(const Submission& submission);
 // `uid`: of the pod, which owns it. An empty object: the run has no environment.
 nlohmann::json RenderSecret(const Submission& submission, const std::string& uid);
+// Likewise, of the order of the run's weights; an empty object: it has none.
+nlohmann::json RenderWeightsSecret(const Submission& submission, const std::string& uid);
 // Of a gang's leader; by it the members find each other.
 nlohmann::json RenderService(const Submission& submission, const std::string& uid);
 

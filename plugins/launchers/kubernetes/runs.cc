@@ -37,6 +37,17 @@ bool IsSignal(const Pod& pod) {
 
 }  // namespace
 
+namespace {
+
+// Of an output that may hold progress before it.
+std::string LastLineOf(std::string_view text) {
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  const size_t line = text.rfind('\n');
+  return std::string(line == std::string_view::npos ? text : text.substr(line + 1));
+}
+
+}  // namespace
+
 std::string WhyWaiting(const Pod& pod) {
   if (pod.node.empty()) {
     if (pod.unscheduled.empty()) return {};
@@ -85,6 +96,8 @@ std::string WhyEnded(const Pod& pod, bool told_to_stop) {
   if (pod.deleting && !told_to_stop)
     return "its pod was deleted by another: a drain of its node, a preemption or a person";
   if (!pod.reason.empty()) return WithMessage(fmt::format("its pod failed: {}", pod.reason), pod.message);
+  if (!pod.weights_failure.empty())
+    return WithMessage("its weights were not fetched", LastLineOf(pod.weights_failure));
   return {};
 }
 
@@ -101,6 +114,7 @@ bool Runs::Update(Run& run, const Pod& pod, conf::TimePoint now) {
   run.unanswered = 0;
   run.created = pod.created;
   run.host_network = pod.host_network;
+  run.fetches = pod.fetches_weights;
   if (!pod.node.empty()) run.node = pod.node;
   run.unbound = pod.node.empty() && !pod.over() ? (pod.unscheduled.empty() ? "-" : pod.unscheduled) : "";
   run.waits_for_environment = pod.waiting == "CreateContainerConfigError";

@@ -34,6 +34,7 @@ class Runs {
     conf::TimePoint created{};
     bool host_network = false;
     bool waits_for_environment = false;  // its Secret, as far as can be seen
+    bool fetches = false;                // weights, by an init container
     bool gone = false;                   // its pod is not there any more
     bool asked = false;                  // its creation is under way, or was not answered
     bool creating = false;               // its creation is under way

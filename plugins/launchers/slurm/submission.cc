@@ -9,6 +9,7 @@
 
 #include "plugins/launchers/placeholders.h"
 #include "plugins/launchers/slurm/script.h"
+#include "plugins/weights/order.h"
 
 namespace plugins::launchers::slurm {
 namespace {
@@ -68,12 +69,11 @@ std::optional<Mark> ReadMark(std::string_view comment) {
 
 std::string RenderBody(const Submission& submission) {
   const RunSpec& run = submission.run;
-  std::vector<std::string> command;
-  command.reserve(run.command.size());
   const ListenAt at{.host = submission.host, .port = submission.mark.port};
-  for (const std::string& word : run.command) command.push_back(FillPlaceholders(word, run, at));
+  const std::vector<std::string> command = CommandWithStep(run, at, {});
   Json environment = {{"PATH", kPath}};
   for (const auto& [name, value] : run.env) environment[name] = FillPlaceholders(value, run, at);
+  if (run.weights) environment[weights::kOrderVariable] = run.weights->order;
   const std::string log = submission.log.empty() ? "/dev/null" : submission.log;
   Json job = {{"name", run.id},
               {"comment", Render(submission.mark)},
@@ -111,7 +111,11 @@ std::string FirstDefect(const RunSpec& run) {
   }
   const auto defect = [&run](std::string_view what) { return fmt::format("run {}: {}", run.id, what); };
   const auto has_nul = [](const std::string& text) { return text.find('\0') != std::string::npos; };
-  if (run.command.empty()) return defect("has no command");
+  if (run.command.empty() && !run.weights) return defect("has no command");
+  if (run.weights && run.weights->program.empty()) {
+    return defect(
+        "has weights, and the program tidegate on the nodes is not known; give scaling.weights.program");
+  }
   size_t size = 0;
   for (const std::string& word : run.command) size += word.size();
   if (size > kMaxScript) return defect("its command is longer than 1 MiB");

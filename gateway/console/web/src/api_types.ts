@@ -505,6 +505,8 @@ export type Replica = {
   adopted: boolean;
   outstanding_requests: number;
   reason: string;
+  weights: ReplicaWeights | null;
+  start: ReplicaStart | null;
 };
 
 export type ReplicaMember = {
@@ -515,6 +517,21 @@ export type ReplicaMember = {
   devices: string[];
   state: string;
   reason: string | null;
+};
+
+export type ReplicaWeights = {
+  bytes: number;
+  total_bytes: number | null;
+};
+
+export type ReplicaStart = {
+  placed_ms: number;
+  fetched_ms: number;
+  process_ms: number;
+  loaded_ms: number;
+  compiled_ms: number;
+  first_token_ms: number;
+  weights_bytes: number;
 };
 
 export type ScalingList = {
@@ -550,6 +567,8 @@ export type Scaling = {
   trouble: string | null;
   cold_starts: ColdStart[];
   wakes: ColdStart[];
+  start_phases: StartPhaseTimes[];
+  prefetches: Prefetch[];
   classes: ScalingOfClass[];
 };
 
@@ -558,6 +577,20 @@ export type ColdStart = {
   starts: number;
   p50_ms: number;
   p90_ms: number;
+};
+
+export type StartPhaseTimes = {
+  device_kind: string | null;
+  phase: string;
+  p50_ms: number;
+  p90_ms: number;
+};
+
+export type Prefetch = {
+  run: string;
+  node: string;
+  age_ms: number;
+  reason: string | null;
 };
 
 export type ScalingOfClass = {

@@ -33,6 +33,7 @@ const WORDS: { [action: string]: string } = {
   'scale.set': 'is scaled', 'scale.changed_elsewhere': 'was scaled by somebody else',
   'node.drain': 'is drained', 'node.undrain': 'takes new work again',
   'node.cordon': 'was cordoned', 'node.uncordon': 'was uncordoned', 'node.suspect': 'is suspected', 'node.trust': 'is trusted again',
+  'weights.prefetch': 'fetches weights beforehand',
   'node.join': 'has joined the cluster', 'node.leave': 'has left the cluster', 'node.change': 'has changed', 'nodes.found': ': its nodes were read',
   'device.quarantine': 'is set aside', 'device.trust': 'is trusted again', 'session.begin': 'signed in', 'session.end': 'signed out',
   'command_line.confirm': 'signed a command line in', 'command_line.refuse': 'refused a command line',

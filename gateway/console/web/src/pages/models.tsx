@@ -186,6 +186,24 @@ function ScalingPart({ of }: { of: Scaling }) {
           ))}
         </dl>
       )}
+      {of.start_phases.length > 0 && (
+        <dl class="facts">
+          {[...new Set(of.start_phases.map((phase) => phase.device_kind ?? ''))].map((kind) => (
+            <Fact key={kind} label={`Phases${kind ? ` on ${kind}` : ''}`}>
+              {of.start_phases.filter((phase) => (phase.device_kind ?? '') === kind && phase.p90_ms > 0).map((phase, i) => (
+                <span key={phase.phase}>{i > 0 ? ', ' : ''}{phase.phase.replace('_', ' ')} <Num of={duration(phase.p50_ms)} /></span>
+              ))}
+            </Fact>
+          ))}
+        </dl>
+      )}
+      {of.prefetches.length > 0 && (
+        <dl class="facts">
+          {of.prefetches.map((fetch) => (
+            <Fact key={fetch.run} label={`Weights to ${fetch.node}`}>for <Num of={duration(fetch.age_ms)} />{fetch.reason ? `: ${fetch.reason}` : ''}</Fact>
+          ))}
+        </dl>
+      )}
       {of.wakes.length > 0 && (
         <dl class="facts">
           {of.wakes.map((wake) => (

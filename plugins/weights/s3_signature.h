@@ -1,0 +1,35 @@
+// AWS Signature Version 4 for requests without a body, as S3 and its likes demand it. Pure.
+// Source: "Signature Calculations for the Authorization Header", Amazon S3 API Reference.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "conf/time.h"
+
+namespace plugins::weights {
+
+struct S3Keys {
+  std::string region{};
+  std::string access_key{};
+  std::string secret_key{};
+  std::string session_token{};  // may be empty
+};
+
+struct S3Request {
+  std::string method = "GET";
+  std::string host{};   // as in the Host field
+  std::string path{};   // encoded once, as sent
+  std::string query{};  // likewise, without '?'
+};
+
+// The fields that sign the request, as sent at `now`.
+std::vector<std::pair<std::string, std::string>> SignS3(const S3Request& request, const S3Keys& keys,
+                                                        conf::TimePoint now);
+
+// A key as a path: all but unreserved characters and '/' encoded.
+std::string EncodeS3Key(std::string_view key);
+
+}  // namespace plugins::weights

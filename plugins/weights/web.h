@@ -1,0 +1,90 @@
+// Web: GET and HEAD requests for weights: redirects are followed, bodies may be of any size.
+//
+// A request's credentials go to the host of its URL, never to one that a redirect names; a redirect from
+// https to http is refused. Errors, which name the URL without its query: Unavailable (not reached, cut,
+// silent, 408, 429, 5xx: try again), Unauthenticated (401), PermissionDenied (403), NotFound (404, 410),
+// FailedPrecondition (anything else).
+//
+// Thread: its loop's.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "conf/time.h"
+#include "gateway/net/http/client_connection.h"
+#include "gateway/net/loop.h"
+#include "gateway/net/tls.h"
+#include "gateway/net/url.h"
+
+namespace plugins::weights {
+
+using WebFields = std::vector<std::pair<std::string, std::string>>;
+
+class Web;
+
+// What a source wants to see of its callers. Any thread.
+class Credentials {
+ public:
+  virtual ~Credentials() = default;
+  virtual WebFields FieldsOf(std::string_view method, const gateway::net::Url& url, conf::TimePoint now) = 0;
+  // After an answer 401: gets others where the challenge says how. False: that makes no sense.
+  virtual gateway::net::Task<bool> Renew(Web& /*web*/, std::string /*challenge*/) { co_return false; }
+};
+
+struct WebRequest {
+  std::string method = "GET";
+  std::string url{};
+  WebFields fields{};
+  std::shared_ptr<Credentials> credentials{};  // may be null
+};
+
+struct WebAnswer {
+  int status = 0;
+  std::string body{};
+  std::string link{};  // the field of that name
+  std::optional<uint64_t> length{};
+};
+
+class Web {
+ public:
+  struct Options {
+    std::shared_ptr<const gateway::net::TlsContext> tls{};        // null: with the system's authorities
+    conf::Duration silence = std::chrono::seconds(60);            // of a server; also for a connection
+    conf::Duration least_pause = std::chrono::milliseconds(500);  // before another try, doubling
+    conf::Duration most_pause = std::chrono::seconds(20);
+    int tries = 6;  // without any progress
+  };
+  Web(gateway::net::Loop& loop, Options options) : loop_(loop), options_(std::move(options)) {}
+
+  gateway::net::Loop& loop() { return loop_; }
+  const Options& options() const { return options_; }
+
+  using Connection = gateway::net::http::ClientConnection;
+  // Its head was read; the status is 200, 206 or 416. The body comes by ReadSome().
+  gateway::net::Task<absl::StatusOr<std::unique_ptr<Connection>>> Open(const WebRequest& request);
+
+  // The whole of a small answer 200; tries again what is worth it. A HEAD has the length alone.
+  gateway::net::Task<absl::StatusOr<WebAnswer>> Ask(WebRequest request, size_t most_bytes);
+
+ private:
+  gateway::net::Task<absl::StatusOr<std::unique_ptr<Connection>>> Once(const WebRequest& request,
+                                                                       const gateway::net::Url& url,
+                                                                       bool with_credentials);
+  gateway::net::Task<absl::StatusOr<WebAnswer>> AskOnce(const WebRequest& request, size_t most_bytes);
+
+  gateway::net::Loop& loop_;
+  Options options_;
+};
+
+// The URL without query and fragment, for messages: queries hold signatures.
+std::string ShownUrl(std::string_view url);
+
+}  // namespace plugins::weights

@@ -1,0 +1,162 @@
+// Weights through the real gateway: from a server into the store of this machine, and from there into an engine.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "plugins/weights/digest.h"
+#include "plugins/weights/order.h"
+#include "tests/fault/gateway/scaling.h"
+#include "tests/support/file_server.h"
+
+namespace tests {
+namespace {
+
+using testing::HasSubstr;
+
+std::string WeightsContent(size_t size) {
+  std::string out(size, '\0');
+  uint32_t seed = 7;
+  for (char& c : out) {
+    seed = seed * 1664525 + 1013904223;
+    c = static_cast<char>(seed >> 24);
+  }
+  return out;
+}
+
+// An engine that starts with weights alone.
+std::string EngineThatNeeds(const std::string& file) {
+  return fmt::format(
+      "[/bin/sh, -c, \"test -s {{weights}}/{} && test -z \\\"$TIDEGATE_WEIGHTS\\\" && exec {} --port "
+      "{{port}} "
+      "--model chat-small --preset instant\"]",
+      file, TIDEGATE_ENGINE_BINARY);
+}
+
+class Weights : public ::testing::Test {
+ protected:
+  std::string Scaling(const std::string& cluster = "[{kind: gpu, count: 2}]") const {
+    return fmt::format("cluster: {}, weights: {{store: {}}}", cluster, folder_ / "store");
+  }
+  ScaledModel Model(const std::string& url, const std::string& digest, const std::string& replicas,
+                    const std::string& more = {}) const {
+    return {.replicas = replicas,
+            .more = fmt::format("placement: {{devices: [{{kind: gpu}}]}}\n"
+                                "weights: {{http: {{url: \"{}\"}}, digest: \"sha256:{}\"{}}}\n",
+                                url, digest, more),
+            .command = EngineThatNeeds("m.gguf"),
+            .replica = "ready: {path: /health, timeout: 30s, token: true}"};
+  }
+  bool Stored(const std::string& hex) const {
+    return std::filesystem::exists(folder_ / ("store/sha256-" + hex + "/m.gguf"));
+  }
+
+  TempDir folder_;
+};
+
+TEST_F(Weights, AreFetchedOnceForAllReplicasOfANodeWhateverTheNetworkDoes) {
+  const std::string content = WeightsContent(8 << 20);
+  const std::string hex = plugins::weights::Sha256Hex(content);
+  FileServer server([&](const FileServer::Request& request) {
+    FileServer::Reply reply = FileServer::Ranged(request, content);
+    reply.cut_after = 3 << 20;
+    return reply;
+  });
+  const Scaled scaled(Model(server.url("/m.gguf"), hex, "{min: 2, max: 2}"), Scaling());
+  ASSERT_TRUE(scaled.Becomes(2, "ready")) << scaled.Replicas();
+  EXPECT_EQ(server.sent(), content.size());
+  EXPECT_TRUE(Stored(hex));
+  uint64_t fetched = 0;
+  for (const Json& replica : scaled.Replicas()) {
+    ASSERT_TRUE(replica["start"].is_object()) << replica;
+    fetched += replica["start"]["weights_bytes"].get<uint64_t>();
+    EXPECT_GT(replica["start"]["fetched_ms"].get<int64_t>(), 0) << replica;
+    EXPECT_TRUE(replica["weights"].is_null());
+  }
+  EXPECT_EQ(fetched, content.size());
+  bool recorded = false;
+  for (const auto& action : scaled.Actions()) {
+    recorded |= action.action == "replica.ready" && action.detail.find("\"fetched_ms\"") != std::string::npos;
+  }
+  EXPECT_TRUE(recorded);
+  EXPECT_EQ(scaled.Scaling()["start_phases"].size(), 6U) << scaled.Scaling();
+}
+
+TEST_F(Weights, OfAnotherDigestStartNothingAndTheReasonIsTold) {
+  const std::string content = WeightsContent(1 << 20);
+  const std::string wrong(64, 'a');
+  FileServer server([&](const FileServer::Request& request) { return FileServer::Ranged(request, content); });
+  const Scaled scaled(Model(server.url("/m.gguf"), wrong, "{min: 1, max: 1}"), Scaling());
+  ASSERT_TRUE(Within(std::chrono::seconds(20), [&] { return scaled.Scaling()["trouble"].is_string(); }));
+  EXPECT_THAT(scaled.Scaling()["trouble"].get<std::string>(), HasSubstr("its SHA-256 is"));
+  EXPECT_FALSE(Stored(wrong));
+}
+
+TEST_F(Weights, OnTheirWayAreShownAndMayTakeLongerThanReadiness) {
+  const std::string content = WeightsContent(4 << 20);
+  const std::string hex = plugins::weights::Sha256Hex(content);
+  std::atomic<bool> slow = true;
+  FileServer server([&](const FileServer::Request& request) {
+    FileServer::Reply reply = FileServer::Ranged(request, content);
+    if (slow) {
+      reply.cut_after = 64 << 10;
+      std::this_thread::sleep_for(milliseconds(200));
+    }
+    return reply;
+  });
+  ScaledModel model = Model(server.url("/m.gguf"), hex, "{min: 1, max: 1}");
+  model.replica = "ready: {path: /health, timeout: 2s}";
+  const Scaled scaled(model, Scaling());
+  ASSERT_TRUE(Within(std::chrono::seconds(20), [&] {
+    const Json replicas = scaled.Replicas();
+    return !replicas.empty() && replicas[0]["weights"].is_object() &&
+           replicas[0]["weights"]["total_bytes"] == content.size();
+  })) << scaled.Replicas();
+  EXPECT_THAT(scaled.Replicas()[0]["reason"].get<std::string>(), HasSubstr("its weights are being fetched"));
+  Pause(std::chrono::seconds(4));
+  slow = false;
+  ASSERT_TRUE(scaled.Becomes(1, "ready")) << scaled.Replicas();
+  EXPECT_EQ(scaled.Names("replica.launch"), 1);
+}
+
+TEST_F(Weights, AreContinuedAfterTheReplicaWasKilled) {
+  const std::string content = WeightsContent(8 << 20);
+  const std::string hex = plugins::weights::Sha256Hex(content);
+  std::atomic<int> calls = 0;
+  FileServer server([&](const FileServer::Request& request) {
+    FileServer::Reply reply = FileServer::Ranged(request, content);
+    if (++calls == 1) {
+      reply.cut_after = 4 << 20;
+    } else if (calls < 4) {
+      reply = {.status = 503};
+    }
+    return reply;
+  });
+  const Scaled scaled(Model(server.url("/m.gguf"), hex, "{min: 1, max: 1}"), Scaling());
+  ASSERT_TRUE(Within(std::chrono::seconds(20), [&] { return calls >= 2; }));
+  const std::string run = scaled.Replicas()[0]["id"];
+  kill(PidOf(run), SIGKILL);
+  ASSERT_TRUE(scaled.Becomes(1, "ready", std::chrono::seconds(40))) << scaled.Replicas();
+  EXPECT_EQ(server.sent(), content.size());
+}
+
+TEST_F(Weights, ArePrefetchedWhileAReplicaWaitsForDevices) {
+  const std::string content = WeightsContent(1 << 20);
+  const std::string hex = plugins::weights::Sha256Hex(content);
+  FileServer server([&](const FileServer::Request& request) { return FileServer::Ranged(request, content); });
+  ScaledModel model = Model(server.url("/m.gguf"), hex, "{min: 1, max: 1}", ", prefetch: {on_demand: true}");
+  // More devices than there are.
+  const size_t kind = model.more.find("{kind: gpu}");
+  model.more.replace(kind, 11, "{kind: gpu, count: 3}");
+  const Scaled scaled(model, Scaling());
+  ASSERT_TRUE(Within(std::chrono::seconds(20), [&] { return Stored(hex); })) << scaled.Scaling();
+  EXPECT_EQ(scaled.Names("weights.prefetch"), 1);
+  ASSERT_TRUE(Within(std::chrono::seconds(20), [&] { return scaled.Scaling()["prefetches"].empty(); }));
+}
+
+}  // namespace
+}  // namespace tests
