@@ -9,6 +9,35 @@
 #include "scheduler/cycle/planning_state.h"
 
 namespace scheduler {
+namespace {
+
+// By the shares as they are now.
+std::optional<OrderFinding> FindOrder(PlanningState& s, JobIndex job, conf::TimePoint now) {
+  const JobEntry& entry = s.jobs[job];
+  if (entry.phase != Phase::kPending || s.held.contains({entry.sequence, job})) return std::nullopt;
+  s.queues.ComputeShares();
+  const GroupId own = s.pending.GroupOf(entry);
+  const auto rank_of = [&](double own_score, double common, const JobEntry& of) {
+    return Rank{own_score + common + s.order.OfWait(of, now), of.sequence};
+  };
+  const Rank rank = rank_of(s.order.OfJob(entry), s.CommonScore(own, job), entry);
+  OrderFinding finding{.waiting = static_cast<uint32_t>(s.pending.size())};
+  for (GroupId g = 0; g < s.pending.groups(); ++g) {
+    const auto& jobs = s.pending[g].jobs;
+    if (jobs.empty()) continue;
+    const double common = s.CommonScore(g, jobs.begin()->second);
+    finding.ahead += static_cast<uint32_t>(std::ranges::count_if(jobs, [&](const auto& at) {
+      return rank_of(-at.first.first, common, s.jobs[at.second]).Before(rank);
+    }));
+  }
+  const JobAccount& account = s.accounts[job];
+  finding.parts =
+      s.order.PartsOf(entry, s.queues, account.account, account.ranked_by, s.ExpectedHours(own), now);
+  if (const auto& of = s.pending[own].run_class) finding.run = s.runs.Estimate(*of);
+  return finding;
+}
+
+}  // namespace
 
 Planner::Planner(const Cluster& cluster, const std::vector<Queue>& queues, Policy policy)
     : state_(std::make_unique<PlanningState>(cluster, queues, std::move(policy))) {}
@@ -30,6 +59,12 @@ JobIndex Planner::Submit(Job job, conf::TimePoint now) {
 
 void Planner::Ended(JobIndex job, conf::TimePoint now) {
   state_->AdvanceTo(now);
+  if (state_->jobs[job].phase == Phase::kRunning) state_->LearnRun(job);
+  state_->Leave(job);
+}
+
+void Planner::Withdraw(JobIndex job, conf::TimePoint now) {
+  state_->AdvanceTo(now);
   state_->Leave(job);
 }
 
@@ -49,6 +84,7 @@ void Planner::Stopped(JobIndex job, conf::TimePoint now) {
   state_->AdvanceTo(now);
   JobEntry& entry = state_->jobs[job];
   assert(entry.phase == Phase::kStopping);
+  if (entry.after_stop == AfterStop::kLeaves) state_->LearnRun(job);
   state_->KeepWork(entry);
   switch (entry.after_stop) {
     case AfterStop::kLeaves:
@@ -173,6 +209,7 @@ Explanation Planner::Explain(JobIndex job, conf::TimePoint now) const {
   for (const std::string& id : s.jobs[job].job.after) {
     if (s.jobs.Find(id) != kNone) input.unfinished.push_back(id);
   }
+  input.order = FindOrder(*state_, job, now);
   return scheduler::Explain(input);
 }
 

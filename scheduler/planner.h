@@ -36,7 +36,8 @@ class Planner {
 
   // What happened. `now` never goes back. A job's index is free again when it has left.
   JobIndex Submit(Job job, conf::TimePoint now);
-  void Ended(JobIndex job, conf::TimePoint now);  // by itself, well
+  void Ended(JobIndex job, conf::TimePoint now);     // by itself: its run time is learned
+  void Withdraw(JobIndex job, conf::TimePoint now);  // it leaves, and nothing is learned from it
   void Failed(JobIndex job,
               conf::TimePoint now);  // by itself: waits again, or leaves when its restarts are used up
   void Stopped(JobIndex job, conf::TimePoint now);       // as a plan told it to

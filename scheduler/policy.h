@@ -64,7 +64,8 @@ struct FaultPolicy {
 };
 
 struct Policy {
-  std::vector<OrderTerm> order = {{"priority", 1'000'000}, {"fair-share", 1'000}, {"age", 1}};
+  std::vector<OrderTerm> order = {
+      {"priority", 1'000'000}, {"fair-share", 1'000}, {"overdue", 1'000}, {"age", 1}};
   std::string placement = "default";
   std::string inference_placement = "spread";
   std::vector<std::string> inference_zone{};  // leaf groups kept for inference; empty: none

@@ -11,6 +11,7 @@
 #include "conf/time.h"
 #include "conf/words.h"
 #include "scheduler/learned_demand.h"
+#include "scheduler/learned_runs.h"
 #include "scheduler/model.h"
 #include "scheduler/plan.h"
 #include "scheduler/queue.h"
@@ -62,6 +63,7 @@ struct Snapshot {
   std::map<std::pair<std::string, std::string>, double> usage{};
   std::vector<std::string> tenants{};  // in the order of their numbers, which holdings name
   LearnedDemand demand{};              // the requests so far
+  LearnedRuns runs{};                  // the run times so far, where the order uses them
   std::vector<Reserved> reserved{};    // by the last cycle
   std::vector<std::string> failed{};   // ids of jobs that failed for good since the last cycle
   conf::TimePoint defragmented{};      // when that was last done

@@ -68,6 +68,7 @@ struct Job {
   std::string queue{};  // the name of a leaf of the queue tree
   std::string user{};
   std::string tenant{};
+  std::string application{};  // what it runs: its run time is learned from earlier jobs that run the same
   WorkClass work = WorkClass::kTraining;
   int32_t priority = 0;  // higher goes first
   std::vector<Role> roles{};

@@ -28,9 +28,13 @@ using scheduler::sim::TraceJob;
 constexpr uint8_t kDevices = 8;
 constexpr int kNodesPerLeaf = 8;
 constexpr std::array<int, 2> kClusters = {56, 72};  // nodes
+constexpr std::string_view kCrossTitle = "cross-validation of the weight of expected";
 constexpr std::string_view kQueue = "all";
 constexpr double kNoise = 1;  // σ of log-normal estimates
 constexpr uint64_t kNoiseSeed = 42;
+// As conf/policies/expected.yaml has it.
+const std::vector<scheduler::OrderTerm> kOfQueues = {
+    {"priority", 1e9}, {"fair-share", 1e5}, {"overdue", 1e5}, {"expected", 16}, {"age", 1}};
 constexpr scheduler::Checkpoint kContract = {
     .interval = std::chrono::hours(1), .save = std::chrono::seconds(30), .restart = std::chrono::minutes(2)};
 
@@ -44,12 +48,23 @@ constexpr std::array<Kind, 4> kKinds = {{{Backfill::kFifo, "strict FIFO"},
                                          {Backfill::kConservative, "conservative"}}};
 constexpr std::array<std::string_view, 4> kPlacements = {"spread", "binpack", "e-binpack", "default"};
 
+enum class Known : uint8_t { kExact, kNoisy, kNothing };  // of run times, before they are over
+
+enum class Order : uint8_t {
+  kAge,               // one queue, as submitted
+  kExpected,          // one queue, by learned run times
+  kShipped,           // the default policy, a queue for each virtual cluster
+  kExpectedOfQueues,  // conf/policies/expected.yaml, a queue for each virtual cluster
+};
+
 struct Setting {
   int nodes = 0;
   Backfill kind = Backfill::kFifo;
-  std::string_view placement;
+  std::string_view placement{};
   bool defragments = false;
-  bool noisy = false;
+  Known known = Known::kExact;
+  Order order = Order::kAge;
+  double expected_weight = 16;
 
   friend bool operator==(const Setting&, const Setting&) = default;
 };
@@ -64,11 +79,44 @@ std::string_view TitleOf(Backfill kind) {
   return std::ranges::find(kKinds, kind, &Kind::kind)->title;
 }
 
+std::string_view TitleOf(Known known) {
+  switch (known) {
+    case Known::kExact:
+      return "";
+    case Known::kNoisy:
+      return ", noisy estimates";
+    case Known::kNothing:
+      return ", no estimates";
+  }
+  return "";
+}
+
+bool HasQueues(Order order) {
+  return order == Order::kShipped || order == Order::kExpectedOfQueues;
+}
+
 // "EASY, default, defragmentation, noisy estimates"
 std::string TitleOf(const Setting& setting) {
-  return fmt::format("{}, {}{}{}", TitleOf(setting.kind), setting.placement,
-                     setting.defragments ? ", defragmentation" : "",
-                     setting.noisy ? ", noisy estimates" : "");
+  if (setting.order == Order::kShipped) return fmt::format("shipped{}", TitleOf(setting.known));
+  if (setting.order == Order::kExpectedOfQueues)
+    return fmt::format("expected.yaml{}", TitleOf(setting.known));
+  return fmt::format("{}, {}{}{}{}", TitleOf(setting.kind), setting.placement,
+                     setting.order == Order::kExpected ? ", expected" : "",
+                     setting.defragments ? ", defragmentation" : "", TitleOf(setting.known));
+}
+
+// With what is known of run times beforehand, more and less.
+std::vector<Setting> OfOrders(int nodes) {
+  std::vector<Setting> settings;
+  for (const Known known : {Known::kNoisy, Known::kNothing}) {
+    if (known != Known::kNoisy) settings.push_back({nodes, Backfill::kEasy, "default", false, known});
+    settings.push_back({nodes, Backfill::kEasy, "default", false, known, Order::kExpected});
+  }
+  for (const Order order : {Order::kShipped, Order::kExpectedOfQueues}) {
+    for (const Known known : {Known::kExact, Known::kNoisy, Known::kNothing})
+      settings.push_back({nodes, Backfill::kEasy, "default", false, known, order});
+  }
+  return settings;
 }
 
 // The baseline, ours with its comparisons, and in a full run all others.
@@ -79,6 +127,7 @@ std::vector<Setting> SettingsOn(int nodes, bool quick) {
                 {nodes, Backfill::kEasy, "e-binpack"},
                 {nodes, Backfill::kEasy, "default"},
                 {nodes, Backfill::kEasy, "default", true}};
+    for (const Setting& setting : OfOrders(nodes)) settings.push_back(setting);
     return settings;
   }
   for (const Kind& kind : kKinds) {
@@ -90,8 +139,9 @@ std::vector<Setting> SettingsOn(int nodes, bool quick) {
   }
   for (const Backfill kind : {Backfill::kEasy, Backfill::kConservative}) {
     for (const bool defragments : {false, true})
-      settings.push_back({nodes, kind, "default", defragments, true});
+      settings.push_back({nodes, kind, "default", defragments, Known::kNoisy});
   }
+  for (const Setting& setting : OfOrders(nodes)) settings.push_back(setting);
   return settings;
 }
 
@@ -104,7 +154,7 @@ scheduler::Cluster Cluster(int nodes) {
   return cluster;
 }
 
-// One queue for all; who submitted to which virtual cluster stays the user.
+// Of the virtual cluster's queue; the virtual cluster is the user, too.
 absl::StatusOr<std::vector<TraceJob>> LoadJobs(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return absl::NotFoundError(fmt::format("{}: cannot be read", path));
@@ -115,27 +165,41 @@ absl::StatusOr<std::vector<TraceJob>> LoadJobs(const std::string& path) {
     return absl::InvalidArgumentError(fmt::format("{}:{}: {} ({} lines left out)", first.file, first.line,
                                                   first.message, trace.report.left_out));
   }
-  for (TraceJob& job : trace.jobs) job.job.queue = kQueue;
   return std::move(trace.jobs);
 }
 
-Outcome Replay(const Setting& setting, std::vector<TraceJob> jobs) {
-  if (setting.defragments) scheduler::sim::SetCheckpoints(jobs, kContract);
-  scheduler::Rng noise(kNoiseSeed);
-  scheduler::sim::SetEstimates(jobs, {setting.noisy ? EstimateKind::kNoisy : EstimateKind::kExact, kNoise},
-                               noise);
+scheduler::Policy PolicyOf(const Setting& setting) {
   scheduler::Policy policy;
-  policy.order = {{"age", 1}};
+  if (setting.order == Order::kShipped) return policy;
   policy.placement = setting.placement;
   policy.backfill.kind = setting.kind;
   policy.defragment.enabled = setting.defragments;
-  scheduler::Queue queue;
-  queue.name = kQueue;
+  if (setting.order == Order::kExpectedOfQueues) {
+    policy.order = kOfQueues;
+  } else if (setting.order == Order::kExpected) {
+    policy.order = {{"expected", setting.expected_weight}, {"overdue", 1'000}, {"age", 1}};
+  } else {
+    policy.order = {{"age", 1}};
+  }
+  return policy;
+}
+
+Outcome Replay(const Setting& setting, std::vector<TraceJob> jobs) {
+  if (!HasQueues(setting.order)) {
+    for (TraceJob& job : jobs) job.job.queue = kQueue;
+  }
+  if (setting.defragments) scheduler::sim::SetCheckpoints(jobs, kContract);
+  scheduler::Rng noise(kNoiseSeed);
+  const EstimateKind estimates = setting.known == Known::kExact   ? EstimateKind::kExact
+                                 : setting.known == Known::kNoisy ? EstimateKind::kNoisy
+                                                                  : EstimateKind::kUser;
+  scheduler::sim::SetEstimates(jobs, {estimates, kNoise}, noise);
+  std::vector<scheduler::Queue> queues = scheduler::sim::QueuesOf(jobs);
   const scheduler::Cluster cluster = Cluster(setting.nodes);
 
   Outcome outcome{.setting = setting, .report = {}};
   const double before = ThreadCpuSeconds();
-  scheduler::sim::World world(cluster, {queue}, std::move(policy), std::move(jobs), {});
+  scheduler::sim::World world(cluster, std::move(queues), PolicyOf(setting), std::move(jobs), {});
   outcome.report = world.Run();
   outcome.cpu_s = ThreadCpuSeconds() - before;
   return outcome;
@@ -177,13 +241,15 @@ class Requirements {
          "p99 wait of jobs of 8 and more GPUs no worse than strict FIFO's",
          fmt::format("{:.1f} h, {:.1f} h", we.waits_of_large.p99_h, fifo.waits_of_large.p99_h));
     for (const bool defragments : {false, true}) CheckNoise(out, defragments, fifo);
+    CheckShipped(out, fifo);
+    CheckExpected(out);
     Line(out, "speed", ours.cpu_s < 20, "82,247 jobs replayed in less than 20 s",
          fmt::format("{:.1f} s of one core, {} planning cycles", ours.cpu_s, we.cycles));
   }
 
  private:
   void CheckNoise(nlohmann::json& out, bool defragments, const Report& fifo) const {
-    const Outcome* const with_noise = Find({nodes_, Backfill::kEasy, "default", defragments, true});
+    const Outcome* const with_noise = Find({nodes_, Backfill::kEasy, "default", defragments, Known::kNoisy});
     if (with_noise == nullptr) return;
     const Report& exact = Find({nodes_, Backfill::kEasy, "default", defragments})->report;
     const Report& noisy = with_noise->report;
@@ -196,6 +262,35 @@ class Requirements {
                      "{:.1f} h, {:.1f} h, FIFO's {:.1f} h",
                      gar, sor, noisy.waits.mean_h, exact.waits.mean_h, noisy.waits_of_large.p99_h,
                      exact.waits_of_large.p99_h, fifo.waits_of_large.p99_h));
+  }
+
+  void CheckShipped(nlohmann::json& out, const Report& fifo) const {
+    for (const Known known : {Known::kExact, Known::kNoisy, Known::kNothing}) {
+      const Report& report =
+          Find({nodes_, Backfill::kEasy, "default", false, known, Order::kShipped})->report;
+      const bool gfr = known != Known::kExact || report.gfr < 0.01;
+      Line(out, fmt::format("shipped{}", TitleOf(known)),
+           gfr && report.gfr < fifo.gfr && report.waits.mean_h < fifo.waits.mean_h &&
+               report.waits_of_large.p99_h <= fifo.waits_of_large.p99_h,
+           fmt::format("the shipped policy beats strict FIFO{}", TitleOf(known)),
+           fmt::format(
+               "GFR {:.2f}, {:.2f} %; mean wait {:.1f}, {:.1f} h; p99 of 8 GPUs and more {:.1f}, {:.1f} h",
+               100 * report.gfr, 100 * fifo.gfr, report.waits.mean_h, fifo.waits.mean_h,
+               report.waits_of_large.p99_h, fifo.waits_of_large.p99_h));
+    }
+  }
+
+  void CheckExpected(nlohmann::json& out) const {
+    const auto of = [&](Order order) -> const Report& {
+      return Find({nodes_, Backfill::kEasy, "default", false, Known::kNothing, order})->report;
+    };
+    const Report& expected = of(Order::kExpected);
+    const Report& age = of(Order::kAge);
+    Line(out, "expected", expected.waits.mean_h * 3 <= age.waits.mean_h,
+         "by expected run times, mean wait at most a third of that by age, no estimates",
+         fmt::format("{:.1f} h of {:.1f} h; p99 {:.1f}, {:.1f} h; of 8 GPUs and more {:.1f}, {:.1f} h",
+                     expected.waits.mean_h, age.waits.mean_h, expected.waits.p99_h, age.waits.p99_h,
+                     expected.waits_of_large.p99_h, age.waits_of_large.p99_h));
   }
 
   const Outcome* Find(const Setting& setting) const {
@@ -226,6 +321,36 @@ void PrintRow(const Outcome& outcome) {
              outcome.cpu_s);
 }
 
+// The weight of `expected` that is best on one half of the trace, by time, is used on the other half, which the
+// planner begins without having learned anything.
+void CrossValidate(const std::vector<TraceJob>& jobs, int nodes, unsigned threads, nlohmann::json& out) {
+  constexpr std::array<double, 5> kWeights = {0, 1, 4, 16, 64};
+  const auto middle = jobs.begin() + static_cast<std::ptrdiff_t>(jobs.size() / 2);
+  const std::array<std::vector<TraceJob>, 2> halves = {std::vector<TraceJob>(jobs.begin(), middle),
+                                                       std::vector<TraceJob>(middle, jobs.end())};
+  fmt::print("  {:<48} {:>18} {:>18}\n", kCrossTitle, "first half, h", "second half, h");
+  std::array<std::array<double, kWeights.size()>, 2> mean{};
+  const auto replay = [&](size_t i) {
+    Setting setting{nodes, Backfill::kEasy, "default", false, Known::kNothing, Order::kExpected};
+    setting.expected_weight = kWeights[i / 2];
+    mean[i % 2][i / 2] = Replay(setting, halves[i % 2]).report.waits.mean_h;
+  };
+  RunAll("philly", 2 * kWeights.size(), threads, replay, [](size_t) {});
+  for (size_t w = 0; w < kWeights.size(); ++w) {
+    fmt::print("  weight {:<41} {:>18.1f} {:>18.1f}\n", kWeights[w], mean[0][w], mean[1][w]);
+    out["weights"].push_back(
+        {{"weight", kWeights[w]}, {"first_half_h", mean[0][w]}, {"second_half_h", mean[1][w]}});
+  }
+  for (const size_t half : {size_t{0}, size_t{1}}) {
+    const auto best = std::ranges::min_element(mean[half]) - mean[half].begin();
+    const double other = mean[1 - half][static_cast<size_t>(best)];
+    fmt::print("  best on the {} half: {}; on the other half {:.1f} h, without {:.1f} h\n",
+               half == 0 ? "first" : "second", kWeights[static_cast<size_t>(best)], other, mean[1 - half][0]);
+    out[half == 0 ? "chosen_on_first" : "chosen_on_second"] = {
+        {"weight", kWeights[static_cast<size_t>(best)]}, {"mean_h", other}, {"without_h", mean[1 - half][0]}};
+  }
+}
+
 }  // namespace
 
 absl::Status RunPhilly(const Options& options, nlohmann::json& out) {
@@ -250,6 +375,11 @@ absl::Status RunPhilly(const Options& options, nlohmann::json& out) {
           of["policies"][TitleOf(settings[i])] = JsonOf(outcomes[i]);
         });
     if (options.only.empty()) Requirements(outcomes, nodes).Check(of["requirements"]);
+    const bool crosses =
+        options.only.empty() ? !options.quick : kCrossTitle.find(options.only) != std::string::npos;
+    if (crosses) {
+      CrossValidate(*jobs, nodes, options.threads, of["cross_validation"]);
+    }
     std::fflush(stdout);
   }
   return absl::OkStatus();

@@ -8,6 +8,8 @@
 #include "gateway/config/cut_devices.h"
 #include "gateway/people/permissions.h"
 #include "scheduler/io/explanation_text.h"
+#include "scheduler/queues/order.h"
+#include "scheduler/queues/run_history.h"
 #include "scheduler/state/node_state.h"
 
 namespace gateway::control {
@@ -130,14 +132,35 @@ void Planning::Submit(scheduler::Job job, conf::TimePoint now) {
   changed_ = true;
 }
 
+void Planning::LearnRuns(const std::vector<std::pair<scheduler::Job, conf::Duration>>& ended) {
+  if (!scheduler::Order(policy_.order).uses_runs()) return;
+  scheduler::RunHistory history(start_.runs, policy_.backfill.unknown_estimate);
+  for (const auto& [job, run] : ended) {
+    if (const auto of = scheduler::RunHistory::ClassOf(job)) history.Add(*of, run);
+  }
+  start_.runs = history.state();
+}
+
 void Planning::Leave(const std::string& id, conf::TimePoint now) {
+  Remove(id, false, now);
+}
+
+void Planning::End(const std::string& id, conf::TimePoint now) {
+  Remove(id, true, now);
+}
+
+void Planning::Remove(const std::string& id, bool ended, conf::TimePoint now) {
   asked_queues_.erase(id);
   const scheduler::JobIndex job = planner().jobs().Find(id);
   if (job == scheduler::kNone) return;
   const scheduler::ClusterState& state = planner().state();
   std::set<scheduler::NodeId> nodes;
   for (const scheduler::MemberId member : state.of(job)) nodes.insert(state.member(member).holding.node);
-  planner().Ended(job, now);
+  if (ended) {
+    planner().Ended(job, now);
+  } else {
+    planner().Withdraw(job, now);
+  }
   // Where others hold more than there was beside it, they hold what it leaves.
   for (const scheduler::NodeId node : nodes) {
     if (reports_[node].left > 0 || reports_[node].others != scheduler::HostAmounts())

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gateway/config/scaling.h"
@@ -27,10 +28,15 @@ class Planning {
   // exist, or are taken. Call it before the first Submit.
   bool Restore(scheduler::JobState job);
 
+  // How long jobs ran that ended before this process, in the order of their ends. Call it before the first Submit.
+  void LearnRuns(const std::vector<std::pair<scheduler::Job, conf::Duration>>& ended);
+
   // A job of a queue that does not exist, such as one for a reservation that has ended, goes to the first queue.
   void Submit(scheduler::Job job, conf::TimePoint now);
-  // The workload has ended, or is no longer wanted. Does nothing if the planner does not know it.
+  // The workload is no longer wanted, or begins again. Does nothing if the planner does not know it.
   void Leave(const std::string& id, conf::TimePoint now);
+  // The workload has ended for good: how long it ran is learned.
+  void End(const std::string& id, conf::TimePoint now);
   bool Knows(const std::string& id);
 
   // The state of the nodes of a shared cluster, and what others hold there. It is not known which devices
@@ -83,6 +89,7 @@ class Planning {
     bool is_cordoned = false;                   // all of it
   };
   void UpdatePlanner(scheduler::NodeId node, conf::TimePoint now);
+  void Remove(const std::string& id, bool ended, conf::TimePoint now);
   void ChooseQueue(scheduler::Job& job);
 
   const scheduler::Policy policy_;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "conf/text.h"
 #include "gateway/log.h"
@@ -74,7 +76,24 @@ void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
                      "its devices are no longer in the cluster");
     }
   }
+  LearnRuns();
   Compare(runs, context_.now());
+}
+
+// Of jobs that ended before this process, as far as they are kept.
+void Reconciler::LearnRuns() {
+  std::vector<const Workload*> ended;
+  for (const Workload& workload : workloads_.all()) {
+    const bool ran = workload.outcome == Outcome::kDone || workload.outcome == Outcome::kFailed;
+    if (workload.kind == Kind::kJob && workload.over() && ran && workload.started != conf::TimePoint())
+      ended.push_back(&workload);
+  }
+  std::ranges::sort(ended, {}, [](const Workload* job) { return std::tie(job->since, job->id); });
+  std::vector<std::pair<scheduler::Job, conf::Duration>> runs;
+  runs.reserve(ended.size());
+  for (const Workload* job : ended)
+    runs.emplace_back(workloads_.KindOf(*job).AskOf(*job), job->done + (job->since - job->started));
+  context_.planning->LearnRuns(runs);
 }
 
 void Reconciler::Tick() {

@@ -44,6 +44,7 @@ class Reconciler {
 
  private:
   net::Task<void> Reconcile();
+  void LearnRuns();
   void NoteMissing(Workload& workload, Member& member, conf::TimePoint began);
   void UpdateMember(Workload& workload, Member& member, const plugins::launchers::RunStatus& run);
 

@@ -235,7 +235,7 @@ void Workloads::Settle(Workload& workload) {
         return AskPlanner(workload);
       }
       if (then == Afterwards::kRetries && workload.restarts++ >= workload.file().job.restart_budget) {
-        LeavePlanner(workload);
+        context_.planning->End(workload.id, now);
         return Stop(workload, Outcome::kFailed,
                     fmt::format("{}; its {} restarts are used up", why, workload.restarts - 1),
                     std::move(actor));
@@ -252,13 +252,13 @@ void Workloads::Settle(Workload& workload) {
       LeavePlanner(workload);
       return Stop(workload, Outcome::kSuspended, std::move(why), std::move(actor));
     case Afterwards::kEnds:
-      LeavePlanner(workload);
+      context_.planning->End(workload.id, now);
       return Stop(workload, Outcome::kDone, std::move(why), std::move(actor));
     case Afterwards::kFails:
-      LeavePlanner(workload);
+      context_.planning->End(workload.id, now);
       return Stop(workload, Outcome::kFailed, std::move(why), std::move(actor));
     case Afterwards::kCancels:
-      LeavePlanner(workload);
+      context_.planning->End(workload.id, now);
       return Stop(workload, Outcome::kCancelled, std::move(why), std::move(actor));
   }
 }

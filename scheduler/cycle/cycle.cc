@@ -172,8 +172,8 @@ std::optional<Place> QueueWalk::NextThatEndsBy(const PendingGroup& group, const 
 }
 
 QueueWalk::Turn QueueWalk::TurnAt(GroupId group, const Place& place) const {
-  const JobAccount& account = s_.accounts[s_.pending[group].jobs.at(place)];
-  return {-place.first + s_.order.OfAccount(s_.queues, account.account, account.ranked_by), place, group};
+  const JobIndex job = s_.pending[group].jobs.at(place);
+  return {-place.first + s_.CommonScore(group, job) + s_.order.OfWait(s_.jobs[job], now_), place, group};
 }
 
 bool QueueWalk::ArrayIsFull(const PendingGroup& group, JobIndex job) {

@@ -81,6 +81,7 @@ class Explainer {
         ExplainPins();
       }
       ExplainQuotas();
+      out_.order = in_.order;
     } else {
       Blame(WaitCause::kNotPending);
     }

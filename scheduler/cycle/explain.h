@@ -17,7 +17,9 @@
 
 #include "conf/words.h"
 #include "scheduler/cycle/reservation.h"
+#include "scheduler/queues/order.h"
 #include "scheduler/queues/queue_tree.h"
+#include "scheduler/queues/run_history.h"
 #include "scheduler/state/cluster_state.h"
 #include "scheduler/state/job_table.h"
 
@@ -40,6 +42,14 @@ struct QuotaRefusal {
 QuotaRefusal RefusalBy(const QueueTree& tree, const QuotaVerdict& verdict, const Cluster& cluster,
                        const std::string& user);
 
+// Where the job stands among those that may start, and why there.
+struct OrderFinding {
+  uint32_t ahead = 0;    // jobs that go before it
+  uint32_t waiting = 0;  // it among them
+  std::vector<OrderPart> parts{};
+  std::optional<RunEstimate> run{};  // where the order uses it, for work that has one
+};
+
 struct ExplainInput {
   const ClusterState& state;
   const ShapeTable& shapes;
@@ -51,6 +61,7 @@ struct ExplainInput {
   std::vector<std::string> unfinished{};        // of the jobs that it comes after
   std::span<const Reservation> reservations{};  // its own among them, if it has one
   JobIndex line_stopped_by = kNone;             // strict FIFO: the job that must start first
+  std::optional<OrderFinding> order{};          // nothing: it is not in line
 };
 
 enum class WaitCause : uint8_t {
@@ -148,6 +159,7 @@ struct Explanation {
   std::vector<ReservationFinding> reservations{};   // of others, that keep nodes from it
   std::optional<conf::TimePoint> reserved_start{};  // its own
   std::string line_stopped_by{};
+  std::optional<OrderFinding> order{};      // nothing: it is not in line
   std::optional<ReleaseFinding> release{};  // of devices, when too little is free
 };
 

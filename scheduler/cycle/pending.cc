@@ -1,9 +1,13 @@
 #include "scheduler/cycle/pending.h"
 
+#include <utility>
+
 namespace scheduler {
 
-void Pending::Add(JobIndex job, const JobEntry& entry, conf::Duration run, double score) {
-  Key key(entry.queue, entry.job.user, entry.job.priority, entry.signature, entry.job.array);
+void Pending::Add(JobIndex job, const JobEntry& entry, conf::Duration run, double score,
+                  std::optional<RunClass> run_class) {
+  Key key(entry.queue, entry.job.user, entry.job.priority, entry.signature, entry.job.array,
+          run_class.value_or(RunClass()));
   const auto [at, is_new] = by_key_.try_emplace(std::move(key), groups());
   if (is_new) {
     PendingGroup& group = groups_.emplace_back();
@@ -12,6 +16,7 @@ void Pending::Add(JobIndex job, const JobEntry& entry, conf::Duration run, doubl
     group.priority = entry.job.priority;
     group.signature = entry.signature;
     group.array = entry.job.array;
+    group.run_class = std::move(run_class);
   }
   PendingGroup& group = groups_[at->second];
   group.jobs.emplace(Place(-score, entry.sequence), job);

@@ -1,7 +1,7 @@
 // The jobs that wait, grouped so that a cycle touches few of them.
 //
-// Jobs of one group have the queue, user, priority, ask and array in common: when one does not fit, none
-// does, and the whole group is passed over. Inside a group the order is that of the jobs' own scores. One
+// Jobs of one group have the queue, user, priority, ask and array in common, and where run times are learned
+// the class: when one does not fit, none does, and the whole group is passed over. Inside a group the order is that of the jobs' own scores. One
 // thread.
 #pragma once
 
@@ -9,12 +9,14 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "conf/time.h"
+#include "scheduler/learned_runs.h"
 #include "scheduler/state/job_table.h"
 
 namespace scheduler {
@@ -29,6 +31,7 @@ struct PendingGroup {
   int32_t priority = 0;
   uint32_t signature = 0;
   std::string array{};
+  std::optional<RunClass> run_class{};
   std::map<Place, JobIndex> jobs;
   std::set<std::pair<conf::Duration, uint64_t>> by_run;  // (expected run, sequence)
 };
@@ -36,16 +39,20 @@ struct PendingGroup {
 class Pending {
  public:
   // `run`: how long the job is expected to run from a start; `score`: its own part of its rank (order.h).
-  void Add(JobIndex job, const JobEntry& entry, conf::Duration run, double score);
+  // `run_class`: nothing where run times are not learned.
+  void Add(JobIndex job, const JobEntry& entry, conf::Duration run, double score,
+           std::optional<RunClass> run_class);
   void Remove(const JobEntry& entry);
 
+  // Of a job that is pending.
+  GroupId GroupOf(const JobEntry& entry) const { return by_sequence_.at(entry.sequence).group; }
   size_t size() const { return size_; }
   // Groups may be empty; ids are in no order that may decide anything.
   GroupId groups() const { return static_cast<GroupId>(groups_.size()); }
   const PendingGroup& operator[](GroupId id) const { return groups_[id]; }
 
  private:
-  using Key = std::tuple<uint32_t, std::string, int32_t, uint32_t, std::string>;
+  using Key = std::tuple<uint32_t, std::string, int32_t, uint32_t, std::string, RunClass>;
 
   std::vector<PendingGroup> groups_;
   absl::flat_hash_map<Key, GroupId> by_key_;

@@ -46,6 +46,7 @@ void Restore(PlanningState& s, const Snapshot& snapshot) {
   s.failed_for_good = snapshot.failed;
   for (const std::string& tenant : snapshot.tenants) s.shapes.TenantNumber(tenant);
   s.Learn(snapshot.demand);
+  s.Learn(snapshot.runs);
   s.queues.RestoreUsage(snapshot.usage, snapshot.as_of);
   for (const JobState& job : snapshot.jobs) RestoreJob(s, job);
   for (NodeId n = 0; n < snapshot.health.size(); ++n) {
@@ -79,6 +80,7 @@ Snapshot TakeSnapshot(const PlanningState& s) {
   snapshot.defragmented = s.defragmented;
   snapshot.tenants = s.shapes.tenants();
   snapshot.demand = s.learner.state();
+  snapshot.runs = s.runs.state();
   for (const Reservation& r : s.reservations) {
     snapshot.reserved.push_back({s.jobs[r.job].job.id, r.start, r.end, r.nodes, r.members});
   }

@@ -42,6 +42,7 @@ PlanningState::PlanningState(const Cluster& cluster, const std::vector<Queue>& l
       jobs(shapes),
       queues(cluster, list, policy.usage_half_life),
       order(policy.order),
+      runs(policy.backfill.unknown_estimate),
       learner(cluster),
       placer(state, shapes, *FindPlacementPolicy(policy.placement)),
       inference_placer(state, shapes, *FindPlacementPolicy(policy.inference_placement)),
@@ -68,6 +69,39 @@ void PlanningState::Learn(JobIndex job) {
 void PlanningState::Learn(const LearnedDemand& known) {
   learner = MixLearner(known);
   UseMix();
+}
+
+// The work that it has done, of earlier runs, too.
+void PlanningState::LearnRun(JobIndex job) {
+  const JobEntry& entry = jobs[job];
+  if (!order.uses_runs() || entry.started == conf::TimePoint()) return;
+  const std::optional<RunClass> of = RunHistory::ClassOf(entry.job);
+  if (!of) return;
+  const bool restarted = entry.done > conf::Duration::zero();
+  runs.Add(*of, entry.done + (now - entry.started) -
+                    (restarted ? entry.job.checkpoint.restart : conf::Duration()));
+}
+
+void PlanningState::Learn(const LearnedRuns& known) {
+  runs = RunHistory(known, policy.backfill.unknown_estimate);
+}
+
+void PlanningState::AddToPending(JobIndex job) {
+  const JobEntry& entry = jobs[job];
+  pending.Add(job, entry, ExpectedRun(job), order.OfJob(entry),
+              order.uses_runs() ? RunHistory::ClassOf(entry.job) : std::nullopt);
+}
+
+double PlanningState::ExpectedHours(GroupId group) {
+  const std::optional<RunClass>& of = pending[group].run_class;
+  if (!of) return 0;
+  if (group >= run_chains.size()) run_chains.resize(pending.groups());
+  return runs.ExpectedSeconds(*of, run_chains[group]) / 3600;
+}
+
+double PlanningState::CommonScore(GroupId group, JobIndex job) {
+  const double score = order.OfAccount(queues, accounts[job].account, accounts[job].ranked_by);
+  return order.uses_runs() ? score + order.OfRun(ExpectedHours(group)) : score;
 }
 
 const NodeSet* PlanningState::ZoneKeptOff(const JobEntry& entry) const {
@@ -110,7 +144,7 @@ void PlanningState::EndPatience() {
     if (waits) pending.Remove(entry);
     jobs.RequireNearness(job, false);
     MakeRoomForSignatures();
-    if (waits) pending.Add(job, entry, ExpectedRun(job), order.OfJob(entry));
+    if (waits) AddToPending(job);
   }
 }
 
@@ -123,7 +157,7 @@ void PlanningState::Wait(JobIndex job) {
   JobEntry& entry = jobs[job];
   entry.phase = Phase::kPending;
   if (MayStart(entry, now)) {
-    pending.Add(job, entry, ExpectedRun(job), order.OfJob(entry));
+    AddToPending(job);
   } else {
     held.emplace(entry.sequence, job);
   }

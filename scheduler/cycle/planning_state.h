@@ -17,6 +17,7 @@
 #include "scheduler/policy.h"
 #include "scheduler/queues/order.h"
 #include "scheduler/queues/queue_tree.h"
+#include "scheduler/queues/run_history.h"
 #include "scheduler/state/job_table.h"
 
 namespace scheduler {
@@ -37,6 +38,8 @@ struct PlanningState {
   JobIndex Add(Job job);
   void Learn(JobIndex job);                     // its demand, at its arrival
   void Learn(const LearnedDemand& state);       // of a snapshot
+  void LearnRun(JobIndex job);                  // its run has ended now
+  void Learn(const LearnedRuns& known);         // of a snapshot
   void Leave(JobIndex job);                     // devices, queue and table
   void Wait(JobIndex job);                      // pending, or held until it may start
   void Run(JobIndex job, conf::TimePoint now);  // its members were assigned and charged
@@ -71,6 +74,10 @@ struct PlanningState {
   conf::Duration ExpectedRun(JobIndex job) const {
     return jobs.ExpectedRun(job, policy.backfill.unknown_estimate);
   }
+  void AddToPending(JobIndex job);
+  double ExpectedHours(GroupId group);  // as learned; 0: of no class
+  // The part of the rank that the job has in common with all of its group.
+  double CommonScore(GroupId group, JobIndex job);
   Placer& PlacerFor(const JobEntry& entry) {
     return entry.job.work == WorkClass::kInference ? inference_placer : placer;
   }
@@ -84,6 +91,7 @@ struct PlanningState {
   JobTable jobs;
   QueueTree queues;
   Order order;
+  RunHistory runs;                   // empty where the order does not use it
   std::vector<JobAccount> accounts;  // by JobIndex
   MixLearner learner;
   Placer placer;
@@ -92,6 +100,7 @@ struct PlanningState {
   std::vector<NodeSet> zone;  // empty, or {inference's nodes, all others}
 
   Pending pending;
+  std::vector<RunHistory::Chain> run_chains;  // by group of `pending`
   // Until when jobs wait for the topology that they prefer; may name jobs that have left.
   std::set<std::tuple<conf::TimePoint, uint64_t, JobIndex>> patience;
   BySequence held;     // wait for a time or for other jobs

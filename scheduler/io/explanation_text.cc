@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <cmath>
 
 #include "conf/json_fields.h"
 #include "conf/shown.h"
 #include "conf/time.h"
 #include "scheduler/io/units.h"
+#include "scheduler/io/work_json.h"
 
 namespace scheduler {
 
@@ -88,6 +90,29 @@ constexpr void Bind(O& o, PinnedFinding& t) {
 }
 
 template <class O>
+constexpr void Bind(O& o, OrderPart& t) {
+  o.Required("term", t.name);
+  o.Required("weight", t.weight);
+  o.Required("value", t.value);
+}
+
+template <class O>
+constexpr void Bind(O& o, RunEstimate& t) {
+  o.Required("expected", t.expected);
+  o.Required("spread", t.spread);
+  o.Required("runs", t.runs);
+  o.Inline(t.of);
+}
+
+template <class O>
+constexpr void Bind(O& o, OrderFinding& t) {
+  o.Required("ahead", t.ahead);
+  o.Required("waiting", t.waiting);
+  o.Required("terms", t.parts);
+  o.Optional("run", t.run);
+}
+
+template <class O>
 constexpr void Bind(O& o, Explanation& t) {
   o.Required("job", t.job);
   o.Required("cause", t.cause);
@@ -106,6 +131,7 @@ constexpr void Bind(O& o, Explanation& t) {
   o.Optional("reservations", t.reservations);
   o.Optional("reserved_start", t.reserved_start);
   o.Optional("line_stopped_by", t.line_stopped_by);
+  o.Optional("order", t.order);
   o.Optional("release", t.release);
 }
 
@@ -218,6 +244,45 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kBounds =
      {"deserved", "it does not borrow, and deserves"},
      {"lent", "not counting what other queues do not lend, there are"}}};
 
+// "2 h 30 min"
+std::string Long(conf::Duration length) {
+  const int64_t minutes = std::chrono::round<std::chrono::minutes>(length).count();
+  if (minutes == 0) return fmt::format("{} s", std::chrono::round<std::chrono::seconds>(length).count());
+  if (minutes < 60) return fmt::format("{} min", minutes);
+  if (minutes < 48 * 60) return fmt::format("{} h {} min", minutes / 60, minutes % 60);
+  return fmt::format("{} d {} h", minutes / 1440, minutes % 1440 / 60);
+}
+
+// "as those of user ada did (about 41 runs count)"
+std::string LearnedFrom(const RunEstimate& run) {
+  if (run.runs <= 0) return "no earlier run is known";
+  std::string of = "all such jobs";
+  if (!run.of.application.empty()) {
+    of = "application " + run.of.application;
+    if (!run.of.user.empty()) of += " by " + run.of.user;
+  } else if (!run.of.user.empty() || !run.of.tenant.empty()) {
+    of = run.of.user.empty() ? "tenant " + run.of.tenant : "user " + run.of.user;
+  }
+  return fmt::format("learned from {}, of which {:.0f} {} count", of, std::ceil(run.runs),
+                     run.runs > 1 ? "runs" : "run");
+}
+
+void AddOrder(std::vector<std::string>& out, const OrderFinding& order) {
+  std::vector<std::string> parts;
+  parts.reserve(order.parts.size());
+  double sum = 0;
+  for (const OrderPart& part : order.parts) {
+    parts.push_back(fmt::format("{} {:.4g} x {:.7g}", part.name, part.value, part.weight));
+    sum += part.weight * part.value;
+  }
+  out.push_back(fmt::format("{} of {} that wait {} before it. Its order is {:.6g}: {}.",
+                            conf::Counted(order.ahead, "job"), order.waiting,
+                            order.ahead == 1 ? "goes" : "go", sum, fmt::join(parts, ", ")));
+  if (!order.run) return;
+  out.push_back(fmt::format("Its run is expected to last {}, give or take {}: {}.", Long(order.run->expected),
+                            Long(order.run->spread), LearnedFrom(*order.run)));
+}
+
 void AddQuota(std::vector<std::string>& out, const QuotaFinding& finding, conf::TimePoint now) {
   const QuotaRefusal& q = finding.refusal;
   const std::string kind = q.kind == "*" ? "devices" : q.kind;
@@ -241,6 +306,7 @@ std::vector<std::string> InWords(const Explanation& e) {
   std::vector<std::string> out = {Headline(e)};
   if (e.cause == WaitCause::kNotPending) return out;
   for (const RoleFinding& role : e.roles) AddRole(out, role, e);
+  if (e.order) AddOrder(out, *e.order);
   for (const KindFinding& kind : e.kinds) {
     out.push_back(fmt::format("{} of {} {} are wholly free on nodes that take work.", kind.free, kind.total,
                               kind.kind));

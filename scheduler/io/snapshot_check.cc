@@ -17,6 +17,7 @@
 #include "scheduler/io/jobs_jsonl.h"
 #include "scheduler/placement/mix_learner.h"
 #include "scheduler/queues/queue_defects.h"
+#include "scheduler/queues/run_history.h"
 #include "scheduler/state/node_state.h"
 
 namespace scheduler::io {
@@ -185,6 +186,27 @@ std::string DefectOf(const LearnedDemand& demand, const Cluster& cluster) {
   return {};
 }
 
+std::string DefectOf(const LearnedRuns& runs) {
+  constexpr double kMostRuns = 1 / (1 - RunHistory::kKeep);
+  constexpr double kRounding = 1 + 1e-9;
+  const double most = conf::ToSeconds(RunHistory::kLongestRun);
+  const auto within = [](double value, double bound) { return value >= 0 && value <= bound * kRounding; };
+  if (runs.size() > RunHistory::kMostClasses) {
+    return fmt::format("runs: {} classes, at most {} are kept", runs.size(), RunHistory::kMostClasses);
+  }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const RunSums& sums = runs[i].sums;
+    if (i > 0 && !(runs[i - 1].of < runs[i].of)) return fmt::format("runs/{}: is not in order of class", i);
+    if (!(sums.runs > 0 && within(sums.runs, kMostRuns)))
+      return fmt::format("runs/{}: {} runs", i, sums.runs);
+    if (!within(sums.seconds, most * sums.runs) || !within(sums.squares, most * most * sums.runs)) {
+      return fmt::format("runs/{}: {} seconds and {} squares of {} runs", i, sums.seconds, sums.squares,
+                         sums.runs);
+    }
+  }
+  return {};
+}
+
 std::string DefectOf(const std::vector<Queue>& queues, const Cluster& cluster) {
   constexpr size_t kMostDepth = 16;
   if (queues.size() > kMostQueues)
@@ -270,6 +292,7 @@ std::string FirstDefect(const Snapshot& snapshot) {
       return fmt::format("usage of queue \"{}\": {}", who.first, amount);
   }
   if (std::string defect = DefectOf(snapshot.demand, cluster); !defect.empty()) return defect;
+  if (std::string defect = DefectOf(snapshot.runs); !defect.empty()) return defect;
   if (absl::flat_hash_set<std::string>(snapshot.tenants.begin(), snapshot.tenants.end()).size() !=
       snapshot.tenants.size()) {
     return "a tenant is given twice";

@@ -126,6 +126,19 @@ constexpr void Bind(O& o, LearnedDemand& t) {
 }
 
 template <class O>
+constexpr void Bind(O& o, RunSums& t) {
+  o.Required("runs", t.runs);
+  o.Required("seconds", t.seconds);
+  o.Required("squares", t.squares);
+}
+
+template <class O>
+constexpr void Bind(O& o, RunsOfClass& t) {
+  o.Inline(t.of);
+  o.Inline(t.sums);
+}
+
+template <class O>
 constexpr void Bind(O& o, Reserved& t) {
   o.Required("job", t.job);
   o.Required("start", t.start);
@@ -186,6 +199,7 @@ struct Dump {
   std::vector<Usage> usage{};
   std::vector<std::string> tenants{};
   LearnedDemand demand{};
+  LearnedRuns runs{};
   std::vector<Reserved> reserved{};
   std::vector<std::string> failed{};
   conf::TimePoint defragmented{};
@@ -209,6 +223,7 @@ constexpr void Bind(O& o, Dump& t) {
   o.Optional("usage", t.usage);
   o.Optional("tenants", t.tenants);
   o.Optional("demand", t.demand);
+  o.Optional("runs", t.runs);
   o.Optional("reserved", t.reserved);
   o.Optional("failed", t.failed);
   o.Optional("defragmented", t.defragmented);
@@ -230,6 +245,7 @@ Dump ToDump(const Snapshot& s) {
             .jobs = s.jobs,
             .tenants = s.tenants,
             .demand = s.demand,
+            .runs = s.runs,
             .reserved = s.reserved,
             .failed = s.failed,
             .defragmented = s.defragmented};
@@ -250,6 +266,7 @@ Snapshot FromDump(Dump dump) {
              .jobs = std::move(dump.jobs),
              .tenants = std::move(dump.tenants),
              .demand = std::move(dump.demand),
+             .runs = std::move(dump.runs),
              .reserved = std::move(dump.reserved),
              .failed = std::move(dump.failed),
              .defragmented = dump.defragmented};

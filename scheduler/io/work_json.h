@@ -1,8 +1,9 @@
-// The fields of work.h as JSON has them: names and units are the structs' own.
+// The fields of work.h, and of a class of jobs, as JSON has them: names and units are the structs' own.
 #pragma once
 
 #include "conf/json_fields.h"
 #include "conf/json_reader.h"
+#include "scheduler/learned_runs.h"
 #include "scheduler/work.h"
 
 namespace scheduler {
@@ -48,6 +49,16 @@ inline void ReadJson(const conf::Json& in, Role& out, conf::JsonFaults& faults) 
 }
 
 template <class O>
+constexpr void Bind(O& o, RunClass& t) {
+  o.Optional("work", t.work);
+  o.Optional("stated", t.stated);
+  o.Optional("size", t.size);
+  o.Optional("tenant", t.tenant);
+  o.Optional("user", t.user);
+  o.Optional("application", t.application);
+}
+
+template <class O>
 constexpr void Bind(O& o, Topology& t) {
   o.Optional("level", t.level);
   o.Optional("required", t.required);
@@ -88,6 +99,7 @@ constexpr void Bind(O& o, Job& t) {
   o.Optional("queue", t.queue);
   o.Optional("user", t.user);
   o.Optional("tenant", t.tenant);
+  o.Optional("application", t.application);
   o.Optional("work", t.work);
   o.Optional("priority", t.priority);
   o.Optional("submitted", t.submitted);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <utility>
 
 namespace scheduler {
 namespace {
@@ -40,14 +41,27 @@ double FairShare(const QueueTree& tree, AccountId account, KindId kind) {
   return -tree.Saturation(queue, kind) - kUserPart * of_user;
 }
 
+double Expected(double hours) {
+  return -hours;
+}
+
+double Overdue(double hours) {
+  constexpr double kDue = 14 * 24;
+  return std::max(0.0, hours - kDue);
+}
+
 constexpr auto kTerms = std::to_array<OrderTermInfo>({
-    {"priority", "the job's priority", Priority, nullptr},
+    {"priority", "the job's priority", Priority, nullptr, nullptr, nullptr},
     {"fair-share", "the less its queue holds of its fair share, then the less its user has used", nullptr,
-     FairShare},
-    {"age", "hours since it was submitted", Age, nullptr},
-    {"size", "the fewer devices it asks for (weight below 0: the more), one point each", Size, nullptr},
+     FairShare, nullptr, nullptr},
+    {"age", "hours since it was submitted", Age, nullptr, nullptr, nullptr},
+    {"size", "the fewer devices it asks for (weight below 0: the more), one point each", Size, nullptr,
+     nullptr, nullptr},
     {"shortest", "the shorter its estimate (weight below 0: the longer), one point an hour", Shortest,
-     nullptr},
+     nullptr, nullptr, nullptr},
+    {"expected", "the shorter its run as learned from earlier jobs, one point an hour, at most a week",
+     nullptr, nullptr, Expected, nullptr},
+    {"overdue", "hours that it has waited beyond two weeks", nullptr, nullptr, nullptr, Overdue},
 });
 
 }  // namespace
@@ -65,7 +79,12 @@ Order::Order(std::span<const OrderTerm> terms) {
   for (const OrderTerm& term : terms) {
     const OrderTermInfo* info = FindOrderTerm(term.name);
     if (info == nullptr) continue;
-    (info->of_job != nullptr ? of_job_ : of_account_).push_back({info, term.weight});
+    const Weighted weighted{info, term.weight};
+    all_.push_back(weighted);
+    if (info->of_job != nullptr) of_job_.push_back(weighted);
+    if (info->of_account != nullptr) of_account_.push_back(weighted);
+    if (info->of_run != nullptr) of_run_.push_back(weighted);
+    if (info->of_wait != nullptr) of_wait_.push_back(weighted);
   }
 }
 
@@ -79,6 +98,40 @@ double Order::OfAccount(const QueueTree& tree, AccountId account, KindId kind) c
   double sum = 0;
   for (const Weighted& w : of_account_) sum += w.weight * w.term->of_account(tree, account, kind);
   return sum;
+}
+
+double Order::OfRun(double hours) const {
+  double sum = 0;
+  for (const Weighted& w : of_run_) sum += w.weight * w.term->of_run(hours);
+  return sum;
+}
+
+double Order::OfWait(const JobEntry& entry, conf::TimePoint now) const {
+  double sum = 0;
+  for (const Weighted& w : of_wait_) sum += w.weight * w.term->of_wait(Hours(now - entry.job.submitted));
+  return sum;
+}
+
+std::vector<OrderPart> Order::PartsOf(const JobEntry& entry, const QueueTree& tree, AccountId account,
+                                      KindId kind, double expected_hours, conf::TimePoint now) const {
+  std::vector<OrderPart> parts;
+  parts.reserve(all_.size());
+  for (const Weighted& w : all_) {
+    OrderPart part{.name = std::string(w.term->name), .weight = w.weight};
+    if (w.term->of_job == Age) {
+      part.value = Hours(now - entry.job.submitted);
+    } else if (w.term->of_job != nullptr) {
+      part.value = w.term->of_job(entry);
+    } else if (w.term->of_account != nullptr) {
+      part.value = w.term->of_account(tree, account, kind);
+    } else if (w.term->of_run != nullptr) {
+      part.value = w.term->of_run(expected_hours);
+    } else {
+      part.value = w.term->of_wait(Hours(now - entry.job.submitted));
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
 }
 
 KindId RankedBy(const JobEntry& entry, const ShapeTable& shapes) {

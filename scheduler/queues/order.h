@@ -1,17 +1,24 @@
 // The order of the queue: each job is ranked by a weighted sum of named terms.
 //
-// The sum has a part that a job keeps from its submission to its start (OfJob) and a part that its queue and
-// user have in common (OfAccount), which changes only as devices are charged and usage decays. So jobs of one
-// account and kind can be kept sorted by the first, and a cycle needs the second only once per account and
-// whenever that was charged: the head of each such group goes into a heap, is scored again when it comes out,
-// and goes back if it is no longer the first. Age needs no clock: all jobs age alike, so the earlier
-// submission says all.
+// The sum has a part that a job keeps from its submission to its start (OfJob), a part that its queue and
+// user have in common (OfAccount), which changes only as devices are charged and usage decays, a part that
+// jobs of one class have in common (OfRun), which changes as jobs end, and one that grows with the wait
+// (OfWait). So jobs of one account, kind and class can be kept sorted by the first, and a cycle needs the
+// others only once per group and whenever its account was charged: the head of each such group goes into a
+// heap, is scored again when it comes out, and goes back if it is no longer the first. Age needs no clock: all
+// jobs age alike, so the earlier submission says all.
 //
-// Pure; order.cc has the one table of terms. Both parts depend on nothing but the present state.
+// No job starves by its expected run, which counts as a week at most: with weights e of expected and a of age,
+// a job goes before all that are alike in the other terms and were submitted e / a weeks after it. With a
+// weight of overdue that is large beside what the other terms differ by, those that have waited for more than
+// two weeks go first, the longest wait first, whatever their queue and run.
+//
+// Pure; order.cc has the one table of terms. All parts depend on nothing but the present state and time.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,12 +33,21 @@ struct OrderTermInfo {
   std::string_view what;              // for people, one line
   double (*of_job)(const JobEntry&);  // higher goes first; null: the term is the account's
   double (*of_account)(const QueueTree&, AccountId, KindId);
+  double (*of_run)(double hours);   // as expected (run_history.h)
+  double (*of_wait)(double hours);  // since it was submitted; must not fall
 };
 
 std::span<const OrderTermInfo> OrderTerms();
 
 // Null for a name that is not in the list.
 const OrderTermInfo* FindOrderTerm(std::string_view name);
+
+// One term of a job's rank: it adds weight · value.
+struct OrderPart {
+  std::string name{};
+  double weight = 0;
+  double value = 0;
+};
 
 // A place in the queue. Ties go to the job that was submitted first.
 struct Rank {
@@ -51,9 +67,20 @@ class Order {
   double OfJob(const JobEntry& entry) const;
   // `kind`: of the job's first device demand, kAnyKind where several will do or none is asked for.
   double OfAccount(const QueueTree& tree, AccountId account, KindId kind) const;
+  // `hours`: the expected run of its class; 0: it has none.
+  double OfRun(double hours) const;
+  bool uses_runs() const { return !of_run_.empty(); }
+  double OfWait(const JobEntry& entry, conf::TimePoint now) const;
 
-  Rank RankOf(const JobEntry& entry, const QueueTree& tree, AccountId account, KindId kind) const {
-    return {OfJob(entry) + OfAccount(tree, account, kind), entry.sequence};
+  // Its terms in the policy's order. Of age, the hours that it has waited.
+  std::vector<OrderPart> PartsOf(const JobEntry& entry, const QueueTree& tree, AccountId account, KindId kind,
+                                 double expected_hours, conf::TimePoint now) const;
+
+  // All parts of a job that is the only one of its kind.
+  Rank RankOf(const JobEntry& entry, const QueueTree& tree, AccountId account, KindId kind,
+              double expected_hours, conf::TimePoint now) const {
+    return {OfJob(entry) + OfAccount(tree, account, kind) + OfRun(expected_hours) + OfWait(entry, now),
+            entry.sequence};
   }
 
  private:
@@ -63,6 +90,9 @@ class Order {
   };
   std::vector<Weighted> of_job_;
   std::vector<Weighted> of_account_;
+  std::vector<Weighted> of_run_;
+  std::vector<Weighted> of_wait_;
+  std::vector<Weighted> all_;
 };
 
 // The kind by which a job is ranked: of its first role that asks for devices.

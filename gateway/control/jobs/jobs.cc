@@ -607,6 +607,7 @@ scheduler::Job Jobs::AskOf(const Workload& job) const {
   scheduler::Job ask = job.file().job;
   ask.id = job.id;
   ask.user = job.of->user;
+  ask.application = job.file().name;
   ask.submitted = job.of->at;
   if (ask.estimate && job.done > conf::Duration::zero()) {
     const conf::Duration left = *ask.estimate - job.done;

@@ -24,6 +24,7 @@ enum Field : size_t {
   kRequested = 7,
   kRequestedTime = 8,
   kUser = 11,
+  kExecutable = 13,
   kQueue = 14,
   kPreceding = 16,
 };
@@ -95,6 +96,7 @@ class Reader {
     job.id = fmt::format("{}", row[kNumber]);
     job.submitted = start_ + std::min(*submit, 2 * (io::kLatest - io::kEarliest));
     job.user = fmt::format("user-{}", row[kUser]);
+    if (row[kExecutable] >= 0) job.application = fmt::format("executable-{}", row[kExecutable]);
     job.queue = row[kQueue] < 0 ? "default" : fmt::format("queue-{}", row[kQueue]);
     job.roles = GangOf(static_cast<uint32_t>(processors), per_node_);
     if (row[kRequestedTime] > 0) job.estimate = Seconds(static_cast<double>(row[kRequestedTime]));

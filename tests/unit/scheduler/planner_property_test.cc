@@ -30,6 +30,8 @@ Policy RandomPolicy(Rng& rng) {
   policy.preemption.victims = static_cast<VictimOrder>(rng.Uniform(3));
   policy.preemption.grace = seconds(rng.Uniform(2) * 30);
   policy.faults.hot_swap = rng.Uniform(2) == 0;
+  if (rng.Uniform(2) == 0)
+    policy.order = {{"priority", 1'000}, {"expected", 16}, {"overdue", 100}, {"age", 1}};
   return policy;
 }
 
@@ -55,6 +57,7 @@ Job RandomJob(Rng& rng, int number, bool with_queues) {
   job.queue = with_queues ? leaves[rng.Uniform(3)] : "default";
   job.user = rng.Uniform(2) == 0 ? "ada" : "bob";
   job.tenant = rng.Uniform(2) == 0 ? "t1" : "t2";
+  if (rng.Uniform(2) == 0) job.application = rng.Uniform(2) == 0 ? "train" : "evaluate";
   job.priority = static_cast<int32_t>(rng.Uniform(3));
   job.work = static_cast<WorkClass>(rng.Uniform(5));
   job.preemptible = rng.Uniform(4) != 0;
@@ -82,7 +85,7 @@ Job RandomJob(Rng& rng, int number, bool with_queues) {
     job.topology = {.level = "leaf", .required = rng.Uniform(2) == 0};
     if (!job.topology.required && rng.Uniform(2) == 0) job.topology.wait = minutes(rng.Uniform(90));
   }
-  job.estimate = minutes(5 + rng.Uniform(200));
+  if (rng.Uniform(4) != 0) job.estimate = minutes(5 + rng.Uniform(200));
   if (rng.Uniform(3) == 0)
     job.checkpoint = {.interval = minutes(10), .save = seconds(20), .restart = seconds(60)};
   if (rng.Uniform(12) == 0) job.idle_timeout = minutes(30);

@@ -176,7 +176,7 @@ class PreemptWorld {
     const Order order(Policy().order);
     std::vector<std::pair<Rank, JobIndex>> line;
     for (const JobIndex j : In(Phase::kPending)) {
-      line.emplace_back(order.RankOf(jobs_[j], tree_, AccountOf(j), RankedBy(jobs_[j], shapes_)), j);
+      line.emplace_back(order.RankOf(jobs_[j], tree_, AccountOf(j), RankedBy(jobs_[j], shapes_), 0, {}), j);
     }
     std::ranges::sort(line, [](const auto& a, const auto& b) { return a.first.Before(b.first); });
     std::vector<JobIndex> jobs;

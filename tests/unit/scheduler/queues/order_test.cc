@@ -26,14 +26,17 @@ class OrderTest : public ::testing::Test {
     return jobs_.Add(std::move(job), tree_.Find(queue));
   }
 
-  std::vector<JobIndex> Sorted(std::vector<OrderTerm> terms) {
+  // `expected`: hours by job, 0 where there are no more.
+  std::vector<JobIndex> Sorted(std::vector<OrderTerm> terms, std::vector<double> expected = {},
+                               conf::TimePoint now = At(1'000)) {
     const Order order(terms);
     std::vector<std::pair<Rank, JobIndex>> ranked;
     for (JobIndex j = 0; j < jobs_.bound(); ++j) {
       const JobEntry& entry = jobs_[j];
-      ranked.emplace_back(
-          order.RankOf(entry, tree_, tree_.Account(entry.queue, entry.job.user), RankedBy(entry, shapes_)),
-          j);
+      const AccountId account = tree_.Account(entry.queue, entry.job.user);
+      ranked.emplace_back(order.RankOf(entry, tree_, account, RankedBy(entry, shapes_),
+                                       j < expected.size() ? expected[j] : 0, now),
+                          j);
     }
     std::ranges::sort(ranked, [](const auto& a, const auto& b) { return a.first.Before(b.first); });
     std::vector<JobIndex> sorted;
@@ -62,6 +65,42 @@ TEST_F(OrderTest, EachTermRanksByItsName) {
   EXPECT_EQ(Sorted({{"size", -1}}), Jobs({0, 2, 1}));
   EXPECT_EQ(Sorted({{"shortest", 1}}), Jobs({0, 2, 1}));
   EXPECT_EQ(Sorted({}), Jobs({0, 1, 2}));  // as submitted
+  EXPECT_EQ(Sorted({{"expected", 1}}, {3, 2, 1}), Jobs({2, 1, 0}));
+}
+
+TEST_F(OrderTest, AnOlderJobGoesBeforeAShorterOneOnceItsAgeOutweighsTheRun) {
+  Submit("a", 0, 0, 1, 1);
+  Submit("a", 0, 9 * 3'600, 1, 1);
+  EXPECT_EQ(Sorted({{"expected", 1}, {"age", 1}}, {10, 0}), Jobs({1, 0}));
+  EXPECT_EQ(Sorted({{"expected", 1}, {"age", 1}}, {8, 0}), Jobs({0, 1}));
+}
+
+TEST_F(OrderTest, OverdueJobsGoFirstTheLongestWaitFirst) {
+  Submit("a", 0, 0, 1, 1);
+  Submit("a", 0, 3'600, 1, 1);
+  Submit("a", 0, 2 * 3'600, 1, 1);
+  const std::vector<OrderTerm> terms = {{"expected", 16}, {"overdue", 10'000}};
+  const std::vector<double> expected = {168, 100, 1};
+  EXPECT_EQ(Sorted(terms, expected, At(14 * 86'400)), Jobs({2, 1, 0}));
+  EXPECT_EQ(Sorted(terms, expected, At(14 * 86'400 + 3'600)), Jobs({0, 2, 1}));
+  EXPECT_EQ(Sorted(terms, expected, At(14 * 86'400 + 7'200)), Jobs({0, 1, 2}));
+}
+
+TEST_F(OrderTest, ItsPartsAddUpToTheRankButForTheAge) {
+  Submit("a", 3, 0, 8, 1);
+  const Order order(std::vector<OrderTerm>{
+      {"age", 2}, {"expected", 16}, {"priority", 10}, {"overdue", 5}, {"fair-share", 7}, {"size", 1}});
+  const AccountId account = tree_.Account(jobs_[0].queue, "u");
+  const conf::TimePoint now = At(15 * 86'400);
+  const std::vector<OrderPart> parts = order.PartsOf(jobs_[0], tree_, account, 0, 4, now);
+  ASSERT_EQ(parts.size(), 6u);
+  EXPECT_EQ(parts[0].name, "age");
+  EXPECT_DOUBLE_EQ(parts[0].value, 15 * 24);
+  EXPECT_DOUBLE_EQ(parts[1].value, -4);
+  EXPECT_DOUBLE_EQ(parts[3].value, 24);
+  double sum = 0;
+  for (const OrderPart& part : parts) sum += part.name == "age" ? 0 : part.weight * part.value;
+  EXPECT_DOUBLE_EQ(order.RankOf(jobs_[0], tree_, account, 0, 4, now).score, sum);
 }
 
 TEST_F(OrderTest, TheLessSaturatedQueueGoesFirst) {
@@ -90,7 +129,10 @@ TEST(OrderTerms, HaveNamesOfTheirOwnAndAreFoundByThem) {
   for (const OrderTermInfo& term : OrderTerms()) {
     EXPECT_TRUE(names.insert(term.name).second);
     EXPECT_FALSE(term.what.empty());
-    EXPECT_NE(term.of_job == nullptr, term.of_account == nullptr);
+    EXPECT_EQ((term.of_job != nullptr) + (term.of_account != nullptr) + (term.of_run != nullptr) +
+                  (term.of_wait != nullptr),
+              1)
+        << term.name;
     EXPECT_EQ(FindOrderTerm(term.name), &term);
   }
   EXPECT_EQ(FindOrderTerm("prioritty"), nullptr);
