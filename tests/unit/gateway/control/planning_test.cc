@@ -291,5 +291,44 @@ TEST(Planning, OnlyATenantOfTheReservationSeesItsQueue) {
   EXPECT_FALSE(has(""));
 }
 
+// The jobs that count when the expected run of a job is learned.
+double RunsOf(Planning& planning, const std::string& application) {
+  double runs = 0;
+  const scheduler::Snapshot snapshot = planning.planner().TakeSnapshot(kStart);
+  for (const scheduler::RunsOfClass& one : snapshot.runs) {
+    if (one.of.application == application) runs += one.sums.runs;
+  }
+  return runs;
+}
+
+scheduler::Job Training(std::string id) {
+  scheduler::Job job = Replica(std::move(id), 1);
+  job.work = scheduler::WorkClass::kTraining;
+  job.user = "ada";
+  job.application = "finetune";
+  return job;
+}
+
+TEST(Planning, LearnsTheRunsOfJobsThatEndForGoodAndOfThoseThatAnEarlierProcessKept) {
+  config::Scaling machine = Machine();
+  machine.planning.policy.order = {{"expected", 16}, {"age", 1}};
+  Planning planning(machine, kStart);
+  planning.LearnRuns({{Training("old"), std::chrono::hours(3)}});
+  EXPECT_DOUBLE_EQ(RunsOf(planning, "finetune"), 1);
+  planning.Submit(Training("begins-again"), kStart);
+  planning.Submit(Training("ends"), kStart);
+  EXPECT_EQ(RunCycle(planning).starts.size(), 2u);
+  planning.Leave("begins-again", kStart);
+  EXPECT_DOUBLE_EQ(RunsOf(planning, "finetune"), 1);
+  planning.End("ends", kStart);
+  EXPECT_NEAR(RunsOf(planning, "finetune"), 2, 0.01);
+}
+
+TEST(Planning, KeepsNoRunsWhereTheOrderDoesNotUseThem) {
+  Planning planning(Machine(), kStart);
+  planning.LearnRuns({{Training("old"), std::chrono::hours(3)}});
+  EXPECT_DOUBLE_EQ(RunsOf(planning, "finetune"), 0);
+}
+
 }  // namespace
 }  // namespace gateway::control
