@@ -1440,6 +1440,10 @@ export type Posts = {
     body: undefined;
     answer: JobDetail;
   };
+  "/admin/v1/jobs/{id}:rerun": {
+    body: undefined;
+    answer: JobSubmission;
+  };
   "/admin/v1/jobs/{id}:resume": {
     body: undefined;
     answer: JobDetail;
