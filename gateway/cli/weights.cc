@@ -269,6 +269,9 @@ void AddHold(CLI::App& group, Run& run) {
   AddStoreOption(*hold, options);
   hold->add_option("--digest", options->digest, "Of the weights: sha256:HEX")->required();
   hold->add_option("--cache", options->cache, "The key of a compile cache that is kept, too");
+  hold->footer(
+      "Example:\n  tidegate weights hold --store /var/lib/tidegate-weights --digest sha256:0123…  # the "
+      "whole digest");
   hold->callback([options, &run] { run = [options] { return HoldWeights(*options); }; });
 }
 
@@ -277,6 +280,7 @@ void AddList(CLI::App& group, Run& run) {
   auto options = std::make_shared<WeightsOptions>();
   AddStoreOption(*list, options);
   list->add_flag("--json", options->json, "Print JSON");
+  list->footer("Example:\n  tidegate weights list --store /var/lib/tidegate-weights");
   list->callback([options, &run] { run = [options] { return ListStore(*options); }; });
 }
 
@@ -286,6 +290,8 @@ void AddForEach(CLI::App& group, Run& run, const char* name, const char* help, A
   auto options = std::make_shared<WeightsOptions>();
   AddStoreOption(*command, options);
   command->add_option("WEIGHTS", options->digests, "Digests, or their first digits")->required();
+  command->footer(
+      fmt::format("Example:\n  tidegate weights {} --store /var/lib/tidegate-weights 0123456789ab", name));
   command->callback([options, act, &run] { run = [options, act] { return ForEach(*options, act); }; });
 }
 
@@ -296,7 +302,9 @@ void AddDigest(CLI::App& group, Run& run) {
   digest->add_option("PATH", options->path, "The file or folder")->required();
   digest->footer(
       "The digest of a folder is the SHA-256 of its listing, which other tools compute, too:\n"
-      "  find . -type f -printf '%P\\n' | LC_ALL=C sort | xargs -d '\\n' sha256sum | sha256sum");
+      "  find . -type f -printf '%P\\n' | LC_ALL=C sort | xargs -d '\\n' sha256sum | sha256sum\n\n"
+      "Example:\n"
+      "  tidegate weights digest /mnt/models/qwen3-8b");
   digest->callback([options, &run] { run = [options] { return PrintDigest(*options); }; });
 }
 
