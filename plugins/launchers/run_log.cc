@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "gateway/net/files.h"
+#include "plugins/weights/progress.h"
 
 namespace plugins::launchers {
 namespace {
@@ -81,7 +82,7 @@ std::string LogTail(const std::string& path, std::span<const std::string> secret
     const size_t begin = line_end == std::string_view::npos ? 0 : line_end + 1;
     std::string_view line = left.substr(begin);
     left = left.substr(0, begin == 0 ? 0 : line_end);
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos || weights::IsProgressLine(line)) continue;
     if (bytes + line.size() > kTailBytes) {
       if (lines.empty()) lines.push_front(line.substr(line.size() - kTailBytes));
       break;

@@ -31,7 +31,7 @@ uint64_t LogBytes(const std::string& path);
 std::string RotatedLog(const std::string& path);  // PATH.1
 
 // Its last lines, at most kTailLines and kTailBytes together, as valid UTF-8 on one line, with "***" for each
-// of `secrets`. Empty when nothing was printed.
+// of `secrets`. Lines that the step of weights prints for the gateway are left out. Empty when nothing was printed.
 inline constexpr size_t kTailLines = 5;
 inline constexpr size_t kTailBytes = 800;
 std::string LogTail(const std::string& path, std::span<const std::string> secrets);

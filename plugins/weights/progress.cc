@@ -36,6 +36,10 @@ std::string ProgressLine(const FetchProgress& progress) {
   return fmt::format("{}{}\n", kMark, out.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
+bool IsProgressLine(std::string_view line) {
+  return line.starts_with(kMark);
+}
+
 // An engine may print anything: a line counts only when all of it has the form.
 std::optional<FetchProgress> LastProgress(std::string_view log) {
   while (true) {

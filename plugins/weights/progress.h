@@ -38,6 +38,9 @@ struct FetchProgress {
 
 std::string ProgressLine(const FetchProgress& progress);  // with its line's end
 
+// Whether a line is meant for the gateway, and not for people.
+bool IsProgressLine(std::string_view line);
+
 // The last such line of a log's text; nothing where it has none that is whole.
 std::optional<FetchProgress> LastProgress(std::string_view log);
 

@@ -22,6 +22,11 @@ class RunLog : public testing::Test {
   const std::string log_ = dir_ / "log";
 };
 
+TEST_F(RunLog, TailLeavesOutWhatTheStepOfWeightsTellsTheGateway) {
+  std::ofstream(log_) << "tidegate-weights: {\"phase\":\"failed\"}\ntidegate: the digest is another\n";
+  EXPECT_EQ(Tail(), "tidegate: the digest is another");
+}
+
 TEST_F(RunLog, FollowsNoLink) {
   std::filesystem::create_symlink(dir_ / "elsewhere", log_);
   EXPECT_FALSE(OpenLog(log_).ok());
