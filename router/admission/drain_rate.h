@@ -1,5 +1,6 @@
 // How fast a queue drains: cost dispatched per second in which requests waited. Older time counts half as
-// much after every half-life; time with an empty queue does not count. Pure; the caller locks.
+// much after every half-life; time with an empty queue does not count, nor does time in which no replica was there
+// to dispatch to. Pure; the caller locks.
 #pragma once
 
 #include <cmath>
@@ -18,8 +19,13 @@ class DrainRate {
     backlogged_ = backlogged;
   }
 
+  // Replicas start: what was measured until the next dispatch says nothing of the time after it.
+  void ReplicasStart() { starts_anew_ = true; }
+
   void Dispatched(double cost, conf::TimePoint now) {
     Advance(now);
+    if (starts_anew_) cost_ = seconds_ = 0;
+    starts_anew_ = false;
     cost_ += cost;
   }
 
@@ -42,6 +48,7 @@ class DrainRate {
   }
 
   bool backlogged_ = false;
+  bool starts_anew_ = false;
   conf::TimePoint at_{};
   double cost_ = 0;
   double seconds_ = 0;

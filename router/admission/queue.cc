@@ -252,6 +252,7 @@ QueuePosition AdmissionQueue::Enter(const Arrival& arrival, conf::TimePoint now)
   SetWeights(own, arrival);
   const conf::TimePoint due =
       arrival.deadline ? *arrival.deadline + arrival.order_delay : conf::TimePoint::max();
+  if (arrival.replicas_start) drain_.ReplicasStart();
   const bool first = arrival.deadline && (own.waiters.empty() || due < std::get<0>(*own.waiters.begin()));
   QueuePosition out = Estimate(band, own, arrival.cost, first ? 0 : own.cost, now);
   out.refused = RoomFor(band, own, arrival.bytes);

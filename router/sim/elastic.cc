@@ -231,7 +231,7 @@ void ElasticPool::Arrive(uint32_t at) {
   arrived_work_ += flights_[at].work;
   series_.Arrived(flights_[at].work);
   if (queue_.size() == 0 && HasHeadroomSomewhere()) {
-    if (!Dispatch(at)) ++report_.refused;
+    if (!Dispatch(at)) ++report_.lost.engine_refused;
     return;
   }
   const double cost = request.prompt_tokens + 2 * answers_.mean();
@@ -241,18 +241,22 @@ void ElasticPool::Arrive(uint32_t at) {
                                    .prefill = Prefill(at),
                                    .cost = cost},
                                   now_);
-  ++(waits ? report_.held : report_.refused);
+  ++(waits ? report_.held : report_.lost.too_late);
 }
 
 void ElasticPool::DispatchWaiting() {
-  report_.refused += queue_.MoveLate(now_);
+  queue_.MoveLate(now_);
   while (queue_.size() > 0 && HasHeadroomSomewhere()) {
     const std::optional<LateLast::Called> called = queue_.Next(now_);
     if (!called) return;
     const uint32_t at = called->who.request;
     wait_.push_back(conf::ToSeconds(now_ - Arrival(at)));
     flights_[at].dispatched = now_;
-    if (called->expired || !Dispatch(at)) ++report_.refused;
+    if (called->expired) {
+      ++report_.lost.expired;
+    } else if (!Dispatch(at)) {
+      ++report_.lost.engine_refused;
+    }
     queue_.Leave(called->ticket, now_);
   }
 }
@@ -260,7 +264,7 @@ void ElasticPool::DispatchWaiting() {
 void ElasticPool::DropExpired() {
   queue_.DropExpired(now_, [this](const Waiting& who) {
     wait_.push_back(conf::ToSeconds(now_ - who.arrived));
-    ++report_.refused;
+    ++report_.lost.expired;
   });
 }
 
@@ -396,6 +400,7 @@ void ElasticPool::Tick() {
 void ElasticPool::Finish() {
   while (!slots_.empty()) Stop(slots_.size() - 1);
   report_.requests = requests_.size();
+  report_.refused = report_.lost.refused();
   report_.samples = series_.Take();
   report_.wait = QuantilesOf(wait_);
   report_.longest_wait = wait_.empty() ? 0 : wait_.back();  // sorted by now

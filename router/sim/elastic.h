@@ -20,6 +20,7 @@
 
 #include "conf/time.h"
 #include "router/sim/elastic_series.h"
+#include "router/sim/report.h"
 #include "router/sim/world.h"
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/engine/model.h"
@@ -44,7 +45,8 @@ struct ElasticReport {
   uint64_t requests = 0;
   uint64_t finished = 0;
   uint64_t held = 0;     // waited at the gateway
-  uint64_t refused = 0;  // waited too long, or could not be served
+  uint64_t refused = 0;  // lost.refused()
+  LostRequests lost{};   // too_late, expired and engine_refused
   Quantiles wait;        // seconds at the gateway, of held requests
   double longest_wait = 0;
   Quantiles ttft;            // seconds

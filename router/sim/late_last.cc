@@ -32,7 +32,7 @@ bool LateLast::Enter(const Waiting& who, Band band, TimePoint now) {
                                               .cost = who.cost,
                                               .bytes = 1,
                                               .deadline = who.arrived + hold_,
-                                              .replicas_start = starting_},
+                                              .replicas_start = starting_ || band == kLate},
                                              now);
   if (entered.refused != QueueRefusal::kNone) return false;
   held_[entered.ticket] = who;
@@ -77,16 +77,13 @@ void LateLast::LearnBesidePrefill(double seconds) {
   beside_prefill_ = std::clamp(beside_prefill_, 0.0, conf::ToSeconds(ttft_) / 2);
 }
 
-uint32_t LateLast::MoveLate(TimePoint now) {
-  uint32_t lost = 0;
+// A request that waits already is not refused by its expected wait; DropExpired drops it after `hold`.
+void LateLast::MoveLate(TimePoint now) {
   while (const Waiting* first = First(in_time_)) {
     if (now - first->arrived + Seconds(first->prefill + beside_prefill_) <= ttft_) break;
     const Waiting who = Forget(in_time_.front(), now);
-    if (Enter(who, kLate, now)) continue;
-    work_ -= who.work;
-    ++lost;
+    if (!Enter(who, kLate, now)) work_ -= who.work;  // never: it has left a place
   }
-  return lost;
 }
 
 // All have the same longest wait, so the first to arrive expires first.

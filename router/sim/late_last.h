@@ -31,7 +31,7 @@ class LateLast {
   // Whether replicas are on their way.
   void SetStarting(bool starting) { starting_ = starting; }
 
-  // False: refused.
+  // False: refused, since it would wait for longer than `hold` at the measured pace.
   bool Enter(const Waiting& who, conf::TimePoint now);
 
   struct Called {
@@ -45,8 +45,8 @@ class LateLast {
 
   // Learns how long a dispatched request took to its first token beyond its own prefill; predicts lateness.
   void LearnBesidePrefill(double seconds);
-  // Moves requests that can no longer be in time behind the others; returns how many were refused instead.
-  uint32_t MoveLate(conf::TimePoint now);
+  // Moves requests that can no longer be in time behind the others.
+  void MoveLate(conf::TimePoint now);
   // Drops requests that have waited too long.
   void DropExpired(conf::TimePoint now, const std::function<void(const Waiting&)>& dropped);
 

@@ -6,6 +6,7 @@
 
 #include "conf/shown.h"
 #include "gateway/cli/output.h"
+#include "router/sim/requests_html.h"
 
 namespace gateway::cli {
 namespace {
@@ -29,6 +30,20 @@ std::string SizeOf(const TrafficFacts& facts) {
   if (gpus == modelled) return text;
   if (text.empty()) text = fmt::format("{:g} GPU{}", gpus, gpus == 1 ? "" : "s");
   return fmt::format("{}; the engine's speed is that of {}", text, modelled);
+}
+
+// "demand refused 10 requests: 7: waited at the gateway for as long as a request may; 3: …", a line for each row.
+std::string LostInWords(const std::vector<serving::SizedBy>& rows) {
+  std::string out;
+  for (const auto& [name, r] : rows) {
+    if (r.refused == 0) continue;
+    std::string parts;
+    for (const auto& [why, count] : router::sim::LostBecause(r.lost))
+      parts += fmt::format("{}{}: {}", parts.empty() ? "" : "; ", count, why);
+    out += fmt::format("{}{} refused {}: {}\n", out.empty() ? "\n" : "", name, Counted(r.refused, "request"),
+                       parts);
+  }
+  return out;
 }
 
 }  // namespace
@@ -60,13 +75,14 @@ std::string AsTable(const TrafficFacts& facts, const std::vector<serving::SizedB
   }
   const std::string size = SizeOf(facts);
   return fmt::format(
-      "{}: {} in {:.1f} h; replicas of {}{}, {} to start one; first tokens within {}, the next "
-      "within "
-      "{}\n\n{}",
-      facts.study.trace, Counted(facts.study.requests, "request"), rows.front().report.seconds / 3600,
-      facts.study.engine, size.empty() ? "" : fmt::format(" ({})", size),
-      conf::InWords(facts.study.cold_start), conf::InWords(facts.study.ttft),
-      conf::InWords(facts.inter_token), table.Render());
+             "{}: {} in {:.1f} h; replicas of {}{}, {} to start one; first tokens within {}, the next "
+             "within "
+             "{}\n\n{}",
+             facts.study.trace, Counted(facts.study.requests, "request"), rows.front().report.seconds / 3600,
+             facts.study.engine, size.empty() ? "" : fmt::format(" ({})", size),
+             conf::InWords(facts.study.cold_start), conf::InWords(facts.study.ttft),
+             conf::InWords(facts.inter_token), table.Render()) +
+         LostInWords(rows);
 }
 
 std::string AsJson(const TrafficFacts& facts, const std::vector<serving::SizedBy>& rows) {
@@ -99,6 +115,10 @@ std::string AsJson(const TrafficFacts& facts, const std::vector<serving::SizedBy
                                 {"finished", r.finished},
                                 {"held", r.held},
                                 {"refused", r.refused},
+                                {"lost",
+                                 {{"too_late", r.lost.too_late},
+                                  {"expired", r.lost.expired},
+                                  {"engine_refused", r.lost.engine_refused}}},
                                 {"wait_s", QuantilesAsJson(r.wait)},
                                 {"longest_wait_s", r.longest_wait},
                                 {"ttft_s", QuantilesAsJson(r.ttft)},

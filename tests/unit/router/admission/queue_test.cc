@@ -340,6 +340,18 @@ TEST(AdmissionQueue, WhileReplicasStartNoDeadlineIsOutOfReach) {
             QueueRefusal::kNone);
 }
 
+TEST(AdmissionQueue, TheWaitForAReplicaToStartDoesNotCountAsASlowPace) {
+  Waiting w;
+  for (int i = 0; i < 400; ++i)
+    w.Enter("early", {.tenant = "a", .deadline = w.now + seconds(600), .replicas_start = true});
+  w.now += seconds(90);
+  Drain(w, 100);  // it is there, and takes 100 in a second
+  EXPECT_NEAR(w.queue.DrainPerSecond(w.now), 100, 5);
+  // At this pace the 300 that wait are gone in three seconds.
+  EXPECT_EQ(w.Enter("after the start", {.tenant = "a", .deadline = w.now + seconds(10)}).refused,
+            QueueRefusal::kNone);
+}
+
 TEST(AdmissionQueue, TheExpectedWaitFollowsTheFairShare) {
   Waiting w;
   for (int i = 0; i < 500; ++i) w.Enter("flood", {.tenant = "flood"});

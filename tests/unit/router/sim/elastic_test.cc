@@ -60,6 +60,18 @@ TEST(Elastic, ScaleFromZeroAddsOneColdStartAndLosesNoRequest) {
   EXPECT_LT(report.longest_wait, 95);
 }
 
+TEST(Elastic, ABurstThatOutgrowsTheFirstReplicasIsNotRefusedBeforeTheHold) {
+  std::vector<Request> requests;
+  Add(requests, 60, seconds(0), seconds(150));
+  ElasticOptions options = Options(0, 8);
+  options.cold_start = seconds(90);
+  const ElasticReport report = SimulateElastic(options, requests);
+  EXPECT_GT(report.longest_wait, 90);
+  EXPECT_LT(report.longest_wait, conf::ToSeconds(options.policy.hold));
+  EXPECT_EQ(report.finished, requests.size());
+  EXPECT_EQ(report.refused, 0u);
+}
+
 TEST(Elastic, ARequestHeldForTooLongIsRefused) {
   std::vector<Request> requests;
   Add(requests, 1, seconds(10), seconds(110));
@@ -69,6 +81,7 @@ TEST(Elastic, ARequestHeldForTooLongIsRefused) {
   const ElasticReport report = SimulateElastic(options, requests);
   EXPECT_EQ(report.finished + report.refused, 100u);
   EXPECT_EQ(report.refused, 100u);
+  EXPECT_EQ(report.lost.expired, 100u);
   EXPECT_LE(report.longest_wait, 62);
 }
 

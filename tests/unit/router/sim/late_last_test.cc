@@ -35,7 +35,7 @@ TEST(LateLast, LateRequestsWaitBehindOthersExceptForAReservedPart) {
   EXPECT_TRUE(queue.Enter(Who(100, seconds(0)), kBegin));
   EXPECT_TRUE(queue.Enter(Who(101, seconds(0)), kBegin));
   for (uint32_t i = 0; i < 30; ++i) EXPECT_TRUE(queue.Enter(Who(i, seconds(3)), now));
-  EXPECT_EQ(queue.MoveLate(now), 0u);
+  queue.MoveLate(now);
   EXPECT_EQ(queue.size(), 32u);
   EXPECT_EQ(queue.work(), 64);
   const std::vector<uint32_t> called = CallAll(queue, now);
@@ -53,7 +53,7 @@ TEST(LateLast, PredictsLatenessByPrefillAndTheLearntExtraTime) {
   EXPECT_TRUE(queue.Enter(Who(1, seconds(0), 0.5), now));
   EXPECT_TRUE(queue.Enter(Who(2, seconds(0), 0.1), now));
   for (int i = 0; i < 60; ++i) queue.LearnBesidePrefill(1);  // as far as it goes: half of the objective
-  EXPECT_EQ(queue.MoveLate(now), 0u);
+  queue.MoveLate(now);
   EXPECT_TRUE(queue.Enter(Who(3, seconds(1)), now));
   EXPECT_THAT(CallAll(queue, now), ElementsAre(3, 1, 2));
 }
@@ -61,7 +61,7 @@ TEST(LateLast, PredictsLatenessByPrefillAndTheLearntExtraTime) {
 TEST(LateLast, DropsRequestsAfterTheLongestWait) {
   LateLast queue(seconds(2), seconds(60));
   for (uint32_t i = 0; i < 3; ++i) EXPECT_TRUE(queue.Enter(Who(i, seconds(i)), kBegin + seconds(i)));
-  EXPECT_EQ(queue.MoveLate(kBegin + seconds(10)), 0u);
+  queue.MoveLate(kBegin + seconds(10));
   const conf::TimePoint now = kBegin + seconds(61) + milliseconds(1);
   EXPECT_EQ(queue.oldest(now), seconds(61) + milliseconds(1));
   std::vector<uint32_t> dropped;
@@ -71,6 +71,26 @@ TEST(LateLast, DropsRequestsAfterTheLongestWait) {
   EXPECT_THAT(CallAll(queue, now), ElementsAre(2));
   EXPECT_EQ(queue.oldest(now), seconds(0));
   EXPECT_THAT(CallAll(queue, now), IsEmpty());
+}
+
+// What waits for a cold start is dispatched slowly at first, and its place among the late ones is far behind.
+TEST(LateLast, ARequestThatWaitsIsKeptForTheWholeHold) {
+  LateLast queue(seconds(2), seconds(600));
+  queue.SetStarting(true);
+  for (uint32_t i = 0; i < 1000; ++i) EXPECT_TRUE(queue.Enter(Who(i, seconds(0)), kBegin));
+  queue.SetStarting(false);
+  conf::TimePoint now = kBegin + seconds(1);
+  for (int i = 0; i < 10; ++i) {
+    now += milliseconds(500);
+    const auto next = queue.Next(now);
+    ASSERT_TRUE(next);
+    queue.Leave(next->ticket, now);
+  }
+  queue.MoveLate(now);
+  EXPECT_EQ(queue.size(), 990u);
+  uint32_t dropped = 0;
+  queue.DropExpired(kBegin + seconds(599), [&](const Waiting&) { ++dropped; });
+  EXPECT_EQ(dropped, 0u);
 }
 
 }  // namespace
