@@ -176,7 +176,7 @@ absl::StatusOr<std::string> Upload(const PublicApi& api, std::string_view purpos
   return TextIn(*file, "id");
 }
 
-// The id of a new batch. The gateway keeps the set beside it, so that whoever sees the batch can compare.
+// The id of a new batch. The gateway keeps the set beside it, so that the batch alone suffices to compare.
 absl::StatusOr<std::string> BeginBatch(const PublicApi& api, const EvaluateOptions& options,
                                        std::string_view set, const std::string& input) {
   const std::string name = std::filesystem::path(options.set).filename();
