@@ -31,7 +31,8 @@ uint32_t Autoscaler::AskLaw(const Signals& signals, const Counts& counts, conf::
   uint32_t wanted = 0;
   switch (policy_.law) {
     case Law::kDemand:
-      wanted = demand_.Decide(signals.demand, counts.there(), counts.coming, cold_start, now);
+      wanted = demand_.Decide(signals.demand, in_flight - Sane(signals.held), counts.there(), counts.coming,
+                              cold_start, now);
       out.demand = demand_.demand();
       out.headroom = demand_.headroom().part();
       out.late = demand_.headroom().late();
