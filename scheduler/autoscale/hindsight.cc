@@ -18,7 +18,7 @@ constexpr double kFull = 0.85;          // of a replica's capacity: beyond it fi
 constexpr double kOnce = 0.8;           // part of a rule's worst episode that is no evidence
 constexpr conf::Duration kApart = minutes(2);  // between two episodes
 constexpr double kOfAllowed = 0.5;             // the other half is for what the replay does not see
-constexpr double kMostAttainment = 0.9999;
+constexpr double kMostOfAttainment = 0.9999;
 
 double Distance(size_t a, size_t b) {
   return static_cast<double>(a > b ? a - b : b - a);
@@ -29,7 +29,7 @@ double Distance(size_t a, size_t b) {
 Hindsight::Hindsight(const ScalingPolicy& policy)
     : up_at_(policy.demand.up_at),
       least_(policy.min),
-      may_be_late_(1 - std::clamp(policy.attainment, 0.0, kMostAttainment)),
+      may_be_late_(1 - std::clamp(policy.attainment, 0.0, kMostOfAttainment)),
       times_(policy.demand.margin),
       best_hold_(kUsualHold),
       best_margin_(kUsualMargin) {

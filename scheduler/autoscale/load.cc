@@ -6,6 +6,7 @@
 namespace scheduler::autoscale {
 namespace {
 
+constexpr double kNothing = 1e-3;     // replicas: what is left of a mean that only decays
 constexpr double kShortest = 5;       // seconds: about what requests may wait for
 constexpr double kOfAnswer = 0.5;     // part of the time that an answer takes
 constexpr double kAnswersOver = 300;  // seconds, "the last minutes"
@@ -51,7 +52,8 @@ double Load::Next(const Tick& tick) {
     spread_ = soon_ = later_ = before_ = tick.work;
     return std::max(tick.work, tick.occupied);
   }
-  return std::max({Spread(tick), Sure(tick), tick.occupied});
+  const double load = std::max({Spread(tick), Sure(tick), tick.occupied});
+  return load < kNothing ? 0 : load;
 }
 
 }  // namespace scheduler::autoscale

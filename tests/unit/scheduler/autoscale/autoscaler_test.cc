@@ -17,7 +17,7 @@ constexpr conf::TimePoint kBegin{seconds(1'000'000)};
 constexpr conf::Duration kColdStart = seconds(90);
 
 ScalingPolicy Demand(uint32_t min, uint32_t max) {
-  return {.model = "m", .min = min, .max = max};
+  return {.model = "m", .min = min, .max = max, .demand = {.margin = 0}};
 }
 
 ReplicaView Ready(uint32_t id, uint32_t in_flight = 1) {
@@ -69,8 +69,9 @@ TEST(Autoscaler, CountFollowsDemandWhileAReplicaCannotBePlaced) {
   std::vector<ReplicaView> replicas = {Ready(1), Ready(2), In(ReplicaPhase::kUnplaced, 3, kBegin)};
   conf::TimePoint now = kBegin;
   EXPECT_EQ(scaler.Tick(Working(2.5), replicas, kColdStart, now).start, 0u);
-  EXPECT_EQ(scaler.Tick(Working(40), replicas, kColdStart, now += seconds(1)).wanted, 20u);
   Decision decision;
+  for (int s = 0; s < 10; ++s) decision = scaler.Tick(Working(40), replicas, kColdStart, now += seconds(1));
+  EXPECT_EQ(decision.wanted, 20u);
   for (int s = 0; s < 3600; ++s)
     decision = scaler.Tick(Working(0.2), replicas, kColdStart, now += seconds(1));
   EXPECT_EQ(decision.wanted, 1u);
