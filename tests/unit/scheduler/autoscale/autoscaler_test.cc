@@ -93,13 +93,13 @@ TEST(Autoscaler, ReplacesAStartThatTakesTwiceTheUsualTime) {
 
 TEST(Autoscaler, GoesToZeroOnlyAfterIdling) {
   ScalingPolicy policy = Demand(0, 5);
-  policy.scale_to_zero_after = minutes(5);
+  policy.scale_to_zero_after = minutes(10);
   Autoscaler scaler(policy);
   const std::vector<ReplicaView> one = {Ready(1, 0)};
   conf::TimePoint now = kBegin;
   for (int s = 0; s < 100; ++s) scaler.Tick(Working(0.5), one, kColdStart, now += seconds(1));
   Decision decision;
-  for (int s = 0; s < 299; ++s) decision = scaler.Tick({}, one, kColdStart, now += seconds(1));
+  for (int s = 0; s < 599; ++s) decision = scaler.Tick({}, one, kColdStart, now += seconds(1));
   EXPECT_EQ(decision.wanted, 1u);
   EXPECT_EQ(decision.why, "not idle for long enough");
   decision = scaler.Tick({}, one, kColdStart, now += seconds(1));
