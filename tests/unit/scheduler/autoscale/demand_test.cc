@@ -180,8 +180,8 @@ TEST(Demand, DoesNotFlapAroundAThreshold) {
     }
     return changes;
   };
-  EXPECT_LE(changes_in(120), 2) << "more, and fewer once the margin is learned";
-  EXPECT_EQ(changes_in(480), 0);
+  EXPECT_LE(changes_in(300), 2) << "more, and fewer once the margin is learned";
+  EXPECT_EQ(changes_in(600), 0);
 }
 
 }  // namespace
