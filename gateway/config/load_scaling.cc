@@ -65,6 +65,7 @@ class Loader {
 
   void Load() {
     LoadCluster();
+    LoadResources();
     LoadPowerBudget();
     LoadPlanner();
     for (size_t i = 0; i < scaling_.policies.size(); ++i) LoadPolicies(i);
@@ -104,6 +105,20 @@ class Loader {
     Take(std::move(loaded.problems));
     if (loaded.value) scaling_.nodes = *std::move(loaded.value);
     if (loaded.value && scaling_.slurm && !scaling_.slurm->topology.empty()) LoadTopology();
+  }
+
+  void LoadResources() {
+    std::vector<scheduler::Resource>& known = scaling_.nodes.resources;
+    for (const scheduler::Resource& resource : scaling_.resources.all) {
+      if (std::ranges::find(known, resource.name, &scheduler::Resource::name) != known.end()) {
+        complete_ = false;
+        document_.AddAt("/scaling/resources/" + resource.name, resource.name,
+                        fmt::format("is a resource of the cluster file {}, too; keep one of the two",
+                                    scaling_.cluster.file));
+        continue;
+      }
+      known.push_back(resource);
+    }
   }
 
   // Where the launcher finds the nodes, domains may come later.
@@ -274,6 +289,9 @@ class Loader {
             names.empty()
                 ? fmt::format("the cluster has no devices; describe them under scaling.cluster")
                 : fmt::format("unknown kind \"{}\"; expected one of {}", kind, fmt::join(names, ", ")));
+    }
+    for (PlacingDefect& defect : CheckPlacing(policy.placement.placing, scaling_.nodes)) {
+      Wrong(policy, "/placement" + defect.pointer, std::move(defect.value), std::move(defect.message));
     }
     if (policy.replica && policy.replica->tls) CheckTls(policy, *policy.replica->tls);
     CheckQueue(policy);
