@@ -133,7 +133,12 @@ constexpr std::array kErasure = {
 constexpr std::array kNewJob = {
     Member{"job", Type::kText, true, "A job file: the text of a YAML document, as in conf/jobs"},
     Member{"file", Type::kText, false, "The name of the file in problems; default: job"},
+    Member{"parameters", Type::kText, false,
+           "The text of the file that the job's sweep names: JSON lines, or CSV with a header"},
 };
+
+constexpr std::array kCompared = {
+    Member{"jobs", Type::kText, true, "Jobs, arrays and sweeps by their ids, joined by commas"}};
 
 constexpr std::array kOfJobs = {
     Member{"state", Type::kText, false, "pending, starting, running, …; open: all that have not ended"},
@@ -525,6 +530,10 @@ const std::array kRoutes = {
     Route{"listJobs", Verb::get, "/admin/v1/jobs", "The jobs, in the order of submission",
           Permission::kSeeJobs, kOfJobs, kNone, Shows<answers::ListOf<answers::Job>>, kOk, Lane::kLoop,
           ListJobs},
+    Route{"compareJobs", Verb::get, "/admin/v1/jobs:compare",
+          "Jobs, or the elements of a sweep, side by side: parameters, last reports, device-hours",
+          Permission::kSeeJobs, kCompared, kNone, Shows<answers::JobComparison>, kOk, Lane::kLoop,
+          CompareJobs},
     Route{"showJob", Verb::get, "/admin/v1/jobs/{id}", "One job, its members and, for operators, its file",
           Permission::kSeeJobs, kNone, kNone, Shows<answers::JobDetail>, kOk, Lane::kLoop, ShowOneJob},
     Route{"explainJob", Verb::get, "/admin/v1/jobs/{id}/explain",
@@ -592,9 +601,9 @@ const std::array kRoutes = {
 // What only the gateway that leads knows or may change.
 constexpr std::string_view kAtLeader[] = {
     "showOverview", "listReplicas", "listScaling", "showScalingHistory", "submitJob", "listJobs", "showJob",
-    "explainJob", "readJobLog", "cancelJob", "suspendJob", "resumeJob", "rerunJob", "listNodes", "cordonNode",
-    "uncordonNode", "drainNode", "undrainNode", "listJobQueues", "startSimulation", "listSimulations",
-    "showSimulation", "cancelSimulation",
+    "explainJob", "compareJobs", "readJobLog", "cancelJob", "suspendJob", "resumeJob", "rerunJob",
+    "listNodes", "cordonNode", "uncordonNode", "drainNode", "undrainNode", "listJobQueues", "startSimulation",
+    "listSimulations", "showSimulation", "cancelSimulation",
     // Devices, open jobs and wanted replicas decide whether these may be.
     "holdModel", "removeTenant", "giveGrant", "changeGrant", "askForGrant", "approveRequest"};
 

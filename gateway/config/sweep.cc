@@ -292,8 +292,8 @@ void Bind(conf::Object& o, SweepSection& section) {
   }
 }
 
-std::string VariableOf(std::string_view parameter) {
-  std::string out = "TIDEGATE_PARAM_";
+std::string VariableOf(std::string_view parameter, std::string_view prefix) {
+  std::string out(prefix);
   for (const char c : parameter) {
     if (c >= 'a' && c <= 'z') {
       out += static_cast<char>(c - 'a' + 'A');

@@ -66,7 +66,7 @@ struct SweepSection {
 void Bind(conf::Object& object, SweepSection& section);
 
 // "TIDEGATE_PARAM_LR"
-std::string VariableOf(std::string_view parameter);
+std::string VariableOf(std::string_view parameter, std::string_view prefix = "TIDEGATE_PARAM_");
 // "{sweep.lr}" is replaced by its value.
 std::string FillParameters(std::string_view text, const ParameterSet& parameters);
 // Of the placeholders for parameters in a text, the first that no parameter has; empty: none.

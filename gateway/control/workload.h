@@ -200,6 +200,7 @@ struct Workload {
   bool blameless = false;                   // the attempt ends by the node's fault, and uses no restart
   bool resumes = false;                     // its next start resumes from the checkpoint
   conf::Duration done{};                    // saved run time of earlier attempts
+  double device_seconds = 0;                // that the members of earlier attempts of a job held
   std::vector<Member> members{};            // of this attempt, or the last one; by rank
   std::vector<Member> before{};             // of the attempt before
   std::vector<scheduler::MemberAt> next{};  // kResizes
@@ -226,7 +227,9 @@ struct Workload {
   bool suspended() const { return state == State::kStopped && outcome == Outcome::kSuspended; }
   bool asked() const;  // the launcher was called for one of its members
   bool all_ended() const;
-  uint64_t devices() const;     // held by its members
+  uint64_t devices() const;  // held by its members
+  // That its members have held devices, in all attempts, up to then.
+  double DeviceSeconds(const scheduler::Cluster& cluster, conf::TimePoint until) const;
   conf::Duration kept() const;  // run time that stays saved if this attempt ends now
   uint32_t in_flight() const;   // requests
 };
