@@ -239,6 +239,9 @@ const ShapeTable& Planner::shapes() const {
 const QueueTree& Planner::queues() const {
   return state_->queues;
 }
+const ResourceCounts& Planner::resources() const {
+  return state_->resources;
+}
 const DemandMix& Planner::mix() const {
   return state_->learner.mix();
 }

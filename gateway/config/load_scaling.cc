@@ -398,6 +398,19 @@ class Loader {
   bool complete_ = true;
 };
 
+// The labels to which tenants keep. A machine that is probed has none, and then no job of theirs is accepted.
+void CheckResidencies(conf::Document& document, const Config& config) {
+  if (config.scaling->cluster.file.empty()) return;
+  for (size_t t = 0; t < config.tenants.size(); ++t) {
+    Placing kept;
+    kept.require = config.tenants[t].residency;
+    for (const PlacingDefect& defect : CheckPlacing(kept, config.scaling->nodes)) {
+      const std::string label = defect.pointer.substr(defect.pointer.rfind('/'));
+      document.AddAt(fmt::format("/tenants/{}/residency{}", t, label), defect.value, defect.message);
+    }
+  }
+}
+
 // The kinds of devices that budgets in device-hours name.
 void CheckBudgets(conf::Document& document, const Config& config) {
   const scheduler::Cluster& cluster = config.scaling->nodes;
@@ -430,6 +443,7 @@ void LoadScaling(conf::Document& document, Config& config, const MachineProbe& p
     loader.Load();
     complete = loader.complete();
     CheckBudgets(document, config);
+    if (complete) CheckResidencies(document, config);
   }
   for (size_t m = 0; complete && m < config.models.size(); ++m) {
     const Model& model = config.models[m];

@@ -99,7 +99,8 @@ TEST(ModelPolicy, SaysHowAReplicaIsStarted) {
       std::string(kHead) +
           "cold_start: {hold: 1m, heartbeat: 5s}\n"
           "placement: {devices: [{kind: h100, count: 2}, {kind: ascend-910b}], cpu: 8, memory: 64GiB, "
-          "priority: critical, queue: prod, spread: leaf, may_preempt: [batch]}\n"
+          "priority: critical, queue: prod, spread: zone, may_preempt: [batch], require: {zone: [a, b]}, "
+          "isolation: node, resources: {vllm-plus: 2}}\n"
           "idle: {standby: 1}\n"
           "replica: {engine: sglang, command: [run, \"{port}\"], env: {A: b}, secret_env: {S: env:S}, "
           "directory: /srv, model: up, preset: demo, ready: {path: /ready, timeout: 1m}, drain: 30s}\n",
@@ -112,7 +113,15 @@ TEST(ModelPolicy, SaysHowAReplicaIsStarted) {
   EXPECT_EQ(policy.placement.cpu_milli, 8000);
   EXPECT_EQ(policy.placement.memory_mib, 64 * 1024);
   EXPECT_EQ(policy.placement.priority, Rank::kCritical);
-  EXPECT_EQ(policy.placement.spread, Spread::kLeaf);
+  const scheduler::Job ask = AskOf(policy);
+  EXPECT_TRUE(ask.spread);
+  EXPECT_EQ(ask.spread_over, "zone");
+  ASSERT_EQ(ask.roles[0].ask.require.size(), 1u);
+  EXPECT_THAT(ask.roles[0].ask.require[0].values, ElementsAre("a", "b"));
+  EXPECT_EQ(ask.roles[0].ask.isolation, scheduler::Isolation::kNode);
+  ASSERT_EQ(ask.resources.size(), 1u);
+  EXPECT_EQ(ask.resources[0].count, 2u);
+  EXPECT_THAT(AskAsleep(policy).resources, IsEmpty());
   EXPECT_THAT(policy.placement.may_preempt, ElementsAre(Victim::kBatch));
   EXPECT_EQ(policy.scaling.standby, 1u);
   EXPECT_EQ(policy.replica->engine, Engine::kSglang);
