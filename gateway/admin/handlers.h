@@ -100,6 +100,7 @@ net::Task<Answer> DrainNode(const Operations& operations, const Call& call);
 net::Task<Answer> UndrainNode(const Operations& operations, const Call& call);
 net::Task<Answer> UncordonNode(const Operations& operations, const Call& call);
 Answer ListJobQueues(const Operations& operations, const Call& call);
+Answer ListResources(const Operations& operations, const Call& call);
 
 Answer StartSimulation(const Operations& operations, const Call& call);
 Answer ListSimulations(const Operations& operations, const Call& call);

@@ -622,4 +622,31 @@ Answer ListJobQueues(const Operations& operations, const Call& call) {
   return ListPage(std::move(all), &answers::JobQueue::name, call);
 }
 
+Answer ListResources(const Operations& operations, const Call& call) {
+  const scheduler::Planner* const planner = operations.planner();
+  if (planner == nullptr) return NotThere(call);
+  const scheduler::JobTable& jobs = planner->jobs();
+  std::vector<answers::Resource> all;
+  for (const scheduler::Resource& resource : planner->state().cluster().resources) {
+    answers::Resource& out = all.emplace_back();
+    out.name = resource.name;
+    out.count = resource.count;
+    out.held = planner->resources().held(resource.name);
+    out.free = planner->resources().free(resource.name);
+    for (scheduler::JobIndex job = 0; job < jobs.bound(); ++job) {
+      const scheduler::JobEntry& entry = jobs[job];
+      if (!entry.alive || AskedOf(entry.job.resources, resource.name) == 0) continue;
+      const bool holds =
+          entry.phase == scheduler::Phase::kRunning || entry.phase == scheduler::Phase::kStopping;
+      if (!holds) {
+        out.waiting += entry.phase == scheduler::Phase::kPending ? 1 : 0;
+      } else if (out.held_by.size() < kShownHolders) {
+        out.held_by.push_back(entry.job.id);
+      }
+    }
+    std::ranges::sort(out.held_by);
+  }
+  return ListPage(std::move(all), &answers::Resource::name, call);
+}
+
 }  // namespace gateway::admin

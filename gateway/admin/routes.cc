@@ -576,6 +576,10 @@ const std::array kRoutes = {
           "The queues that share the devices: what each deserves, uses and waits for",
           Permission::kSeeCluster, kPage, kNone, Shows<answers::ListOf<answers::JobQueue>>, kOk, Lane::kLoop,
           ListJobQueues},
+    Route{"listResources", Verb::get, "/admin/v1/resources",
+          "The countable resources of the cluster, such as licences, and what holds them",
+          Permission::kSeeCluster, kPage, kNone, Shows<answers::ListOf<answers::Resource>>, kOk, Lane::kLoop,
+          ListResources},
     Route{"startSimulation", Verb::post, "/admin/v1/simulations",
           "Ask a what-if question of the scheduler, from its present state", Permission::kSimulate, kNone,
           kWhatIf, Shows<answers::Simulation>, kAccepted, Lane::kLoop, StartSimulation},
@@ -602,8 +606,8 @@ const std::array kRoutes = {
 constexpr std::string_view kAtLeader[] = {
     "showOverview", "listReplicas", "listScaling", "showScalingHistory", "submitJob", "listJobs", "showJob",
     "explainJob", "compareJobs", "readJobLog", "cancelJob", "suspendJob", "resumeJob", "rerunJob",
-    "listNodes", "cordonNode", "uncordonNode", "drainNode", "undrainNode", "listJobQueues", "startSimulation",
-    "listSimulations", "showSimulation", "cancelSimulation",
+    "listNodes", "cordonNode", "uncordonNode", "drainNode", "undrainNode", "listJobQueues", "listResources",
+    "startSimulation", "listSimulations", "showSimulation", "cancelSimulation",
     // Devices, open jobs and wanted replicas decide whether these may be.
     "holdModel", "removeTenant", "giveGrant", "changeGrant", "askForGrant", "approveRequest"};
 

@@ -42,6 +42,7 @@ struct JobsOptions {
   std::optional<uint32_t> device;
   std::string reason;
   bool measured = false;
+  bool resources = false;
 };
 using JobsOptionsRef = std::shared_ptr<JobsOptions>;
 
@@ -226,6 +227,19 @@ int Nodes(const JobsOptions& options) {
                 holders.empty() ? "-" : holders,
                 reasons.empty() ? "-" : reasons};
       });
+}
+
+// Licences and the like.
+int Resources(const JobsOptions& options) {
+  return PrintList(options, "/admin/v1/resources",
+                   {{"RESOURCE"}, {"COUNT", true}, {"FREE", true}, {"WAITING", true}, {"HELD BY"}},
+                   [](const ordered_json& resource) -> std::vector<std::string> {
+                     std::string holders;
+                     for (const ordered_json& holder : resource["held_by"])
+                       holders += (holders.empty() ? "" : " ") + TextOf(holder);
+                     return {TextOf(resource["name"]), TextOf(resource["count"]), TextOf(resource["free"]),
+                             TextOf(resource["waiting"]), holders.empty() ? "-" : holders};
+                   });
 }
 
 int ChangeCordon(const JobsOptions& options, bool sets) {
@@ -515,13 +529,18 @@ void AddNodes(CLI::App& app, Run& run) {
   nodes->add_flag(
       "--devices", listed->measured,
       "A row for each device: its use, memory, power, temperature and energy, as it measured them last");
+  nodes->add_flag("--resources", listed->resources,
+                  "The countable resources of the cluster, such as licences, and what holds them");
   nodes->require_subcommand(0, 1);
   nodes->callback([listed, nodes, &run] {
     if (nodes->get_subcommands().empty())
-      run = [listed] { return listed->measured ? Devices(*listed) : Nodes(*listed); };
+      run = [listed] {
+        return listed->resources ? Resources(*listed) : listed->measured ? Devices(*listed) : Nodes(*listed);
+      };
   });
   nodes->footer(
-      "Examples:\n  tidegate nodes\n  tidegate nodes --devices\n  tidegate nodes --admin "
+      "Examples:\n  tidegate nodes\n  tidegate nodes --devices\n  tidegate nodes --resources\n  tidegate "
+      "nodes --admin "
       "http://127.0.0.1:9090 --json");
 
   const auto add = [&](const char* name, const char* what, int (*action)(const JobsOptions&)) {

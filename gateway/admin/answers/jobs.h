@@ -354,6 +354,28 @@ constexpr void Bind(O& o, Node& node) {
   o.Optional("power_headroom_watts", node.power_headroom_watts);
 }
 
+// A countable resource of the cluster, such as licences.
+struct Resource {
+  static constexpr std::string_view kSchema = "Resource";
+
+  std::string name = {};
+  uint64_t count = 0;
+  uint64_t held = 0;
+  uint64_t free = 0;
+  std::vector<std::string> held_by = {};  // jobs and replicas, the first 64
+  uint64_t waiting = 0;                   // jobs and replicas that wait and ask for some
+};
+
+template <class O>
+constexpr void Bind(O& o, Resource& resource) {
+  o.Required("name", resource.name);
+  o.Required("count", resource.count);
+  o.Required("held", resource.held);
+  o.Required("free", resource.free);
+  o.Required("held_by", resource.held_by);
+  o.Required("waiting", resource.waiting);
+}
+
 struct JobQueue {
   static constexpr std::string_view kSchema = "JobQueue";
 

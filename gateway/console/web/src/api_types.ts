@@ -1114,6 +1114,22 @@ export type DeviceProcess = {
   memory_mib?: number;
 };
 
+export type ResourceList = {
+  object: string;
+  data: Resource[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Resource = {
+  name: string;
+  count: number;
+  held: number;
+  free: number;
+  held_by: string[];
+  waiting: number;
+};
+
 export type JobQueueList = {
   object: string;
   data: JobQueue[];
@@ -1235,6 +1251,7 @@ export type Gets = {
   "/admin/v1/jobs/{id}/logs": JobLog;
   "/admin/v1/nodes": NodeList;
   "/admin/v1/queues": JobQueueList;
+  "/admin/v1/resources": ResourceList;
   "/admin/v1/simulations": SimulationList;
   "/admin/v1/simulations/{id}": Simulation;
   "/admin/v1/config": Config;

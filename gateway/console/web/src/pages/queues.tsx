@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, get, post } from '../api';
-import type { ComparedJob, Job, JobQueue, JobProvenance, NamedValue } from '../api_types';
+import type { ComparedJob, Job, JobQueue, JobProvenance, NamedValue, Resource } from '../api_types';
 import { now, refresh, useAll, useGet } from '../data';
 import { deviceTime, duration, minuteTime, plural, short } from '../format';
 import { hueOf } from '../holders';
@@ -47,10 +47,29 @@ export function Queues() {
             : <Table caption="Jobs" columns={JOB_COLUMNS} rows={of.data} id={(each) => each.id} open={open} onOpen={(each) => openDrawer('job', each.id)} />)}
         </Loaded>
       </Section>
+      {may('see_cluster') && <Resources />}
       {may('see_usage') && <LastDay />}
       {open && <JobDrawer key={open} id={open} />}
       {submitting && <Submit onClose={() => setQuery({ new: undefined })} />}
     </>
+  );
+}
+
+const RESOURCE_COLUMNS: Column<Resource>[] = [
+  { key: 'name', name: 'Resource', sort: (of) => of.name, show: (of) => <Name of={of.name} /> },
+  { key: 'free', name: 'Free', number: true, sort: (of) => of.free, show: (of) => <Num of={String(of.free)} unit={`of ${of.count}`} /> },
+  { key: 'waiting', name: 'Waiting', number: true, sort: (of) => of.waiting, show: (of) => <Num of={String(of.waiting)} /> },
+  { key: 'held', name: 'Held by', wide: true, show: (of) => (of.held_by.length === 0 ? <span class="faint">nothing</span> : <bdi>{of.held_by.join(', ')}</bdi>) },
+];
+
+// Licences and the like; nothing where the cluster has none.
+function Resources() {
+  const found = useAll('/admin/v1/resources', { everyMs: EVERY_MS });
+  if (!found.value || found.value.data.length === 0) return null;
+  return (
+    <Section title="Resources">
+      <Table caption="Resources" columns={RESOURCE_COLUMNS} rows={found.value.data} id={(each) => each.name} />
+    </Section>
   );
 }
 
