@@ -210,6 +210,11 @@ Jobs::Environment ScalingLoop::JobsEnvironment() {
     const std::optional<config::Scaling>& scaling = runtime->config().scaling;
     return scaling ? DataStepOf(*scaling, data) : std::nullopt;
   };
+  env.run_user = [this] {
+    const auto runtime = env_.runtime();
+    const std::optional<config::Scaling>& scaling = runtime->config().scaling;
+    return scaling && scaling->slurm ? scaling->slurm->user : std::string();
+  };
   env.configuration = [this] { return env_.runtime()->hash(); };
   return env;
 }

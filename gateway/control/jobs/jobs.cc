@@ -113,7 +113,7 @@ Jobs::Jobs(const Context& context, Workloads& workloads, StepRunner& runner, Env
       runner_(runner),
       env_(std::move(env)),
       saves_(context, workloads, env_.off_loop),
-      sweeps_(context, workloads, env_.off_loop) {}
+      sweeps_(context, workloads, env_.off_loop, env_.run_user) {}
 
 std::vector<const Workload*> Jobs::all() const {
   std::vector<const Workload*> jobs;

@@ -84,6 +84,8 @@ class Jobs final : public WorkloadKind {
     // The step that brings data sets to a node; nothing: the nodes have no store.
     std::function<std::optional<plugins::launchers::WeightsStep>(const std::vector<config::DataSet>&)>
         data_step = [](const std::vector<config::DataSet>&) { return std::nullopt; };
+    // The user of runs whose launcher does not say it; empty: this process's.
+    std::function<std::string()> run_user = [] { return std::string(); };
     // The hash of the configuration.
     std::function<std::string()> configuration = [] { return std::string(); };
   };

@@ -157,7 +157,8 @@ void SweepWatch::Tick() {
     if (!IsReporting(job, now)) continue;
     const auto read = last_read_.find(job.id);
     last[job.id] = read == last_read_.end() ? conf::TimePoint() : read->second;
-    const std::string user = job.members.empty() ? "" : job.members.front().user;
+    const bool told = !job.members.empty() && !job.members.front().user.empty();
+    const std::string user = told ? job.members.front().user : run_user_();
     watched.push_back({.job = job.id,
                        .path = MetricFileOf(job),
                        .user = user,
@@ -171,7 +172,8 @@ void SweepWatch::Tick() {
     return;
   }
   // Those that were not read for the longest time first.
-  std::ranges::sort(watched, {}, [this](const Watched& one) { return std::pair(last_read_[one.job], one.job); });
+  std::ranges::sort(watched, {},
+                    [this](const Watched& one) { return std::pair(last_read_[one.job], one.job); });
   if (watched.size() > kMostFiles) watched.resize(kMostFiles);
   for (const Watched& one : watched) last_read_[one.job] = now;
   reading_ = true;

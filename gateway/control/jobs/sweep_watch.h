@@ -56,8 +56,13 @@ class SweepWatch {
   static constexpr size_t kMostRead = 256U << 10;  // bytes of one file, in one round
   static constexpr size_t kMostFiles = 256;        // in one round
 
-  SweepWatch(const Context& context, Workloads& workloads, OffLoop off_loop)
-      : context_(context), workloads_(workloads), off_loop_(std::move(off_loop)) {}
+  // `run_user`: the user of runs whose launcher does not say it; empty: this process's.
+  SweepWatch(const Context& context, Workloads& workloads, OffLoop off_loop,
+             std::function<std::string()> run_user)
+      : context_(context),
+        workloads_(workloads),
+        off_loop_(std::move(off_loop)),
+        run_user_(std::move(run_user)) {}
 
   // Reads the files that are due.
   void Tick();
@@ -85,6 +90,7 @@ class SweepWatch {
   const Context& context_;
   Workloads& workloads_;
   const OffLoop off_loop_;
+  const std::function<std::string()> run_user_;
   std::map<std::string, scheduler::Halving> halvings_;  // by submission, of those with elements that run
   std::map<std::string, conf::TimePoint> last_read_;    // by element
   conf::TimePoint next_{};
