@@ -202,6 +202,22 @@ TEST_F(SweepsTest, JobsRunWhereTheirLabelsAreAndUnknownOnesAreRefused) {
       ElementsAre(HasSubstr("/members")));
 }
 
+TEST_F(SweepsTest, AnIsolatedJobSharesItsNodeWithItsTenantsAloneAlsoAfterAKill) {
+  const std::string job = "tenant: research\ncommand: [train]\ndevices: [{count: 1}]\nisolation: tenant\n";
+  world->Submit("name: one\n" + job);
+  world->Settle();
+  const std::string node = launcher.Env("j-one-1-1-0", "TIDEGATE_NODE");
+  Restart();
+  world->Submit("name: two\n" + job +
+                fmt::format("require: {{zone: {}}}\n", node == "local" ? "eu-1" : "us-1"));
+  const std::string other =
+      world->Submit("name: other\ncommand: [train]\ndevices: [{count: 1}]\n" +
+                    fmt::format("require: {{zone: {}}}\n", node == "local" ? "eu-1" : "us-1"));
+  world->Settle();
+  EXPECT_EQ(launcher.Env("j-two-2-1-0", "TIDEGATE_NODE"), node);
+  EXPECT_EQ(world->State(other), "pending");
+}
+
 TEST_F(SweepsTest, AJobCannotWidenTheResidencyOfItsTenant) {
   world->residency["acme/research"] = {{"zone", {"us-1"}}};
   const std::string job = "name: r\ntenant: research\ncommand: [train]\ndevices: [{count: 8}]\n";
