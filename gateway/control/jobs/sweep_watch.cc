@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
 
 #include "conf/text.h"
 #include "gateway/net/files.h"
@@ -30,27 +32,35 @@ bool IsReporting(const Workload& job, conf::TimePoint now) {
   return job.state == State::kStopped && job.attempt > 0 && now - job.since < kReadAfter;
 }
 
+// Reasons that people without the right to see the job's file are shown, too: they name no path.
+absl::Status Wrong(std::string_view why) {
+  return absl::FailedPreconditionError(conf::Abseil(why));
+}
+absl::Status SystemWrong(int error) {
+  const std::string why = fmt::format("the file cannot be read: {}", std::generic_category().message(error));
+  return error == ENOENT ? absl::NotFoundError(why) : Wrong(why);
+}
+
 // Opens each folder on the way by itself, so that no part of the path can be a link.
 absl::StatusOr<net::Fd> OpenWithoutLinks(const std::string& path) {
-  absl::StatusOr<net::Fd> at = net::OpenFile("/", O_PATH | O_DIRECTORY);
-  if (!at.ok()) return at.status();
+  net::Fd at(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!at) return SystemWrong(errno);
   size_t begin = 1;
   while (true) {
     const size_t end = path.find('/', begin);
-    const std::string name = path.substr(begin, end == path.npos ? path.npos : end - begin);
     const bool last = end == path.npos;
+    const std::string name = path.substr(begin, last ? path.npos : end - begin);
     if (!name.empty()) {
       const int flags = last ? O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC
                              : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-      const int fd = openat(at->get(), name.c_str(), flags);
-      if (fd < 0) {
-        if (errno == ELOOP || (errno == ENOTDIR && !last)) {
-          return absl::FailedPreconditionError(conf::Abseil(
-              fmt::format("cannot read {}: {} is a link or no folder", path, path.substr(0, end))));
-        }
-        return net::SystemError("read", path, errno);
+      net::Fd next(openat(at.get(), name.c_str(), flags));
+      if (!next) {
+        const int error = errno;
+        if (error == ELOOP || (error == ENOTDIR && !last))
+          return Wrong("a part of the file's path is a link or no folder");
+        return SystemWrong(error);
       }
-      at = net::Fd(fd);
+      at = std::move(next);
     }
     if (last) return at;
     begin = end + 1;
@@ -68,19 +78,14 @@ std::optional<uid_t> UidOf(const std::string& user) {
   return entry.pw_uid;
 }
 
-absl::Status CheckOwner(const struct stat& info, const std::string& path, const std::string& user) {
-  if (!S_ISREG(info.st_mode) || info.st_nlink > 1)
-    return absl::FailedPreconditionError(
-        conf::Abseil(fmt::format("cannot read {}: it is not a regular file of one name", path)));
+absl::Status CheckOwner(const struct stat& info, const std::string& user) {
+  if (!S_ISREG(info.st_mode) || info.st_nlink > 1) return Wrong("it is not a regular file of one name");
   const std::optional<uid_t> owner = UidOf(user);
-  if (!owner) {
-    return absl::FailedPreconditionError(conf::Abseil(fmt::format(
-        "cannot read {}: this machine does not know the user {}, to whom it should belong", path, user)));
-  }
+  if (!owner)
+    return Wrong(fmt::format("this machine does not know the user {}, to whom the file should belong", user));
   if (info.st_uid == *owner) return absl::OkStatus();
-  return absl::FailedPreconditionError(conf::Abseil(
-      fmt::format("cannot read {}: it belongs to the user {}, and not to {}, the user of the run", path,
-                  info.st_uid, user.empty() ? std::to_string(*owner) : user)));
+  return Wrong(fmt::format("the file belongs to the user {}, and not to {}, the user of the run", info.st_uid,
+                           user.empty() ? std::to_string(*owner) : user));
 }
 
 }  // namespace
@@ -188,10 +193,10 @@ void SweepWatch::Read(Watched& one) {
   }
   struct stat info{};
   if (fstat(file->get(), &info) != 0) {
-    one.status = net::SystemError("read", one.path, errno);
+    one.status = SystemWrong(errno);
     return;
   }
-  if (one.status = CheckOwner(info, one.path, one.user); !one.status.ok()) return;
+  if (one.status = CheckOwner(info, one.user); !one.status.ok()) return;
   const auto size = static_cast<uint64_t>(info.st_size);
   const auto id = static_cast<uint64_t>(info.st_ino);
   one.anew = id != one.file_id || size < one.from;
@@ -199,7 +204,7 @@ void SweepWatch::Read(Watched& one) {
   if (one.anew) one.from = 0;
   one.text.resize(std::min<uint64_t>(size - one.from, kMostRead));
   const absl::StatusOr<size_t> n = net::ReadAt(file->get(), one.path, one.from, one.text);
-  one.status = n.status();
+  if (!n.ok()) one.status = Wrong("the file cannot be read");
   one.text.resize(n.value_or(0));
 }
 
