@@ -257,7 +257,10 @@ void QueueWalk::Run() {
         draft_.Waits(job, {"pinned", "the devices on which its processes wait are in use"});
         continue;
       } else if (promise || reserved_in_line_ < max_reservations_) {
-        if (book_.Reserve(job, now_, promise)) ++reserved_in_line_;
+        if (book_.Reserve(job, now_, promise)) {
+          ++reserved_in_line_;
+          resources_.Reserved(job, book_.all().back().start);
+        }
       } else if (outcome == Outcome::kNoRoom) {
         draft_.Waits(job, {"no-room", "not enough devices, cores or memory are free"});
         continue;

@@ -16,14 +16,27 @@ uint32_t ResourceLine::FreeFor(JobIndex job, const std::string& name) const {
   return free;
 }
 
-ResourceLine::Kept ResourceLine::KeepFor(JobIndex job, const ResourceAsk& ask, uint32_t free) {
-  uint64_t comes = free;
+// From its start, or from when enough is free.
+ResourceLine::Kept ResourceLine::KeepFor(JobIndex job, const ResourceAsk& ask, conf::TimePoint start) {
+  uint64_t comes = FreeFor(job, ask.name);
+  bool enough = comes >= ask.count;
+  conf::TimePoint from = start;
   for (const Release& release : draft_.Releases()) {
+    if (enough && release.at > from) break;
     comes += AskedOf(s_.jobs[release.job].job.resources, ask.name);
-    if (comes < ask.count) continue;
-    return {.job = job, .from = release.at, .spare = static_cast<uint32_t>(comes - ask.count)};
+    if (enough || comes < ask.count) continue;
+    enough = true;
+    from = std::max(from, release.at);
   }
-  return {.job = job, .from = conf::TimePoint::max(), .spare = 0};
+  if (!enough) return {.job = job, .from = conf::TimePoint::max(), .spare = 0};
+  return {.job = job, .from = from, .spare = static_cast<uint32_t>(comes - ask.count)};
+}
+
+void ResourceLine::Reserved(JobIndex job, conf::TimePoint start) {
+  if (s_.policy.backfill.kind == Backfill::kBestEffort) return;
+  for (const ResourceAsk& ask : s_.jobs[job].job.resources) {
+    if (!kept_.contains(ask.name)) kept_.emplace(ask.name, KeepFor(job, ask, start));
+  }
 }
 
 std::optional<ResourceLine::Refusal> ResourceLine::WhyNot(JobIndex job) {
@@ -39,7 +52,7 @@ std::optional<ResourceLine::Refusal> ResourceLine::WhyNot(JobIndex job) {
                        conf::TimePoint::min()};
       }
       if (kept == kept_.end() && s_.policy.backfill.kind != Backfill::kBestEffort)
-        kept_.emplace(ask.name, KeepFor(job, ask, free));
+        kept_.emplace(ask.name, KeepFor(job, ask, draft_.now()));
       return Refusal{{"resource", fmt::format("asks for {} of the resource {}, of which {} of {} {} free",
                                               ask.count, ask.name, free, total, free == 1 ? "is" : "are")},
                      conf::TimePoint::min()};

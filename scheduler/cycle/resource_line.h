@@ -1,8 +1,8 @@
 // The jobs that ask for countable resources, in the order of the queue: which of them may have what is free.
 //
 // The first job that waits for a resource has what becomes free of it kept for it, so that smaller asks do not
-// pass it for ever: others may have it if they end before, or if enough is left. With best-effort backfill
-// nothing is kept. Inside the planner only; lives for one cycle.
+// pass it for ever: others may have it if they end before, or if enough is left. So has a job for which nodes are
+// reserved, from its expected start. With best-effort backfill nothing is kept. Inside the planner only; lives for one cycle.
 #pragma once
 
 #include <map>
@@ -27,6 +27,8 @@ class ResourceLine {
   };
   // Why the job may not start now; nothing: it may. Keeps what it lacks for it where it is the first.
   std::optional<Refusal> WhyNot(JobIndex job);
+  // Nodes are reserved for the job, which is expected to start then.
+  void Reserved(JobIndex job, conf::TimePoint start);
   // It has started, and holds what it asked for.
   void Started(JobIndex job);
 
@@ -37,7 +39,7 @@ class ResourceLine {
     uint32_t spare = 0;      // that is left for others then
   };
   uint32_t FreeFor(JobIndex job, const std::string& name) const;
-  Kept KeepFor(JobIndex job, const ResourceAsk& ask, uint32_t free);
+  Kept KeepFor(JobIndex job, const ResourceAsk& ask, conf::TimePoint start);
 
   PlanDraft& draft_;
   PlanningState& s_;

@@ -105,6 +105,31 @@ TEST(PlannerResources, BestEffortKeepsNothing) {
   EXPECT_THAT(world.Run(), ElementsAre("start small"));
 }
 
+TEST(PlannerResources, AreKeptForAJobFromItsReservedStart) {
+  PlannerWorld world(WithLicences(1, 3));
+  Job runs = world.Make("runs", Devices(8), 2);
+  runs.estimate = hours(2);
+  world.Submit(runs);
+  world.Run();
+  Job both = world.Make("both", Devices(8), 2);
+  both.resources = {{"matlab", 1}};
+  world.Submit(both);
+  Job longer = world.Make("longer", {});
+  longer.resources = {{"matlab", 1}};
+  longer.estimate = hours(3);
+  world.Submit(longer);
+  Job shorter = longer;
+  shorter.id = "shorter";
+  shorter.estimate = hours(1);
+  world.Submit(shorter);
+  EXPECT_THAT(world.Run(), ElementsAre("start shorter"));
+  EXPECT_EQ(world.WhyWaits("both"), "reserved");
+  EXPECT_EQ(world.WhyWaits("longer"), "resource-kept");
+  world.planner.Ended(world.Find("shorter"), world.now);
+  world.planner.Ended(world.Find("runs"), world.now);
+  EXPECT_THAT(world.Run(), ElementsAre("start both"));
+}
+
 TEST(PlannerResources, NoNodesAreReservedForAJobThatWaitsForThem) {
   PlannerWorld world(WithLicences(1, 1));
   world.Submit(Licensed(world, "a", 1));
