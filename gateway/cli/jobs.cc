@@ -22,7 +22,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr size_t kMostJobFile = 192 * 1024;
+constexpr size_t kMostJobFile = 192 * 1024;  // and of the file of its parameters: both fit a request
 constexpr std::chrono::milliseconds kLogInterval{500};
 
 struct JobsOptions {
@@ -67,7 +67,7 @@ absl::StatusOr<std::string> ReadParameters(const std::string& job_file, const st
   if (file.empty()) return std::string();
   const size_t folder = job_file.rfind('/');
   if (!file.starts_with('/') && folder != std::string::npos) file = job_file.substr(0, folder + 1) + file;
-  absl::StatusOr<std::string> parameters = ReadWhole(file, config::kMostParameterText);
+  absl::StatusOr<std::string> parameters = ReadWhole(file, kMostJobFile);
   if (!parameters.ok())
     return absl::InvalidArgumentError(
         conf::Abseil(fmt::format("{}:/sweep/file: {}", job_file, conf::Std(parameters.status().message()))));
