@@ -100,7 +100,7 @@ TEST(ClusterYaml, CountableResourcesAreReadOnceEach) {
   ASSERT_EQ(c.resources.size(), 2u);
   EXPECT_EQ(c.resources[0].name, "matlab");
   EXPECT_EQ(c.resources[1].count, 2u);
-  EXPECT_THAT(ReadCluster(With("resources: [{name: a, count: 1}, {name: a, count: 0}]"), "c.yaml").problems,
+  EXPECT_THAT(ReadCluster(With("resources: [{name: a, count: 1}, {name: b, count: 0}]"), "c.yaml").problems,
               ::testing::SizeIs(1));
   EXPECT_THAT(ReadCluster(With("resources: [{name: a, count: 1}, {name: a, count: 2}]"), "c.yaml").problems,
               ::testing::SizeIs(1));
