@@ -347,10 +347,11 @@ class Loader {
   }
 
   // A replica of one member may wait for a larger node. One of several is spread over what is described, and
-  // never starts where that cannot hold all of them.
+  // never starts where that cannot hold all of them; nor does one whose nodes are chosen by labels.
   void CheckMembers(const ModelPolicy& policy) {
     const Placement& placement = policy.placement;
-    if (placement.members == 1 || scaling_.nodes.nodes.empty() || !complete_) return;
+    const bool chooses = !placement.placing.require.rules.empty() || !placement.placing.avoid.rules.empty();
+    if ((placement.members == 1 && !chooses) || scaling_.nodes.nodes.empty() || !complete_) return;
     const std::string& level = placement.topology.level;
     const std::vector<std::string_view> levels = LevelsOf(scaling_.nodes);
     if (!level.empty() && std::ranges::find(levels, level) == levels.end()) {

@@ -374,6 +374,36 @@ TEST(Scaling, AReplicaThatTheClusterCanNeverHoldIsToldAtTheLoad) {
                                 HasSubstr("node, leaf, all"))));
 }
 
+TEST(Scaling, LabelsAndResourcesThatTheClusterDoesNotHaveAreToldAtTheLoad) {
+  const std::string cluster =
+      "devices: [{name: h100}]\n"
+      "types: [{name: box, cpu: 64, memory: 512GiB, device: h100, count: 8}, {name: cpu, cpu: 64, memory: "
+      "1GiB}]\n"
+      "nodes: [{name: n1, type: box, labels: {zone: a}}, {name: n2, type: cpu, labels: {zone: b}}]\n"
+      "resources: [{name: matlab, count: 2}]\n";
+  const auto problems = [&](const std::string& placement, const std::string& scaling = {}) {
+    return Texts(Load({{"p.yaml", std::string(kHead) + "placement: " + placement +
+                                      "\nreplica: {engine: vllm, command: [serve]}\n"},
+                       {"nodes.yaml", cluster}},
+                      "{policies: p.yaml, cluster: nodes.yaml" + scaling + "}")
+                     .problems);
+  };
+  EXPECT_THAT(problems("{devices: [{kind: h100}], require: {zone: a}, resources: {matlab: 2, seat: 1}}",
+                       ", resources: {seat: 1}"),
+              IsEmpty());
+  EXPECT_THAT(problems("{require: {zon: a}}"), ElementsAre(AllOf(HasSubstr("p.yaml:/placement/require/zon"),
+                                                                 HasSubstr("did you mean \"zone\"?"))));
+  EXPECT_THAT(
+      problems("{devices: [{kind: h100}], avoid: {zone: a}}"),
+      ElementsAre(AllOf(HasSubstr("p.yaml:/placement/avoid"), HasSubstr("no node that its labels allow"))));
+  EXPECT_THAT(problems("{resources: {matlab: 3}}"),
+              ElementsAre(AllOf(HasSubstr("p.yaml:/placement/resources/matlab"), HasSubstr("has 2"))));
+  EXPECT_THAT(problems("{}", ", resources: {matlab: 1}"),
+              ElementsAre(AllOf(HasSubstr("/scaling/resources/matlab"), HasSubstr("keep one of the two"))));
+  EXPECT_THAT(problems("{}", ", data_sets: [{name: a, path: /m, digest: sha256:1}]"),
+              IsSupersetOf({HasSubstr("/scaling/data_sets")}));
+}
+
 TEST(Scaling, TheShippedPolicyOfTwoNodesFitsTheShippedCluster) {
   const LoadResult loaded =
       Load({{"p.yaml", tests::ReadShipped("policies/scaling/two-nodes.yaml")},
