@@ -209,6 +209,7 @@ Explanation Planner::Explain(JobIndex job, conf::TimePoint now) const {
   for (const std::string& id : s.jobs[job].job.after) {
     if (s.jobs.Find(id) != kNone) input.unfinished.push_back(id);
   }
+  input.resources = &s.resources;
   input.order = FindOrder(*state_, job, now);
   return scheduler::Explain(input);
 }
@@ -237,6 +238,9 @@ const ShapeTable& Planner::shapes() const {
 }
 const QueueTree& Planner::queues() const {
   return state_->queues;
+}
+const ResourceCounts& Planner::resources() const {
+  return state_->resources;
 }
 const DemandMix& Planner::mix() const {
   return state_->learner.mix();

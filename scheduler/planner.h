@@ -21,6 +21,7 @@
 #include "scheduler/rng.h"
 #include "scheduler/snapshot.h"
 #include "scheduler/state/job_table.h"
+#include "scheduler/state/resource_counts.h"
 
 namespace scheduler {
 
@@ -75,6 +76,7 @@ class Planner {
   const JobTable& jobs() const;
   const ShapeTable& shapes() const;
   const QueueTree& queues() const;
+  const ResourceCounts& resources() const;
   const DemandMix& mix() const;  // learned from the jobs so far
   size_t pending() const;
   // When a cycle is due although nothing happens: a reserved start, a limit, an advance start, an idle

@@ -87,6 +87,7 @@ Answer EraseStored(const Operations& operations, const Call& call);
 net::Task<Answer> SubmitJob(const Operations& operations, const Call& call);
 net::Task<Answer> RerunJob(const Operations& operations, const Call& call);
 Answer ListJobs(const Operations& operations, const Call& call);
+Answer CompareJobs(const Operations& operations, const Call& call);
 Answer ShowOneJob(const Operations& operations, const Call& call);
 Answer ExplainJob(const Operations& operations, const Call& call);
 net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call);
@@ -99,6 +100,7 @@ net::Task<Answer> DrainNode(const Operations& operations, const Call& call);
 net::Task<Answer> UndrainNode(const Operations& operations, const Call& call);
 net::Task<Answer> UncordonNode(const Operations& operations, const Call& call);
 Answer ListJobQueues(const Operations& operations, const Call& call);
+Answer ListResources(const Operations& operations, const Call& call);
 
 Answer StartSimulation(const Operations& operations, const Call& call);
 Answer ListSimulations(const Operations& operations, const Call& call);

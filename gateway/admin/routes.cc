@@ -133,7 +133,12 @@ constexpr std::array kErasure = {
 constexpr std::array kNewJob = {
     Member{"job", Type::kText, true, "A job file: the text of a YAML document, as in conf/jobs"},
     Member{"file", Type::kText, false, "The name of the file in problems; default: job"},
+    Member{"parameters", Type::kText, false,
+           "The text of the file that the job's sweep names: JSON lines, or CSV with a header"},
 };
+
+constexpr std::array kCompared = {
+    Member{"jobs", Type::kText, true, "Jobs, arrays and sweeps by their ids, joined by commas"}};
 
 constexpr std::array kOfJobs = {
     Member{"state", Type::kText, false, "pending, starting, running, …; open: all that have not ended"},
@@ -525,6 +530,10 @@ const std::array kRoutes = {
     Route{"listJobs", Verb::get, "/admin/v1/jobs", "The jobs, in the order of submission",
           Permission::kSeeJobs, kOfJobs, kNone, Shows<answers::ListOf<answers::Job>>, kOk, Lane::kLoop,
           ListJobs},
+    Route{"compareJobs", Verb::get, "/admin/v1/jobs:compare",
+          "Jobs, or the elements of a sweep, side by side: parameters, last reports, device-hours",
+          Permission::kSeeJobs, kCompared, kNone, Shows<answers::JobComparison>, kOk, Lane::kLoop,
+          CompareJobs},
     Route{"showJob", Verb::get, "/admin/v1/jobs/{id}", "One job, its members and, for operators, its file",
           Permission::kSeeJobs, kNone, kNone, Shows<answers::JobDetail>, kOk, Lane::kLoop, ShowOneJob},
     Route{"explainJob", Verb::get, "/admin/v1/jobs/{id}/explain",
@@ -567,6 +576,10 @@ const std::array kRoutes = {
           "The queues that share the devices: what each deserves, uses and waits for",
           Permission::kSeeCluster, kPage, kNone, Shows<answers::ListOf<answers::JobQueue>>, kOk, Lane::kLoop,
           ListJobQueues},
+    Route{"listResources", Verb::get, "/admin/v1/resources",
+          "The countable resources of the cluster, such as licences, and what holds them",
+          Permission::kSeeCluster, kPage, kNone, Shows<answers::ListOf<answers::Resource>>, kOk, Lane::kLoop,
+          ListResources},
     Route{"startSimulation", Verb::post, "/admin/v1/simulations",
           "Ask a what-if question of the scheduler, from its present state", Permission::kSimulate, kNone,
           kWhatIf, Shows<answers::Simulation>, kAccepted, Lane::kLoop, StartSimulation},
@@ -592,9 +605,9 @@ const std::array kRoutes = {
 // What only the gateway that leads knows or may change.
 constexpr std::string_view kAtLeader[] = {
     "showOverview", "listReplicas", "listScaling", "showScalingHistory", "submitJob", "listJobs", "showJob",
-    "explainJob", "readJobLog", "cancelJob", "suspendJob", "resumeJob", "rerunJob", "listNodes", "cordonNode",
-    "uncordonNode", "drainNode", "undrainNode", "listJobQueues", "startSimulation", "listSimulations",
-    "showSimulation", "cancelSimulation",
+    "explainJob", "compareJobs", "readJobLog", "cancelJob", "suspendJob", "resumeJob", "rerunJob",
+    "listNodes", "cordonNode", "uncordonNode", "drainNode", "undrainNode", "listJobQueues", "listResources",
+    "startSimulation", "listSimulations", "showSimulation", "cancelSimulation",
     // Devices, open jobs and wanted replicas decide whether these may be.
     "holdModel", "removeTenant", "giveGrant", "changeGrant", "askForGrant", "approveRequest"};
 

@@ -33,8 +33,6 @@ constexpr conf::Word<Rank> kRanks[] = {{"batch", Rank::kBatch},
                                        {"production", Rank::kProduction},
                                        {"critical", Rank::kCritical}};
 
-constexpr conf::Word<Spread> kSpreads[] = {{"none", Spread::kNone}, {"leaf", Spread::kLeaf}};
-
 constexpr conf::Word<ReplicaKey> kReplicaKeys[] = {{"generated", ReplicaKey::kGenerated},
                                                    {"none", ReplicaKey::kNone}};
 
@@ -249,13 +247,17 @@ static void Bind(conf::Object& o, Placement& placement) {
   o.Optional("cpu", scheduler::io::Cores(placement.cpu_milli));
   o.Optional("memory", scheduler::io::Mebibytes(placement.memory_mib));
   o.Optional("priority", conf::Choice(placement.priority, "priority", kRanks));
-  o.Optional("spread", conf::Choice(placement.spread, "spread", kSpreads));
+  BindPlacing(o, placement.placing);
   o.Optional("may_preempt", placement.may_preempt);
   o.Optional("queue", placement.queue, conf::NotEmpty());
   if (placement.members == 1 && !placement.topology.level.empty()) {
     o.Error("has no effect on a replica of one member; set members, or remove it", "topology");
   }
-  if (placement.members > 1 && placement.spread != Spread::kNone && !placement.topology.required) {
+  if (placement.placing.isolation == scheduler::Isolation::kTenant)
+    o.Error("is tenant, but replicas serve all tenants; give node or none", "isolation");
+  if (placement.placing.apart && placement.members == 1)
+    o.Error("has no effect on a replica of one member; set members, or spread: node", "apart");
+  if (placement.members > 1 && placement.placing.spread.spread && !placement.topology.required) {
     o.Error("would also separate the members of a replica; give topology with required: true, or remove it",
             "spread");
   }
@@ -336,7 +338,7 @@ scheduler::Job AskOf(const ModelPolicy& policy) {
                 .min_count = placement.members}};
   job.topology = placement.topology;
   job.never_preempts = SparedBy(placement.may_preempt);
-  job.spread = placement.spread == Spread::kLeaf;
+  Apply(placement.placing, job);
   return job;
 }
 
@@ -345,6 +347,9 @@ scheduler::Job AskAsleep(const ModelPolicy& policy) {
   job.array.clear();  // others are spread over the nodes where replicas are awake
   job.topology = {};
   job.spread = false;
+  job.spread_over.clear();
+  job.anti_affinity = false;
+  job.resources.clear();  // an engine that sleeps needs no licence
   scheduler::Ask& ask = job.roles.front().ask;
   ask.devices.clear();
   ask.cpu_milli = 0;

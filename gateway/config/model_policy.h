@@ -14,6 +14,7 @@
 #include "conf/time.h"
 #include "gateway/config/device_need.h"
 #include "gateway/config/model.h"
+#include "gateway/config/placing.h"
 #include "gateway/config/pods.h"
 #include "gateway/config/scale_target.h"
 #include "gateway/config/weights.h"
@@ -31,10 +32,6 @@ namespace gateway::config {
 // Priorities for the planner, when not all workloads have room.
 enum class Rank : int32_t { kBatch = 0, kNormal = 100, kProduction = 1'000, kCritical = 10'000 };
 
-// The domains over which a model's replicas are spread if there is a choice, so that one fault hits few of
-// them.
-enum class Spread : uint8_t { kNone, kLeaf };
-
 // The kinds of work that may have to make room for a replica. Replicas of other models never do.
 enum class Victim : uint8_t { kTraining, kBatch, kNotebook };
 
@@ -47,7 +44,7 @@ struct Placement {
   int64_t cpu_milli = 0;
   int64_t memory_mib = 0;
   Rank priority = Rank::kProduction;
-  Spread spread = Spread::kNone;  // of the model's replicas
+  Placing placing;  // its spread: of the model's replicas, so that one fault hits few of them
   std::vector<Victim> may_preempt = {Victim::kTraining, Victim::kBatch, Victim::kNotebook};
   std::string queue;  // a leaf of the planner's; empty: its first
 };

@@ -126,6 +126,12 @@ bool Planning::Restore(scheduler::JobState job) {
   return true;
 }
 
+uint32_t Planning::TenantNumber(const std::string& tenant) {
+  auto known = std::ranges::find(start_.tenants, tenant);
+  if (known == start_.tenants.end()) known = start_.tenants.insert(known, tenant);
+  return static_cast<uint32_t>(known - start_.tenants.begin()) + 1;
+}
+
 void Planning::Submit(scheduler::Job job, conf::TimePoint now) {
   ChooseQueue(job);
   planner().Submit(std::move(job), now);

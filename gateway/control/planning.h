@@ -27,6 +27,8 @@ class Planning {
   // Restores a workload that ran or waited before this process, with its devices. False: they no longer
   // exist, or are taken. Call it before the first Submit.
   bool Restore(scheduler::JobState job);
+  // By which holdings of this process name the tenant. Call it before the first Submit.
+  uint32_t TenantNumber(const std::string& tenant);
 
   // How long jobs ran that ended before this process, in the order of their ends. Call it before the first Submit.
   void LearnRuns(const std::vector<std::pair<scheduler::Job, conf::Duration>>& ended);

@@ -186,6 +186,36 @@ Jobs::Environment ScalingLoop::JobsEnvironment() {
     return scaling ? config::WhyNotShared(ask, *scaling) : std::string();
   };
   if (launcher_->shared() != nullptr) env.log_owner = plugins::launchers::LogOwner::kAnyone;
+  env.residency = [this](const std::string& tenant) {
+    return config::ResidencyOf(env_.runtime()->config().tenants, tenant);
+  };
+  env.data_set = [this](const std::string& name) -> std::optional<config::DataSet> {
+    const auto runtime = env_.runtime();
+    const std::optional<config::Scaling>& scaling = runtime->config().scaling;
+    if (!scaling) return std::nullopt;
+    const auto found = std::ranges::find(scaling->data_sets, name, &config::DataSet::name);
+    return found == scaling->data_sets.end() ? std::nullopt : std::optional<config::DataSet>(*found);
+  };
+  env.data_sets = [this] {
+    std::vector<std::string> names;
+    const auto runtime = env_.runtime();
+    if (const std::optional<config::Scaling>& scaling = runtime->config().scaling) {
+      for (const config::DataSet& data : scaling->data_sets) names.push_back(data.name);
+    }
+    return names;
+  };
+  env.data_step =
+      [this](const std::vector<config::DataSet>& data) -> std::optional<plugins::launchers::WeightsStep> {
+    const auto runtime = env_.runtime();
+    const std::optional<config::Scaling>& scaling = runtime->config().scaling;
+    return scaling ? DataStepOf(*scaling, data) : std::nullopt;
+  };
+  env.run_user = [this] {
+    const auto runtime = env_.runtime();
+    const std::optional<config::Scaling>& scaling = runtime->config().scaling;
+    return scaling && scaling->slurm ? scaling->slurm->user : std::string();
+  };
+  env.configuration = [this] { return env_.runtime()->hash(); };
   return env;
 }
 

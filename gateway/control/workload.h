@@ -84,14 +84,40 @@ enum class Outcome : uint8_t {
 std::string_view Name(Outcome outcome);
 std::optional<Outcome> ParseOutcome(std::string_view name);
 
+// What it takes to run a job again, beside its file: as it was at the submission.
+struct Provenance {
+  std::string version{};        // of Tidegate
+  std::string configuration{};  // SHA-256 of the gateway's configuration
+  std::string file{};           // SHA-256 of the job's file and the file of its parameters
+  std::string command{};        // SHA-256 of the command's words
+  std::string image{};
+  uint64_t seed = 0;                                        // that its members were given
+  std::vector<std::pair<std::string, std::string>> data{};  // name and digest of its data sets
+  std::string rerun_of{};                                   // the job whose file it was; empty: none
+};
+
+// What an element of a sweep has reported.
+struct SweepProgress {
+  std::optional<uint64_t> step{};
+  double value = 0;             // at `step`
+  double best = 0;              // of all so far
+  std::vector<double> rungs{};  // its value at each rung that it has reached
+  std::string stopped{};        // why it was stopped early; empty: it was not
+  std::string unread{};         // why its file could not be read last; empty: it could. Of this process.
+  uint64_t read_to = 0;         // likewise: bytes of its file
+  uint64_t file_id = 0;         // likewise: of the file that they are of
+};
+
 // One submitted job file; its elements share it.
 struct Submission {
   std::string id;
   uint64_t number = 0;  // the id ends with it; never used again
   std::string text;
+  std::string parameters;  // the text of the file of parameters that its sweep names
   config::JobFile file;
   std::string user;  // that submitted it: an admin key's id
   conf::TimePoint at{};
+  Provenance provenance{};
 };
 
 struct Member {
@@ -157,7 +183,8 @@ struct Workload {
   bool wants_to_wake = false;              // kAsleep: it waits for its devices
   conf::TimePoint held_from{};             // of a replica that slept: it has its devices again
   std::shared_ptr<const Submission> of{};  // of a job
-  uint32_t element = 0;                    // of an array
+  uint32_t element = 0;                    // of an array or a sweep
+  SweepProgress progress{};                // of a sweep's element
   uint32_t number = 0;                     // unique in this process, for the autoscaler; never used again
 
   State state = State::kPending;
@@ -173,6 +200,7 @@ struct Workload {
   bool blameless = false;                   // the attempt ends by the node's fault, and uses no restart
   bool resumes = false;                     // its next start resumes from the checkpoint
   conf::Duration done{};                    // saved run time of earlier attempts
+  double device_seconds = 0;                // that the members of earlier attempts of a job held
   std::vector<Member> members{};            // of this attempt, or the last one; by rank
   std::vector<Member> before{};             // of the attempt before
   std::vector<scheduler::MemberAt> next{};  // kResizes
@@ -199,7 +227,9 @@ struct Workload {
   bool suspended() const { return state == State::kStopped && outcome == Outcome::kSuspended; }
   bool asked() const;  // the launcher was called for one of its members
   bool all_ended() const;
-  uint64_t devices() const;     // held by its members
+  uint64_t devices() const;  // held by its members
+  // That its members have held devices, in all attempts, up to then.
+  double DeviceSeconds(const scheduler::Cluster& cluster, conf::TimePoint until) const;
   conf::Duration kept() const;  // run time that stays saved if this attempt ends now
   uint32_t in_flight() const;   // requests
 };

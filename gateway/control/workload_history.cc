@@ -11,6 +11,7 @@
 #include "conf/text.h"
 #include "gateway/control/grant.h"
 #include "gateway/control/jobs/jobs.h"
+#include "gateway/control/provenance.h"
 #include "gateway/control/workload_record.h"
 #include "gateway/store/kinds.h"
 #include "plugins/engines/engine_key.h"
@@ -112,12 +113,17 @@ void WorkloadHistory::TakeSubmission(const ledger::Record& record) {
   uint32_t elements = CountOf(detail, "jobs", 1);
   if (elements == 1) elements = 0;
   const std::string text = TextOf(detail, "text");
-  auto loaded = config::ReadJobFile(text, TextOf(detail, "file"), config::ReferencesOnly());
+  const std::string parameters = TextOf(detail, "parameters");
+  auto loaded = config::ReadJobFile(text, TextOf(detail, "file"), config::ReferencesOnly(), parameters);
   if (!text.empty() && loaded.value) {
     auto submission = std::make_shared<Submission>();
     submission->id = record.subject;
     submission->number = NumberOf(record.subject);
     submission->text = text;
+    submission->parameters = parameters;
+    const auto provenance = detail.find("provenance");
+    submission->provenance =
+        ReadProvenance(provenance == detail.end() ? std::string() : provenance->dump(), record.subject);
     submission->file = *std::move(loaded.value);
     submission->file.job.queue = TextOf(detail, "queue");
     submission->file.job.tenant = record.tenant;

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "conf/text.h"
+#include "gateway/control/provenance.h"
 
 namespace gateway::control {
 namespace {
@@ -117,6 +118,23 @@ std::vector<Member> ReadMembers(const json& in, const scheduler::Cluster& cluste
   return members;
 }
 
+json Written(const SweepProgress& progress) {
+  json out = {{"value", progress.value}, {"best", progress.best}, {"rungs", progress.rungs}};
+  if (progress.step) out["step"] = *progress.step;
+  if (!progress.stopped.empty()) out["stopped"] = progress.stopped;
+  return out;
+}
+
+SweepProgress ReadProgress(const json& in) {
+  SweepProgress progress;
+  if (in.contains("step")) progress.step = in["step"].get<uint64_t>();
+  progress.value = in.at("value").get<double>();
+  progress.best = in.at("best").get<double>();
+  progress.rungs = in.at("rungs").get<std::vector<double>>();
+  progress.stopped = in.value("stopped", "");
+  return progress;
+}
+
 std::shared_ptr<const Submission> ReadSubmission(const std::string& id, const json& in) {
   auto submission = std::make_shared<Submission>();
   submission->id = id;
@@ -124,13 +142,16 @@ std::shared_ptr<const Submission> ReadSubmission(const std::string& id, const js
   submission->text = in.at("text").get<std::string>();
   submission->user = in.at("user").get<std::string>();
   submission->at = conf::FromUnixMicros(in.at("at_us").get<int64_t>());
-  auto loaded =
-      config::ReadJobFile(submission->text, in.at("file").get<std::string>(), config::ReferencesOnly());
+  submission->parameters = in.value("parameters", "");
+  auto loaded = config::ReadJobFile(submission->text, in.at("file").get<std::string>(),
+                                    config::ReferencesOnly(), submission->parameters);
   if (!loaded.value) throw std::invalid_argument(ToString(loaded.problems.front()));
   submission->file = *std::move(loaded.value);
   // As resolved at the submission: a file may leave out the queue, and name a tenant without its path.
   submission->file.job.queue = in.at("queue").get<std::string>();
   submission->file.job.tenant = in.at("tenant").get<std::string>();
+  submission->provenance = in.contains("provenance") ? ReadProvenance(in["provenance"].dump(), submission->id)
+                                                     : Provenance{.seed = SeedOf(submission->id)};
   return submission;
 }
 
@@ -155,6 +176,8 @@ Workload ReadWorkload(const std::string& id, const json& in, const Submissions& 
       throw std::invalid_argument(fmt::format("its submission {} is missing", of));
     workload.of = submission->second;
     workload.element = in.at("element").get<uint32_t>();
+    workload.device_seconds = in.value("device_seconds", 0.0);
+    if (in.contains("progress")) workload.progress = ReadProgress(in["progress"]);
   }
   workload.state = Word(ParseState, in, "state");
   workload.outcome = Word(ParseOutcome, in, "outcome");
@@ -211,18 +234,24 @@ std::string BodyOf(const Workload& workload, const scheduler::Cluster& cluster) 
   } else {
     out["of"] = workload.of->id;
     out["element"] = workload.element;
+    out["device_seconds"] = workload.device_seconds;
+    if (workload.progress.step || !workload.progress.stopped.empty())
+      out["progress"] = Written(workload.progress);
   }
   return Text(out);
 }
 
 std::string BodyOf(const Submission& submission) {
-  return Text({{"number", submission.number},
-               {"at_us", conf::ToUnixMicros(submission.at)},
-               {"user", submission.user},
-               {"file", submission.file.file},
-               {"queue", submission.file.job.queue},
-               {"tenant", submission.file.job.tenant},
-               {"text", submission.text}});
+  json out = {{"number", submission.number},
+              {"at_us", conf::ToUnixMicros(submission.at)},
+              {"user", submission.user},
+              {"file", submission.file.file},
+              {"queue", submission.file.job.queue},
+              {"tenant", submission.file.job.tenant},
+              {"text", submission.text},
+              {"provenance", json::parse(WriteProvenance(submission.provenance))}};
+  if (!submission.parameters.empty()) out["parameters"] = submission.parameters;
+  return Text(out);
 }
 
 std::string BodyOfLast(uint64_t number) {

@@ -209,6 +209,7 @@ void Workloads::Settle(Workload& workload) {
   const Afterwards then = workload.afterwards;
   if (workload.checkpointed != conf::TimePoint()) workload.resumes = true;
   workload.done = workload.kept();
+  if (workload.kind == Kind::kJob) workload.device_seconds = workload.DeviceSeconds(context_.cluster(), now);
   std::string why = workload.why;
   std::string actor = workload.actor;
   scheduler::Planner& planner = context_.planning->planner();

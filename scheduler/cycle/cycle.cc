@@ -14,6 +14,7 @@
 #include "scheduler/cycle/plan_draft.h"
 #include "scheduler/cycle/preemption.h"
 #include "scheduler/cycle/reservation_book.h"
+#include "scheduler/cycle/resource_line.h"
 #include "scheduler/cycle/running_jobs.h"
 
 namespace scheduler {
@@ -89,6 +90,7 @@ class QueueWalk {
         s_(draft.state()),
         now_(draft.now()),
         book_(book),
+        resources_(draft, book),
         preemption_(draft, book),
         max_reservations_(MaxReservations(s_.policy.backfill)),
         must_end_by_(s_.jobs.signatures(), conf::TimePoint::max()) {}
@@ -96,7 +98,7 @@ class QueueWalk {
   void Run();
 
  private:
-  enum class Outcome : uint8_t { kStarted, kNoRoom, kOnlyShorter, kQuota };
+  enum class Outcome : uint8_t { kStarted, kNoRoom, kOnlyShorter, kQuota, kNoResource };
 
   // A group's first job that may still start, among all groups'.
   struct Turn {
@@ -119,11 +121,13 @@ class QueueWalk {
   PlanningState& s_;
   conf::TimePoint now_;
   ReservationBook& book_;
+  ResourceLine resources_;
   Preemption preemption_;
   uint32_t max_reservations_;
   uint32_t reserved_in_line_ = 0;             // for the queue, beside advance reservations and nominations
   std::vector<conf::TimePoint> must_end_by_;  // by signature: later ends would be in a reservation's way
   std::vector<GroupId> cannot_preempt_;       // tried this cycle, without success
+  conf::TimePoint resource_by_{};  // of the last kNoResource: jobs that ask alike and end by then may start
 };
 
 QueueWalk::Outcome QueueWalk::TryStart(JobIndex job, const std::optional<Reservation>& promise) {
@@ -133,6 +137,11 @@ QueueWalk::Outcome QueueWalk::TryStart(JobIndex job, const std::optional<Reserva
   if (!verdict.admitted()) {
     draft_.Waits(job, {"quota", s_.queues.Explain(verdict)});
     return Outcome::kQuota;
+  }
+  if (std::optional<ResourceLine::Refusal> lacks = resources_.WhyNot(job)) {
+    draft_.Waits(job, std::move(lacks->why));
+    resource_by_ = lacks->may_end_by;
+    return Outcome::kNoResource;
   }
   if (s_.no_room_since[entry.signature] == s_.freed || !s_.gangs.MightFit(entry)) return Outcome::kNoRoom;
   const conf::TimePoint end = now_ + s_.ExpectedRun(job);
@@ -148,6 +157,7 @@ QueueWalk::Outcome QueueWalk::TryStart(JobIndex job, const std::optional<Reserva
                  {overtakes ? "backfilled" : "fits",
                   overtakes ? "fits beside the nodes that are reserved for jobs ahead of it"
                             : "there is room for it"});
+    resources_.Started(job);
     return Outcome::kStarted;
   }
   if (draft_.FitsUnreserved(job)) {
@@ -225,6 +235,13 @@ void QueueWalk::Run() {
     book_.Truncate(made);
     conf::TimePoint by = conf::TimePoint::max();
     if (outcome == Outcome::kNoRoom && draft_.IsImpossible(job)) continue;
+    if (outcome == Outcome::kNoResource) {
+      // Devices are not kept for it: they would stand idle until the resource is free.
+      if (s_.policy.backfill.kind == Backfill::kFifo) return StopTheLine(job);
+      if (const std::optional<Place> next = NextThatEndsBy(group, turn.place, resource_by_))
+        turns.push(TurnAt(turn.group, *next));
+      continue;
+    }
     if (outcome != Outcome::kStarted) {
       const bool tried = std::ranges::find(cannot_preempt_, turn.group) != cannot_preempt_.end();
       const bool makes_room = !tried && preemption_.TryFor(job);
@@ -240,7 +257,10 @@ void QueueWalk::Run() {
         draft_.Waits(job, {"pinned", "the devices on which its processes wait are in use"});
         continue;
       } else if (promise || reserved_in_line_ < max_reservations_) {
-        if (book_.Reserve(job, now_, promise)) ++reserved_in_line_;
+        if (book_.Reserve(job, now_, promise)) {
+          ++reserved_in_line_;
+          resources_.Reserved(job, book_.all().back().start);
+        }
       } else if (outcome == Outcome::kNoRoom) {
         draft_.Waits(job, {"no-room", "not enough devices, cores or memory are free"});
         continue;

@@ -41,6 +41,7 @@ PlanningState::PlanningState(const Cluster& cluster, const std::vector<Queue>& l
       shapes(cluster),
       jobs(shapes),
       queues(cluster, list, policy.usage_half_life),
+      resources(cluster.resources),
       order(policy.order),
       runs(policy.backfill.unknown_estimate),
       learner(cluster),
@@ -171,6 +172,7 @@ void PlanningState::Run(JobIndex job, conf::TimePoint at) {
   entry.idle_since.reset();
   running.emplace(entry.sequence, job);
   ++running_by_priority[entry.job.priority];
+  resources.Take(entry.job.resources);
   if (!entry.job.array.empty()) running_of_array[entry.job.array].insert(job);
 }
 
@@ -201,6 +203,7 @@ void PlanningState::Release(JobIndex job) {
   const JobEntry& entry = jobs[job];
   if (running.erase({entry.sequence, job}) > 0) {
     CountDown(running_by_priority, entry.job.priority);
+    resources.GiveBack(entry.job.resources);
     if (const auto array = running_of_array.find(entry.job.array); array != running_of_array.end()) {
       array->second.erase(job);
       if (array->second.empty()) running_of_array.erase(array);

@@ -19,6 +19,7 @@
 #include "scheduler/queues/queue_tree.h"
 #include "scheduler/queues/run_history.h"
 #include "scheduler/state/job_table.h"
+#include "scheduler/state/resource_counts.h"
 
 namespace scheduler {
 
@@ -90,6 +91,7 @@ struct PlanningState {
   ShapeTable shapes;
   JobTable jobs;
   QueueTree queues;
+  ResourceCounts resources;  // held by `running`
   Order order;
   RunHistory runs;                   // empty where the order does not use it
   std::vector<JobAccount> accounts;  // by JobIndex

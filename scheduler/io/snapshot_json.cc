@@ -67,6 +67,12 @@ constexpr void Bind(O& o, Domain& t) {
 }
 
 template <class O>
+constexpr void Bind(O& o, Resource& t) {
+  o.Required("name", t.name);
+  o.Required("count", t.count);
+}
+
+template <class O>
 constexpr void Bind(O& o, HostAmounts& t) {
   o.Optional("cpu_milli", t.cpu_milli);
   o.Optional("memory_mib", t.memory_mib);
@@ -193,6 +199,7 @@ struct Dump {
   std::vector<std::string> levels{};
   std::vector<Domain> domains{};
   std::vector<Node> nodes{};
+  std::vector<Resource> resources{};
   std::vector<NodeHealth> health{};
   std::vector<Queue> queues{};
   std::vector<JobState> jobs{};
@@ -217,6 +224,7 @@ constexpr void Bind(O& o, Dump& t) {
   o.Optional("levels", t.levels);
   o.Optional("domains", t.domains);
   o.Optional("nodes", t.nodes);
+  o.Optional("resources", t.resources);
   o.Optional("health", t.health);
   o.Optional("queues", t.queues);
   o.Optional("jobs", t.jobs);
@@ -240,6 +248,7 @@ Dump ToDump(const Snapshot& s) {
             .levels = s.cluster.fabric.levels,
             .domains = s.cluster.fabric.domains,
             .nodes = s.cluster.nodes,
+            .resources = s.cluster.resources,
             .health = s.health,
             .queues = s.queues,
             .jobs = s.jobs,
@@ -260,7 +269,8 @@ Snapshot FromDump(Dump dump) {
                          .kinds = std::move(dump.kinds),
                          .types = std::move(dump.types),
                          .nodes = std::move(dump.nodes),
-                         .fabric = {.levels = std::move(dump.levels), .domains = std::move(dump.domains)}},
+                         .fabric = {.levels = std::move(dump.levels), .domains = std::move(dump.domains)},
+                         .resources = std::move(dump.resources)},
              .health = std::move(dump.health),
              .queues = std::move(dump.queues),
              .jobs = std::move(dump.jobs),

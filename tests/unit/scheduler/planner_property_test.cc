@@ -89,14 +89,30 @@ Job RandomJob(Rng& rng, int number, bool with_queues) {
   if (rng.Uniform(3) == 0)
     job.checkpoint = {.interval = minutes(10), .save = seconds(20), .restart = seconds(60)};
   if (rng.Uniform(12) == 0) job.idle_timeout = minutes(30);
+  if (rng.Uniform(4) == 0) job.resources.push_back({"licence", static_cast<uint32_t>(1 + rng.Uniform(4))});
+  if (rng.Uniform(6) == 0) job.resources.push_back({"seat", static_cast<uint32_t>(1 + rng.Uniform(5))});
+  if (rng.Uniform(4) == 0) {
+    job.spread = true;
+    const char* const over[] = {"", "node", "zone"};
+    job.spread_over = over[rng.Uniform(3)];
+  }
   return job;
+}
+
+Cluster RandomCluster(Rng& rng) {
+  Cluster cluster = EightWay(static_cast<int>(4 + rng.Uniform(12)), 4);
+  cluster.resources = {{"licence", 4}, {"seat", 6}};
+  for (Node& node : cluster.nodes) {
+    if (rng.Uniform(4) != 0) node.labels["zone"] = rng.Uniform(2) == 0 ? "a" : "b";
+  }
+  return cluster;
 }
 
 // A cluster, its planner, and a world that does what plans say and makes mistakes of its own.
 struct History {
   explicit History(uint64_t seed)
       : rng(seed),
-        cluster(EightWay(static_cast<int>(4 + rng.Uniform(12)), 4)),
+        cluster(RandomCluster(rng)),
         queues(RandomQueues(rng)),
         policy(RandomPolicy(rng)),
         planner(cluster, queues, policy) {}
@@ -218,6 +234,19 @@ void ExpectIsolation(const History& h) {
   }
 }
 
+// Just what running and stopping jobs ask for is held, and never more than there is.
+void ExpectResources(const History& h) {
+  for (const Resource& resource : h.cluster.resources) {
+    uint32_t held = 0;
+    for (const Phase phase : {Phase::kRunning, Phase::kStopping}) {
+      for (const JobIndex job : h.InPhase(phase))
+        held += AskedOf(h.planner.jobs()[job].job.resources, resource.name);
+    }
+    EXPECT_EQ(h.planner.resources().held(resource.name), held) << resource.name;
+    EXPECT_LE(held, resource.count) << resource.name;
+  }
+}
+
 void ExpectLimits(const History& h) {
   const QueueTree& queues = h.planner.queues();
   for (const Queue& queue : h.queues) {
@@ -250,6 +279,7 @@ TEST(PlannerProperty, NothingIsOverAllocatedGangsAreWholeAndIsolationHolds) {
       ExpectWholeGangs(h);
       ExpectRequiredTopology(h);
       ExpectIsolation(h);
+      ExpectResources(h);
       ExpectLimits(h);
       ASSERT_FALSE(HasFailure()) << "seed " << seed << " step " << step;
     }

@@ -87,12 +87,12 @@ TEST(LeaderCalls, TheLeaderAnswersAndNothingStaysInTheStore) {
 // where another gateway leads, these are empty.
 TEST(LeaderCalls, WhatNeedsThePlannerJobsOrScalingIsAnsweredByTheLeader) {
   const std::set<std::string_view> at_leader = {
-      "showOverview",   "listReplicas",     "listScaling",   "showScalingHistory", "submitJob",
-      "listJobs",       "showJob",          "explainJob",    "readJobLog",         "cancelJob",
-      "suspendJob",     "resumeJob",        "listNodes",     "cordonNode",         "uncordonNode",
-      "drainNode",      "undrainNode",      "listJobQueues", "startSimulation",    "listSimulations",
-      "showSimulation", "cancelSimulation", "holdModel",     "removeTenant",       "rerunJob",
-      "giveGrant",      "changeGrant",      "askForGrant",   "approveRequest"};
+      "showOverview",    "listReplicas",   "listScaling",      "showScalingHistory", "submitJob",
+      "listJobs",        "showJob",        "explainJob",       "readJobLog",         "cancelJob",
+      "suspendJob",      "resumeJob",      "listNodes",        "cordonNode",         "uncordonNode",
+      "drainNode",       "undrainNode",    "listJobQueues",    "listResources",      "startSimulation",
+      "listSimulations", "showSimulation", "cancelSimulation", "holdModel",          "removeTenant",
+      "rerunJob",        "giveGrant",      "changeGrant",      "askForGrant",        "approveRequest"};
   std::set<std::string_view> found;
   for (const Route& route : Routes()) {
     if (IsAnsweredByLeader(route)) found.insert(route.name);
