@@ -49,6 +49,8 @@ class EventFeed;
 }
 
 namespace control {
+class AdapterLoads;
+class Adapters;
 class ControlPlane;
 class Cordons;
 class Jobs;
@@ -101,7 +103,9 @@ struct Operations {
       [](const std::string&) { return std::nullopt; };
   std::function<net::Task<absl::Status>(std::string actor)> reload;
   admin::EventFeed* events = nullptr;
-  control::ModelOrders* model_orders = nullptr;  // null: only where a test has none
+  control::ModelOrders* model_orders = nullptr;    // null: only where a test has none
+  control::Adapters* adapters = nullptr;           // null with `model_orders`
+  control::AdapterLoads* adapter_loads = nullptr;  // likewise
   // Writes an event to the ledger, later where it cannot be written now.
   std::function<void(ledger::Event)> record = [](const ledger::Event&) {};
   // The keys of stored content have changed. Any thread.

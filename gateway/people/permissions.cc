@@ -76,6 +76,7 @@ const std::vector<PermissionRow>& Table() {
        "Decide requests; give, change and end grants of tenants below one's own",
        kManagers,
        {}},
+      {kChangeAdapters, "change_adapters", "Load and unload LoRA adapters at run time", kOperators, {}},
   };
   return rows;
 }

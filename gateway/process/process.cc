@@ -103,6 +103,7 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
     control_.Post([this] {
       queue_ticks_.Begin();
       if (control_plane_) control_plane_->OnWaiting();
+      if (adapter_loads_) adapter_loads_->Wake();
     });
   };
 }
@@ -140,6 +141,8 @@ void Process::Abandon() {
   if (feedback_) feedback_->Stop();
   if (checkpoint_copy_) checkpoint_copy_->Stop();
   if (model_orders_) model_orders_->Stop();
+  if (adapter_loads_) adapter_loads_->Stop();
+  if (adapters_) adapters_->Stop();
   if (control_plane_) control_plane_->Abandon();
   if (usage_sharing_) usage_sharing_->Abandon();
   if (leader_calls_) leader_calls_->Stop();
@@ -497,6 +500,7 @@ absl::Status Process::OpenAdmin() {
   operations_.traffic = [this] { return recent_traffic_.Rows(net::Now()); };
   operations_.page = console::Find;
   operations_.reload = [this](std::string actor) { return reloads_.Reload(std::move(actor)); };
+  if (absl::Status opened = OpenAdapters(); !opened.ok()) return opened;
   auto admin = admin::AdminServer::Listen(control_, operations_, config.server.admin,
                                           config.server.admin_tls ? &certificates_.admin() : nullptr);
   if (!admin.ok()) return admin.status();
@@ -508,6 +512,34 @@ absl::Status Process::OpenAdmin() {
   if (!console.ok()) return console.status();
   console_ = *std::move(console);
   return absl::OkStatus();
+}
+
+absl::Status Process::OpenAdapters() {
+  const auto tell = [this] {
+    events_.Changed("models", admin::FeedEvent::Audience::kAll, Permission::kSeeModels);
+  };
+  adapters_ = std::make_unique<control::Adapters>(
+      control_, *store_,
+      control::Adapters::Environment{
+          .record = [this](ledger::Event event) { return Record(std::move(event)); },
+          .runtime = operations_.runtime,
+          .epoch = [this] { return scaling() && control_plane_->shared() ? control_plane_->epoch() : 0; },
+          .changed =
+              [this, tell] {
+                if (std::exchange(adapters_in_force_, adapters_->InForce()) != adapters_in_force_)
+                  PublishTenants();
+                if (adapter_loads_) adapter_loads_->Wake();
+                tell();
+              }});
+  adapter_loads_ = std::make_unique<control::AdapterLoads>(
+      control_, *adapters_,
+      control::AdapterLoads::Environment{
+          .runtime = operations_.runtime,
+          .acts = [this] { return control_plane_ && !control_plane_->follows(); },
+          .changed = tell});
+  operations_.adapters = adapters_.get();
+  operations_.adapter_loads = adapter_loads_.get();
+  return net::Await(control_, adapters_->Start());
 }
 
 absl::Status Process::OpenBatches() {
@@ -544,7 +576,7 @@ absl::StatusOr<Process::Prepared> Process::Prepare(Config config) {
   const Launched added = Added(config);
   auto runtime = Runtime::Build(std::move(config), shared_.learned(), net::Now(), added);
   if (runtime.ok())
-    runtime = (*runtime)->WithTenants(TenantsInForce((*runtime)->config()), added, shared_.learned());
+    runtime = (*runtime)->WithInForce(InForce((*runtime)->config()), added, shared_.learned());
   if (!runtime.ok()) return runtime.status();
   auto certificates = Certificates::Load((*runtime)->config().server);
   if (!certificates.ok()) return certificates.status();
@@ -605,6 +637,10 @@ std::vector<config::Tenant> Process::TenantsInForce(const Config& configured) co
   return tenants;
 }
 
+Runtime::InForce Process::InForce(const Config& configured) const {
+  return {.tenants = TenantsInForce(configured), .adapters = adapters_in_force_};
+}
+
 std::vector<control::ReservedDevices> Process::ReservedNow() const {
   std::vector<control::ReservedDevices> reserved;
   for (const TenantGrant& grant : grants_->List()) {
@@ -620,7 +656,7 @@ std::vector<control::ReservedDevices> Process::ReservedNow() const {
 void Process::PublishTenants() {
   if (!runtime_) return;  // at the start, they come with the first runtime
   const Config& configured = runtime_->configured();
-  auto runtime = runtime_->WithTenants(TenantsInForce(configured), Added(configured), shared_.learned());
+  auto runtime = runtime_->WithInForce(InForce(configured), Added(configured), shared_.learned());
   const absl::Status used = runtime.ok() ? UseTenants(*runtime) : runtime.status();
   if (!used.ok()) {
     log::Error("tenants made at run time and grants are not in force as stored; those before stay",
@@ -757,6 +793,7 @@ void Process::Run() {
   StartWatching();
   discovery_.Configure(runtime_->configured());
   control_plane_->Start();
+  adapter_loads_->Start();
   if (usage_sharing_) usage_sharing_->Start();
   batches_->Begin();
   recent_traffic_.Begin(net::Now());
@@ -821,6 +858,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   end_deadline_.WaitsFor("replicas and steps of jobs");
   const std::optional<config::Scaling>& scaling = runtime_->config().scaling;
   co_await control_plane_->Close(!scaling || scaling->on_exit == config::OnExit::kKeep);
+  adapter_loads_->Stop();
   discovery_.Stop();
   probes_.Stop();
   replica_watch_.Stop();
@@ -851,6 +889,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   notices_.Stop();
   sign_in_.Stop();
   model_orders_->Stop();
+  adapters_->Stop();
   events_.Close();
   admin_->Close();
   if (console_) console_->Close();

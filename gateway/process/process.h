@@ -29,6 +29,8 @@
 #include "gateway/audit/usage_sharing.h"
 #include "gateway/batches/service.h"
 #include "gateway/config/config.h"
+#include "gateway/control/adapter_loads.h"
+#include "gateway/control/adapters.h"
 #include "gateway/control/control_plane.h"
 #include "gateway/control/device_budgets.h"
 #include "gateway/control/model_orders.h"
@@ -124,8 +126,11 @@ class Process {
   void PublishFollowed();
   // The tenants of that configuration that are in force now, with those made at run time and grants.
   std::vector<config::Tenant> TenantsInForce(const Config& configured) const;
+  // What is in force of that configuration now: tenants, and adapters that were loaded at run time.
+  Runtime::InForce InForce(const Config& configured) const;
+  absl::Status OpenAdapters();
   std::vector<control::ReservedDevices> ReservedNow() const;
-  // Has the tenants that are in force now take effect, as a reload would; the configuration stays.
+  // Has the tenants and adapters that are in force now take effect, as a reload would; the configuration stays.
   void PublishTenants();
   absl::Status UseTenants(const std::shared_ptr<const Runtime>& runtime);
   // Beside requests, for the replicas of the runtime.
@@ -170,6 +175,7 @@ class Process {
   std::unique_ptr<ledger::Indexer> indexer_;
   ConnectionCounts connections_;
   std::shared_ptr<const Runtime> runtime_;
+  std::vector<config::RunTimeAdapter> adapters_in_force_;
   Launched launched_;  // replicas that were started here and take requests
   discovery::Discovery discovery_;
   std::shared_ptr<const PrincipalIndex> principals_;
@@ -193,6 +199,8 @@ class Process {
   std::unique_ptr<CheckpointCopy> checkpoint_copy_;
   DeviceCharges device_charges_{shared_.limits};
   std::unique_ptr<control::ModelOrders> model_orders_;
+  std::unique_ptr<control::Adapters> adapters_;
+  std::unique_ptr<control::AdapterLoads> adapter_loads_;
   std::unique_ptr<control::ControlPlane> control_plane_;
   std::unique_ptr<UsageSharing> usage_sharing_;       // null: no other gateway uses the store
   std::unique_ptr<admin::LeaderCalls> leader_calls_;  // null: no other gateway uses the store

@@ -90,6 +90,7 @@ router::ModelSpec SpecOf(const config::Model& model) {
   if (model.lora) {
     spec.base = model.lora->base;
     spec.adapter = model.lora->adapter;
+    spec.adapter_at_run_time = model.lora->at_run_time;
   }
   spec.policy = model.routing.policy;
   spec.cost = model.routing.cost;
@@ -261,12 +262,13 @@ std::optional<std::string> ModelRuntime::WhyPaused() const {
   return std::nullopt;
 }
 
-absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::WithTenants(std::vector<config::Tenant> tenants,
+absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::WithInForce(InForce in_force,
                                                                     const Launched& launched,
                                                                     const Learned& learned) const {
   std::shared_ptr<Runtime> runtime(new Runtime);
   auto config = std::make_shared<Config>(*configured_);
-  config->tenants = std::move(tenants);
+  config->tenants = std::move(in_force.tenants);
+  config::AddRunTimeAdapters(config->models, in_force.adapters);
   runtime->configured_ = configured_;
   runtime->config_ = config;
   runtime->hash_ = hash_;

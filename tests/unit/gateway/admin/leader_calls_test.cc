@@ -92,7 +92,8 @@ TEST(LeaderCalls, WhatNeedsThePlannerJobsOrScalingIsAnsweredByTheLeader) {
       "suspendJob",     "resumeJob",        "listNodes",     "cordonNode",         "uncordonNode",
       "drainNode",      "undrainNode",      "listJobQueues", "startSimulation",    "listSimulations",
       "showSimulation", "cancelSimulation", "holdModel",     "removeTenant",       "rerunJob",
-      "giveGrant",      "changeGrant",      "askForGrant",   "approveRequest"};
+      "giveGrant",      "changeGrant",      "askForGrant",   "approveRequest",     "listAdapters",
+      "loadAdapter",    "unloadAdapter"};
   std::set<std::string_view> found;
   for (const Route& route : Routes()) {
     if (IsAnsweredByLeader(route)) found.insert(route.name);
