@@ -55,6 +55,7 @@ class ControlPlane;
 class Cordons;
 class Jobs;
 class ModelOrders;
+class RolloutDriver;
 }  // namespace control
 
 // How the attempts to load a configuration have gone since the start.
@@ -117,6 +118,7 @@ struct Operations {
   LedgerCheck* ledger_check = nullptr;                // null: the ledger is not verified here
   // Null until the control loop knows the running workloads, and without scheduling.
   std::function<control::Jobs*()> jobs = [] { return nullptr; };
+  std::function<control::RolloutDriver*()> rollouts = [] { return nullptr; };
   std::function<control::Cordons*()> cordons = [] { return nullptr; };
   std::function<const scheduler::Planner*()> planner = [] { return nullptr; };
   // This gateway among others; null: only where a test has none.

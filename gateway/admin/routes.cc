@@ -11,6 +11,7 @@
 #include "gateway/admin/answers/overview.h"
 #include "gateway/admin/answers/people.h"
 #include "gateway/admin/answers/process.h"
+#include "gateway/admin/answers/rollouts.h"
 #include "gateway/admin/answers/scaling.h"
 #include "gateway/admin/answers/simulations.h"
 #include "gateway/admin/answers/traffic.h"
@@ -438,6 +439,19 @@ const std::array kRoutes = {
     Route{"unloadAdapter", Verb::delete_, "/admin/v1/models/{base}/adapters/{name}",
           "Unload a LoRA adapter everywhere; its requests are refused at once", Permission::kChangeAdapters,
           kNone, kNone, Shows<answers::RunTimeAdapter>, kOk, Lane::kLoop, nullptr, UnloadAdapter},
+    Route{"listRollouts", Verb::get, "/admin/v1/rollouts",
+          "The rollouts of new versions of models: their shares, and both versions compared",
+          Permission::kSeeReplicas, kPage, kNone, Shows<answers::ListOf<answers::Rollout>>, kOk, Lane::kLoop,
+          ListRollouts},
+    Route{"promoteRollout", Verb::post, "/admin/v1/rollouts/{model}:promote",
+          "Give a new version all requests now", Permission::kMaintain, kNone, kNone, Shows<answers::Rollout>,
+          kOk, Lane::kLoop, nullptr, PromoteRollout},
+    Route{"abortRollout", Verb::post, "/admin/v1/rollouts/{model}:abort",
+          "Give the old version all requests again", Permission::kMaintain, kNone, kOfOrder,
+          Shows<answers::Rollout>, kOk, Lane::kLoop, nullptr, AbortRollout},
+    Route{"restartRollout", Verb::post, "/admin/v1/rollouts/{model}:restart",
+          "Begin a rollout again that was rolled back or aborted", Permission::kMaintain, kNone, kNone,
+          Shows<answers::Rollout>, kOk, Lane::kLoop, nullptr, RestartRollout},
     Route{"listEndpoints", Verb::get, "/admin/v1/endpoints", "The endpoints, their health and load",
           Permission::kSeeReplicas, kOfModel, kNone, Shows<answers::ListOf<answers::Endpoint>>, kOk,
           Lane::kLoop, ListEndpoints},
@@ -611,7 +625,8 @@ constexpr std::string_view kAtLeader[] = {
     "showOverview", "listReplicas", "listScaling", "showScalingHistory", "submitJob", "listJobs", "showJob",
     "explainJob", "readJobLog", "cancelJob", "suspendJob", "resumeJob", "rerunJob", "listNodes", "cordonNode",
     "uncordonNode", "drainNode", "undrainNode", "listJobQueues", "startSimulation", "listSimulations",
-    "showSimulation", "cancelSimulation", "listAdapters", "loadAdapter", "unloadAdapter",
+    "showSimulation", "cancelSimulation", "listAdapters", "loadAdapter", "unloadAdapter", "listRollouts",
+    "promoteRollout", "abortRollout", "restartRollout",
     // Devices, open jobs and wanted replicas decide whether these may be.
     "holdModel", "removeTenant", "giveGrant", "changeGrant", "askForGrant", "approveRequest"};
 

@@ -35,6 +35,7 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddJobs(app, run);
   AddModels(app, run);
   AddAdapters(app, run);
+  AddRollouts(app, run);
   AddNodes(app, run);
   AddDevices(app, run);
   AddGateways(app, run);

@@ -43,7 +43,7 @@ const config::AdapterLoading& SettingsOf(const Runtime& runtime, const std::stri
   return model != nullptr && model->adapters ? *model->adapters : none;
 }
 
-const EngineAdapters* CallsOf(const Runtime& runtime, ReplicaId replica) {
+const EngineAdapters* CallsOf(const Runtime& runtime, router::ReplicaId replica) {
   return plugins::engines::FindEngineAdapters(Name(runtime.replica(replica).config->engine));
 }
 
@@ -89,7 +89,7 @@ std::vector<AdapterLoads::Place> AdapterLoads::PlacesOf(const Runtime& runtime,
   return places;
 }
 
-bool AdapterLoads::CanAsk(const Runtime& runtime, ReplicaId replica) const {
+bool AdapterLoads::CanAsk(const Runtime& runtime, router::ReplicaId replica) const {
   return runtime.load()[replica].health.Usable();
 }
 
@@ -227,8 +227,8 @@ net::Task<void> AdapterLoads::Forget(std::string base, std::string name) {
 }
 
 net::Task<absl::StatusOr<net::http::FetchResponse>> AdapterLoads::Ask(std::shared_ptr<const Runtime> runtime,
-                                                                      ReplicaId replica, std::string path,
-                                                                      std::string body,
+                                                                      router::ReplicaId replica,
+                                                                      std::string path, std::string body,
                                                                       conf::Duration timeout) {
   net::http::FetchRequest request = AskReplica(runtime->replica(replica), path, timeout);
   if (!body.empty()) {

@@ -87,7 +87,7 @@ class AdapterLoads final : private net::Alarm {
     bool Lists(const std::string& name) const;
   };
   struct Place {
-    ReplicaId id{};
+    router::ReplicaId id{};
     std::string identity;
   };
 
@@ -95,7 +95,7 @@ class AdapterLoads final : private net::Alarm {
   void TickBase(const std::shared_ptr<const Runtime>& runtime, const std::string& base);
   std::vector<Place> PlacesOf(const Runtime& runtime, const std::string& base) const;
   std::vector<Adapter> OfBase(const std::string& base) const;
-  bool CanAsk(const Runtime& runtime, ReplicaId replica) const;
+  bool CanAsk(const Runtime& runtime, router::ReplicaId replica) const;
   void ShowHeld(const Place& place, const std::vector<Adapter>& adapters);
   void Act(const std::shared_ptr<const Runtime>& runtime, const std::string& base,
            const std::vector<Place>& places);
@@ -110,7 +110,7 @@ class AdapterLoads final : private net::Alarm {
   net::Task<std::string> UnloadAt(std::shared_ptr<const Runtime> runtime, Place place, std::string base,
                                   std::string name, std::string for_another);
   net::Task<absl::StatusOr<net::http::FetchResponse>> Ask(std::shared_ptr<const Runtime> runtime,
-                                                          ReplicaId replica, std::string path,
+                                                          router::ReplicaId replica, std::string path,
                                                           std::string body, conf::Duration timeout);
   net::Task<void> Forget(std::string base, std::string name);
 

@@ -103,7 +103,7 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
     control_.Post([this] {
       queue_ticks_.Begin();
       if (control_plane_) control_plane_->OnWaiting();
-      if (adapter_loads_) adapter_loads_->Wake();
+      if (run_time_models_) run_time_models_->OnWaiting();
     });
   };
 }
@@ -141,8 +141,7 @@ void Process::Abandon() {
   if (feedback_) feedback_->Stop();
   if (checkpoint_copy_) checkpoint_copy_->Stop();
   if (model_orders_) model_orders_->Stop();
-  if (adapter_loads_) adapter_loads_->Stop();
-  if (adapters_) adapters_->Stop();
+  if (run_time_models_) run_time_models_->Stop();
   if (control_plane_) control_plane_->Abandon();
   if (usage_sharing_) usage_sharing_->Abandon();
   if (leader_calls_) leader_calls_->Stop();
@@ -324,6 +323,7 @@ absl::Status Process::OpenControl() {
                          return disk_room_->trouble();
                        },
                    .store = store_.get(),
+                   .rollouts = &run_time_models_->rollouts(),
                    .held = [this](const std::string& model,
                                   conf::TimePoint now) { return model_orders_->Held(model, now); },
                    .reserved = [this] { return ReservedNow(); },
@@ -500,7 +500,21 @@ absl::Status Process::OpenAdmin() {
   operations_.traffic = [this] { return recent_traffic_.Rows(net::Now()); };
   operations_.page = console::Find;
   operations_.reload = [this](std::string actor) { return reloads_.Reload(std::move(actor)); };
-  if (absl::Status opened = OpenAdapters(); !opened.ok()) return opened;
+  run_time_models_ = std::make_unique<RunTimeModels>(
+      control_, *store_,
+      RunTimeModels::Environment{.record = [this](ledger::Event event) { return Record(std::move(event)); },
+                                 .runtime = operations_.runtime,
+                                 .control_plane = [this] { return control_plane_.get(); },
+                                 .publish = [this] { PublishTenants(); },
+                                 .changed =
+                                     [this] {
+                                       events_.Changed("models", admin::FeedEvent::Audience::kAll,
+                                                       Permission::kSeeModels);
+                                     }});
+  if (absl::Status opened = run_time_models_->Open(); !opened.ok()) return opened;
+  operations_.adapters = &run_time_models_->adapters();
+  operations_.adapter_loads = &run_time_models_->loads();
+  operations_.rollouts = [this] { return scaling() ? scaling()->rollouts() : nullptr; };
   auto admin = admin::AdminServer::Listen(control_, operations_, config.server.admin,
                                           config.server.admin_tls ? &certificates_.admin() : nullptr);
   if (!admin.ok()) return admin.status();
@@ -512,34 +526,6 @@ absl::Status Process::OpenAdmin() {
   if (!console.ok()) return console.status();
   console_ = *std::move(console);
   return absl::OkStatus();
-}
-
-absl::Status Process::OpenAdapters() {
-  const auto tell = [this] {
-    events_.Changed("models", admin::FeedEvent::Audience::kAll, Permission::kSeeModels);
-  };
-  adapters_ = std::make_unique<control::Adapters>(
-      control_, *store_,
-      control::Adapters::Environment{
-          .record = [this](ledger::Event event) { return Record(std::move(event)); },
-          .runtime = operations_.runtime,
-          .epoch = [this] { return scaling() && control_plane_->shared() ? control_plane_->epoch() : 0; },
-          .changed =
-              [this, tell] {
-                if (std::exchange(adapters_in_force_, adapters_->InForce()) != adapters_in_force_)
-                  PublishTenants();
-                if (adapter_loads_) adapter_loads_->Wake();
-                tell();
-              }});
-  adapter_loads_ = std::make_unique<control::AdapterLoads>(
-      control_, *adapters_,
-      control::AdapterLoads::Environment{
-          .runtime = operations_.runtime,
-          .acts = [this] { return control_plane_ && !control_plane_->follows(); },
-          .changed = tell});
-  operations_.adapters = adapters_.get();
-  operations_.adapter_loads = adapter_loads_.get();
-  return net::Await(control_, adapters_->Start());
 }
 
 absl::Status Process::OpenBatches() {
@@ -638,7 +624,11 @@ std::vector<config::Tenant> Process::TenantsInForce(const Config& configured) co
 }
 
 Runtime::InForce Process::InForce(const Config& configured) const {
-  return {.tenants = TenantsInForce(configured), .adapters = adapters_in_force_};
+  Runtime::InForce in_force{.tenants = TenantsInForce(configured)};
+  if (!run_time_models_) return in_force;
+  in_force.adapters = run_time_models_->adapters_in_force();
+  in_force.shares = run_time_models_->shares(configured);
+  return in_force;
 }
 
 std::vector<control::ReservedDevices> Process::ReservedNow() const {
@@ -793,7 +783,7 @@ void Process::Run() {
   StartWatching();
   discovery_.Configure(runtime_->configured());
   control_plane_->Start();
-  adapter_loads_->Start();
+  run_time_models_->Start();
   if (usage_sharing_) usage_sharing_->Start();
   batches_->Begin();
   recent_traffic_.Begin(net::Now());
@@ -858,7 +848,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   end_deadline_.WaitsFor("replicas and steps of jobs");
   const std::optional<config::Scaling>& scaling = runtime_->config().scaling;
   co_await control_plane_->Close(!scaling || scaling->on_exit == config::OnExit::kKeep);
-  adapter_loads_->Stop();
+  run_time_models_->StopLoads();
   discovery_.Stop();
   probes_.Stop();
   replica_watch_.Stop();
@@ -889,7 +879,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   notices_.Stop();
   sign_in_.Stop();
   model_orders_->Stop();
-  adapters_->Stop();
+  run_time_models_->Stop();
   events_.Close();
   admin_->Close();
   if (console_) console_->Close();

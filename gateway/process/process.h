@@ -29,8 +29,6 @@
 #include "gateway/audit/usage_sharing.h"
 #include "gateway/batches/service.h"
 #include "gateway/config/config.h"
-#include "gateway/control/adapter_loads.h"
-#include "gateway/control/adapters.h"
 #include "gateway/control/control_plane.h"
 #include "gateway/control/device_budgets.h"
 #include "gateway/control/model_orders.h"
@@ -54,6 +52,7 @@
 #include "gateway/process/end_deadline.h"
 #include "gateway/process/outbound.h"
 #include "gateway/process/reloads.h"
+#include "gateway/process/run_time_models.h"
 #include "gateway/process/server.h"
 #include "gateway/replicas/kv_events.h"
 #include "gateway/replicas/probes.h"
@@ -128,7 +127,6 @@ class Process {
   std::vector<config::Tenant> TenantsInForce(const Config& configured) const;
   // What is in force of that configuration now: tenants, and adapters that were loaded at run time.
   Runtime::InForce InForce(const Config& configured) const;
-  absl::Status OpenAdapters();
   std::vector<control::ReservedDevices> ReservedNow() const;
   // Has the tenants and adapters that are in force now take effect, as a reload would; the configuration stays.
   void PublishTenants();
@@ -175,7 +173,6 @@ class Process {
   std::unique_ptr<ledger::Indexer> indexer_;
   ConnectionCounts connections_;
   std::shared_ptr<const Runtime> runtime_;
-  std::vector<config::RunTimeAdapter> adapters_in_force_;
   Launched launched_;  // replicas that were started here and take requests
   discovery::Discovery discovery_;
   std::shared_ptr<const PrincipalIndex> principals_;
@@ -199,8 +196,7 @@ class Process {
   std::unique_ptr<CheckpointCopy> checkpoint_copy_;
   DeviceCharges device_charges_{shared_.limits};
   std::unique_ptr<control::ModelOrders> model_orders_;
-  std::unique_ptr<control::Adapters> adapters_;
-  std::unique_ptr<control::AdapterLoads> adapter_loads_;
+  std::unique_ptr<RunTimeModels> run_time_models_;
   std::unique_ptr<control::ControlPlane> control_plane_;
   std::unique_ptr<UsageSharing> usage_sharing_;       // null: no other gateway uses the store
   std::unique_ptr<admin::LeaderCalls> leader_calls_;  // null: no other gateway uses the store

@@ -98,7 +98,7 @@ router::ModelSpec SpecOf(const config::Model& model) {
   spec.cache_aware = model.routing.cache_aware;
   spec.consistent_hash = model.routing.consistent_hash;
   for (const config::Canary& canary : model.routing.canaries)
-    spec.canaries.push_back({canary.track, canary.percent});
+    spec.canaries.push_back({canary.track, canary.percent, canary.of_rollout});
   if (model.routing.sticky) spec.sticky_for = model.routing.sticky->ttl;
   for (const config::Fallback& fallback : model.fallbacks)
     spec.fallbacks.push_back({fallback.model, MaskOf(fallback)});
@@ -268,6 +268,13 @@ absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::WithInForce(InForce in_f
   std::shared_ptr<Runtime> runtime(new Runtime);
   auto config = std::make_shared<Config>(*configured_);
   config->tenants = std::move(in_force.tenants);
+  for (const config::ShareOfVersion& share : in_force.shares) {
+    const auto model = std::ranges::find(config->models, share.model, &config::Model::name);
+    if (model == config->models.end() || !model->routing.canaries.empty()) continue;
+    model->routing.canaries.push_back(
+        {.track = share.version, .percent = share.percent, .header = {}, .value = {}, .of_rollout = true});
+  }
+  if (!in_force.shares.empty()) config::TakeFromBases(config->models);
   config::AddRunTimeAdapters(config->models, in_force.adapters);
   runtime->configured_ = configured_;
   runtime->config_ = config;

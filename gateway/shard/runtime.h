@@ -108,10 +108,12 @@ class Runtime {
   // The same configuration with other launched replicas. TLS contexts of the endpoints that stay are shared.
   absl::StatusOr<std::shared_ptr<const Runtime>> With(const Launched& launched, const Learned& learned) const;
 
-  // What is in force beside the file: tenants with those made at run time and grants, and adapters.
+  // What is in force beside the file: tenants with those made at run time and grants,
+  // adapters, and the shares of new versions.
   struct InForce {
     std::vector<config::Tenant> tenants;
     std::vector<config::RunTimeAdapter> adapters{};
+    std::vector<config::ShareOfVersion> shares{};
   };
   // The same configuration with other tenants and adapters in force. `configured` stays.
   absl::StatusOr<std::shared_ptr<const Runtime>> WithInForce(InForce in_force, const Launched& launched,

@@ -93,7 +93,8 @@ TEST(LeaderCalls, WhatNeedsThePlannerJobsOrScalingIsAnsweredByTheLeader) {
       "drainNode",      "undrainNode",      "listJobQueues", "startSimulation",    "listSimulations",
       "showSimulation", "cancelSimulation", "holdModel",     "removeTenant",       "rerunJob",
       "giveGrant",      "changeGrant",      "askForGrant",   "approveRequest",     "listAdapters",
-      "loadAdapter",    "unloadAdapter"};
+      "loadAdapter",    "unloadAdapter",    "listRollouts",  "promoteRollout",     "abortRollout",
+      "restartRollout"};
   std::set<std::string_view> found;
   for (const Route& route : Routes()) {
     if (IsAnsweredByLeader(route)) found.insert(route.name);
