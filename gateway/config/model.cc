@@ -8,7 +8,7 @@
 
 #include "conf/reader.h"
 #include "gateway/net/url.h"
-#include "plugins/engines/engine_adapters.h"
+#include "plugins/engines/engine_lora.h"
 
 namespace gateway::config {
 namespace {
@@ -270,7 +270,7 @@ bool ServesAdapters(Engine engine) {
          engine == Engine::kChatOnly;
 }
 bool LoadsAdapters(Engine engine) {
-  return plugins::engines::FindEngineAdapters(Name(engine)) != nullptr;
+  return plugins::engines::FindEngineLora(Name(engine)) != nullptr;
 }
 bool KnowsCacheSalt(Engine engine, router::Api api) {
   return engine == Engine::kVllm && (api == router::Api::kChatCompletions ||

@@ -46,6 +46,24 @@ absl::StatusOr<Adapter> ReadAdapter(const std::string& id, const std::string& bo
   }
 }
 
+bool TakeRecord(const AdapterRecord& record, std::map<std::string, Adapter>& adapters) {
+  if (!record.action.starts_with("adapter.")) return false;
+  const json detail = json::parse(record.detail, nullptr, false);
+  if (!detail.is_object()) return true;
+  Adapter adapter{.base = detail.value("base", ""),
+                  .name = std::string(record.subject),
+                  .source = detail.value("source", ""),
+                  .by = std::string(record.actor),
+                  .since = record.at};
+  const std::string id = IdOf(adapter.base, adapter.name);
+  if (record.action == kLoadAdapterAction) {
+    adapters[id] = std::move(adapter);
+  } else if (record.action != kDisplacedAdapterAction) {
+    adapters.erase(id);
+  }
+  return true;
+}
+
 std::string DetailOf(const Adapter& adapter, std::string_view replica, std::string_view why) {
   json detail = {{"base", adapter.base}, {"source", adapter.source}};
   if (!replica.empty()) detail["replica"] = replica;

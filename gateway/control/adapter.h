@@ -5,6 +5,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -37,5 +38,15 @@ std::string BodyOf(const Adapter& adapter);
 absl::StatusOr<Adapter> ReadAdapter(const std::string& id, const std::string& body);
 // The detail of its records in the ledger. `more`: why, or where; may be empty.
 std::string DetailOf(const Adapter& adapter, std::string_view replica = {}, std::string_view why = {});
+
+// What such a record makes of the adapters, by id. False: it is no record of an adapter.
+struct AdapterRecord {
+  std::string_view action;
+  std::string_view actor;
+  std::string_view subject;
+  std::string_view detail;
+  conf::TimePoint at{};
+};
+bool TakeRecord(const AdapterRecord& record, std::map<std::string, Adapter>& adapters);
 
 }  // namespace gateway::control

@@ -11,12 +11,12 @@
 #include "gateway/net/clock.h"
 #include "gateway/net/http/fetch.h"
 #include "gateway/replicas/ask_replica.h"
-#include "plugins/engines/engine_adapters.h"
+#include "plugins/engines/engine_lora.h"
 
 namespace gateway::control {
 namespace {
 
-using plugins::engines::EngineAdapters;
+using plugins::engines::EngineLora;
 
 constexpr conf::Duration kTickOfAdapters = std::chrono::milliseconds(100);
 constexpr conf::Duration kListEvery = std::chrono::seconds(2);
@@ -43,8 +43,8 @@ const config::AdapterLoading& SettingsOf(const Runtime& runtime, const std::stri
   return model != nullptr && model->adapters ? *model->adapters : none;
 }
 
-const EngineAdapters* CallsOf(const Runtime& runtime, router::ReplicaId replica) {
-  return plugins::engines::FindEngineAdapters(Name(runtime.replica(replica).config->engine));
+const EngineLora* CallsOf(const Runtime& runtime, router::ReplicaId replica) {
+  return plugins::engines::FindEngineLora(Name(runtime.replica(replica).config->engine));
 }
 
 }  // namespace
@@ -240,7 +240,7 @@ net::Task<absl::StatusOr<net::http::FetchResponse>> AdapterLoads::Ask(std::share
 }
 
 net::Task<void> AdapterLoads::List(std::shared_ptr<const Runtime> runtime, Place place) {
-  const EngineAdapters& calls = *CallsOf(*runtime, place.id);
+  const EngineLora& calls = *CallsOf(*runtime, place.id);
   const absl::StatusOr<net::http::FetchResponse> answer =
       co_await Ask(runtime, place.id, std::string(calls.list), {}, kListPatience);
   Known& known = replicas_.at(place.identity);
@@ -264,7 +264,7 @@ net::Task<void> AdapterLoads::List(std::shared_ptr<const Runtime> runtime, Place
 // First what leaves, then what takes its place.
 net::Task<void> AdapterLoads::Change(std::shared_ptr<const Runtime> runtime, Place place, std::string base,
                                      std::string unload, std::string load) {
-  const EngineAdapters& calls = *CallsOf(*runtime, place.id);
+  const EngineLora& calls = *CallsOf(*runtime, place.id);
   const conf::Duration timeout = SettingsOf(*runtime, base).timeout;
   std::string trouble;
   if (!unload.empty()) trouble = co_await UnloadAt(runtime, place, base, unload, load);
@@ -306,7 +306,7 @@ net::Task<std::string> AdapterLoads::UnloadAt(std::shared_ptr<const Runtime> run
     co_await pause.For(kPollDeparture);
     if (net::Now() >= give_up) co_return "requests use it";
   } while (replicas_.at(place.identity).state->adapters.ReadUse(id).in_flight > 0);
-  const EngineAdapters& calls = *CallsOf(*runtime, place.id);
+  const EngineLora& calls = *CallsOf(*runtime, place.id);
   const auto answer = co_await Ask(runtime, place.id, std::string(calls.unload),
                                    plugins::engines::UnloadBody(name), SettingsOf(*runtime, base).timeout);
   const bool is_unknown = answer.ok() && answer->status == 404;

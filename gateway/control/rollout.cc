@@ -77,6 +77,31 @@ absl::StatusOr<Rollout> ReadRollout(const std::string& model, const std::string&
   }
 }
 
+bool TakeRecord(const RolloutRecord& record, std::map<std::string, Rollout>& rollouts) {
+  constexpr std::string_view kPrefix = "rollout.";
+  if (!record.action.starts_with(kPrefix)) return false;
+  const std::string_view action = record.action.substr(kPrefix.size());
+  const json detail = json::parse(record.detail, nullptr, false);
+  if (!detail.is_object()) return true;
+  const std::string model(record.subject);
+  const auto before = rollouts.find(model);
+  const bool begins = action == "begin" || before == rollouts.end();
+  rollouts[model] = {.model = model,
+                     .version = detail.value("version", ""),
+                     .state = action == "promote"     ? RolloutState::kPromoted
+                              : action == "roll_back" ? RolloutState::kRolledBack
+                              : action == "abort"     ? RolloutState::kAborted
+                                                      : RolloutState::kRunning,
+                     .step = detail.value("step", 0U),
+                     .open = action == "open",
+                     .percent = detail.value("percent", 0.0),
+                     .began = begins ? record.at : before->second.began,
+                     .since = record.at,
+                     .why = detail.value("reason", ""),
+                     .by = std::string(record.actor)};
+  return true;
+}
+
 std::string DetailOf(const Rollout& rollout) {
   return DumpRollout({{"version", rollout.version},
                       {"step", rollout.step},

@@ -8,6 +8,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -55,5 +56,15 @@ std::string BodyOf(const Rollout& rollout);
 absl::StatusOr<Rollout> ReadRollout(const std::string& model, const std::string& body);
 // The detail of its records in the ledger, whose actions are rollout.begin, .open, .next, .promote, .roll_back, .abort.
 std::string DetailOf(const Rollout& rollout);
+
+// What such a record makes of the rollouts, by model. False: it is no record of a rollout.
+struct RolloutRecord {
+  std::string_view action;
+  std::string_view actor;
+  std::string_view subject;
+  std::string_view detail;
+  conf::TimePoint at{};
+};
+bool TakeRecord(const RolloutRecord& record, std::map<std::string, Rollout>& rollouts);
 
 }  // namespace gateway::control

@@ -14,7 +14,7 @@
 
 namespace plugins::engines {
 
-struct EngineAdapters {
+struct EngineLora {
   std::string_view engine;  // as configurations write it
   std::string_view load;    // path of a POST, answered by 200 once the adapter is loaded
   std::string_view unload;  // likewise
@@ -22,7 +22,7 @@ struct EngineAdapters {
 };
 
 // Null: the engine loads no adapter while it runs.
-const EngineAdapters* FindEngineAdapters(std::string_view engine);
+const EngineLora* FindEngineLora(std::string_view engine);
 
 // Bodies of the calls.
 std::string LoadBody(std::string_view name, std::string_view source);

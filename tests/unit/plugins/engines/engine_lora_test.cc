@@ -1,4 +1,4 @@
-#include "plugins/engines/engine_adapters.h"
+#include "plugins/engines/engine_lora.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,19 +9,19 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(EngineAdapters, KnowsTheEnginesThatLoadAdaptersAndHowEachIsAsked) {
-  const EngineAdapters* const vllm = FindEngineAdapters("vllm");
+TEST(EngineLora, KnowsTheEnginesThatLoadAdaptersAndHowEachIsAsked) {
+  const EngineLora* const vllm = FindEngineLora("vllm");
   ASSERT_NE(vllm, nullptr);
   EXPECT_EQ(vllm->load, "/v1/load_lora_adapter");
-  const EngineAdapters* const sglang = FindEngineAdapters("sglang");
+  const EngineLora* const sglang = FindEngineLora("sglang");
   ASSERT_NE(sglang, nullptr);
   EXPECT_EQ(sglang->unload, "/unload_lora_adapter");
-  EXPECT_EQ(FindEngineAdapters("llamacpp"), nullptr);
+  EXPECT_EQ(FindEngineLora("llamacpp"), nullptr);
   EXPECT_EQ(LoadBody("sql", "/adapters/sql"), R"({"lora_name":"sql","lora_path":"/adapters/sql"})");
   EXPECT_EQ(UnloadBody("sql"), R"({"lora_name":"sql"})");
 }
 
-TEST(EngineAdapters, AModelWithAParentIsAnAdapter) {
+TEST(EngineLora, AModelWithAParentIsAnAdapter) {
   const auto listed = ListedAdapters(
       R"({"object":"list","data":[{"id":"base","parent":null,"root":"Qwen/Qwen3-8B"},)"
       R"({"id":"sql","parent":"base","root":"/adapters/sql"},{"id":"alias"},{"id":7,"parent":"base"}]})");
@@ -32,12 +32,12 @@ TEST(EngineAdapters, AModelWithAParentIsAnAdapter) {
   EXPECT_THAT(*none, IsEmpty());
 }
 
-TEST(EngineAdapters, WhatIsNoListIsSaidToBeNone) {
+TEST(EngineLora, WhatIsNoListIsSaidToBeNone) {
   for (const char* const body : {"", "[]", "{}", "not found", R"({"data":{}})"})
     EXPECT_TRUE(absl::IsDataLoss(ListedAdapters(body).status())) << body;
 }
 
-TEST(EngineAdapters, ARefusalIsTheEnginesOwnMessageInOneLine) {
+TEST(EngineLora, ARefusalIsTheEnginesOwnMessageInOneLine) {
   EXPECT_EQ(RefusalIn(404, R"({"error":{"message":"No adapter found\nfor /a","type":"NotFoundError"}})"),
             "it answers 404: No adapter found for /a");
   EXPECT_EQ(RefusalIn(400, R"({"message":"rank too high"})"), "it answers 400: rank too high");

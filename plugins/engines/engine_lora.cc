@@ -1,4 +1,4 @@
-#include "plugins/engines/engine_adapters.h"
+#include "plugins/engines/engine_lora.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ using nlohmann::json;
 
 constexpr size_t kLongestRefusal = 300;
 
-constexpr std::array<EngineAdapters, 2> kWithAdapters{
+constexpr std::array<EngineLora, 2> kWithAdapters{
     {{"vllm", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/v1/models"},
      {"sglang", "/load_lora_adapter", "/unload_lora_adapter", "/v1/models"}}};
 
@@ -35,8 +35,8 @@ std::string MessageIn(std::string_view body) {
 
 }  // namespace
 
-const EngineAdapters* FindEngineAdapters(std::string_view engine) {
-  const auto* const found = std::ranges::find(kWithAdapters, engine, &EngineAdapters::engine);
+const EngineLora* FindEngineLora(std::string_view engine) {
+  const auto* const found = std::ranges::find(kWithAdapters, engine, &EngineLora::engine);
   return found == kWithAdapters.end() ? nullptr : found;
 }
 
