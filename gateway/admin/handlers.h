@@ -51,6 +51,13 @@ net::Task<Answer> DeclineRequest(const Operations& operations, const Call& call)
 net::Task<Answer> WithdrawRequest(const Operations& operations, const Call& call);
 
 Answer ListModels(const Operations& operations, const Call& call);
+Answer ListRollouts(const Operations& operations, const Call& call);
+net::Task<Answer> PromoteRollout(const Operations& operations, const Call& call);
+net::Task<Answer> AbortRollout(const Operations& operations, const Call& call);
+net::Task<Answer> RestartRollout(const Operations& operations, const Call& call);
+Answer ListAdapters(const Operations& operations, const Call& call);
+net::Task<Answer> LoadAdapter(const Operations& operations, const Call& call);
+net::Task<Answer> UnloadAdapter(const Operations& operations, const Call& call);
 net::Task<Answer> PauseModel(const Operations& operations, const Call& call);
 net::Task<Answer> ResumeModel(const Operations& operations, const Call& call);
 net::Task<Answer> HoldModel(const Operations& operations, const Call& call);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gateway/admin/answers/adapters.h"
 #include "gateway/admin/answers/datasets.h"
 #include "gateway/admin/answers/evaluations.h"
 #include "gateway/admin/answers/gateways.h"
@@ -10,6 +11,7 @@
 #include "gateway/admin/answers/overview.h"
 #include "gateway/admin/answers/people.h"
 #include "gateway/admin/answers/process.h"
+#include "gateway/admin/answers/rollouts.h"
 #include "gateway/admin/answers/scaling.h"
 #include "gateway/admin/answers/simulations.h"
 #include "gateway/admin/answers/traffic.h"
@@ -129,6 +131,11 @@ constexpr std::array kAudit = {
 constexpr std::array kErasure = {
     Member{"tenant", Type::kText, true, "A tenant's name or path: it and the tenants below it"},
     Member{"reason", Type::kText, false, "The reason, for the ledger"}};
+
+constexpr std::array kNewAdapter = {
+    Member{"name", Type::kText, true, "Its name at the engines, and of the model that callers name"},
+    Member{"source", Type::kText, true,
+           "Where engines load it from: a path or a name of the hub, in the model's adapters.sources"}};
 
 constexpr std::array kNewJob = {
     Member{"job", Type::kText, true, "A job file: the text of a YAML document, as in conf/jobs"},
@@ -426,6 +433,30 @@ const std::array kRoutes = {
     Route{"releaseModel", Verb::post, "/admin/v1/models/{name}:release",
           "Let the autoscaler change the number of a held model's replicas again", Permission::kMaintain,
           kNone, kOfOrder, Shows<answers::OrdersForModel>, kOk, Lane::kLoop, nullptr, ReleaseModel},
+    Route{"listAdapters", Verb::get, "/admin/v1/models/{base}/adapters",
+          "The LoRA adapters of a model that were loaded at run time, and which replicas hold which",
+          Permission::kSeeReplicas, kPage, kNone, Shows<answers::ListOf<answers::RunTimeAdapter>>, kOk,
+          Lane::kLoop, ListAdapters},
+    Route{"loadAdapter", Verb::post, "/admin/v1/models/{base}/adapters",
+          "Load a LoRA adapter at the engines of a model, and serve it as a model of its name",
+          Permission::kChangeAdapters, kNone, kNewAdapter, Shows<answers::RunTimeAdapter>, kCreated,
+          Lane::kLoop, nullptr, LoadAdapter},
+    Route{"unloadAdapter", Verb::delete_, "/admin/v1/models/{base}/adapters/{name}",
+          "Unload a LoRA adapter everywhere; its requests are refused at once", Permission::kChangeAdapters,
+          kNone, kNone, Shows<answers::RunTimeAdapter>, kOk, Lane::kLoop, nullptr, UnloadAdapter},
+    Route{"listRollouts", Verb::get, "/admin/v1/rollouts",
+          "The rollouts of new versions of models: their shares, and both versions compared",
+          Permission::kSeeReplicas, kPage, kNone, Shows<answers::ListOf<answers::Rollout>>, kOk, Lane::kLoop,
+          ListRollouts},
+    Route{"promoteRollout", Verb::post, "/admin/v1/rollouts/{model}:promote",
+          "Give a new version all requests now", Permission::kMaintain, kNone, kNone, Shows<answers::Rollout>,
+          kOk, Lane::kLoop, nullptr, PromoteRollout},
+    Route{"abortRollout", Verb::post, "/admin/v1/rollouts/{model}:abort",
+          "Give the old version all requests again", Permission::kMaintain, kNone, kOfOrder,
+          Shows<answers::Rollout>, kOk, Lane::kLoop, nullptr, AbortRollout},
+    Route{"restartRollout", Verb::post, "/admin/v1/rollouts/{model}:restart",
+          "Begin a rollout again that was rolled back or aborted", Permission::kMaintain, kNone, kNone,
+          Shows<answers::Rollout>, kOk, Lane::kLoop, nullptr, RestartRollout},
     Route{"listEndpoints", Verb::get, "/admin/v1/endpoints", "The endpoints, their health and load",
           Permission::kSeeReplicas, kOfModel, kNone, Shows<answers::ListOf<answers::Endpoint>>, kOk,
           Lane::kLoop, ListEndpoints},
@@ -607,23 +638,30 @@ constexpr std::string_view kAtLeader[] = {
     "showOverview", "listReplicas", "listScaling", "showScalingHistory", "submitJob", "listJobs", "showJob",
     "explainJob", "compareJobs", "readJobLog", "cancelJob", "suspendJob", "resumeJob", "rerunJob",
     "listNodes", "cordonNode", "uncordonNode", "drainNode", "undrainNode", "listJobQueues", "listResources",
-    "startSimulation", "listSimulations", "showSimulation", "cancelSimulation",
+    "startSimulation", "listSimulations", "showSimulation", "cancelSimulation", "listAdapters", "loadAdapter",
+    "unloadAdapter", "listRollouts", "promoteRollout", "abortRollout", "restartRollout",
     // Devices, open jobs and wanted replicas decide whether these may be.
     "holdModel", "removeTenant", "giveGrant", "changeGrant", "askForGrant", "approveRequest"};
 
-// The part of `path` that {…} stands for, percent-decoded; nothing when the pattern does not match.
-std::optional<std::string> ItemOf(std::string_view pattern, std::string_view path) {
-  const size_t open = pattern.find('{');
-  if (open == std::string_view::npos) return pattern == path ? std::optional(std::string()) : std::nullopt;
-  const std::string_view before = pattern.substr(0, open);
-  const std::string_view after = pattern.substr(pattern.find('}') + 1);
-  if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after)) {
-    return std::nullopt;
+// What each {…} of the pattern stands for in `path`, percent-decoded; nothing when the pattern does not match.
+std::optional<std::vector<std::string>> ItemsOf(std::string_view pattern, std::string_view path) {
+  std::vector<std::string> items;
+  while (true) {
+    const size_t open = pattern.find('{');
+    if (path.substr(0, open) != pattern.substr(0, open)) return std::nullopt;
+    if (open == std::string_view::npos) return items;
+    path.remove_prefix(open);
+    pattern.remove_prefix(pattern.find('}') + 1);
+    const size_t end = std::min(path.find_first_of("/:"), path.size());
+    const std::optional<std::string> item = router::PercentDecode(path.substr(0, end));
+    if (end == 0 || !item) return std::nullopt;
+    items.push_back(*item);
+    path.remove_prefix(end);
   }
-  path.remove_prefix(before.size());
-  path.remove_suffix(after.size());
-  if (path.find_first_of("/:") != std::string_view::npos) return std::nullopt;
-  return router::PercentDecode(path);
+}
+
+std::string_view MethodsOf(Verb method) {
+  return method == Verb::get ? "GET, HEAD" : method == Verb::post ? "POST" : "DELETE";
 }
 
 }  // namespace
@@ -645,11 +683,11 @@ Match FindRoute(Verb method, std::string_view path) {
   if (method == Verb::head) method = Verb::get;
   Match match;
   for (const Route& route : kRoutes) {
-    std::optional<std::string> item = ItemOf(route.path, path);
-    if (!item) continue;
-    if (route.method == method) return {&route, *std::move(item), {}};
+    std::optional<std::vector<std::string>> items = ItemsOf(route.path, path);
+    if (!items) continue;
+    if (route.method == method) return {&route, *std::move(items), {}};
     match.allow += match.allow.empty() ? "" : ", ";
-    match.allow += route.method == Verb::get ? "GET, HEAD" : "POST";
+    match.allow += MethodsOf(route.method);
   }
   return match;
 }

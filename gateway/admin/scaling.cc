@@ -42,6 +42,7 @@ Answer ListReplicas(const Operations& operations, const Call& call) {
     answers::Replica& out = all.emplace_back();
     out.id = replica.run;
     out.model = replica.model;
+    out.version = TextOrNull(replica.version);
     out.state = Name(replica.state);
     const control::MemberPlace leader = replica.members.empty() ? control::MemberPlace() : replica.members[0];
     out.node = TextOrNull(leader.node);

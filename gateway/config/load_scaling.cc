@@ -253,6 +253,13 @@ class Loader {
                         "{{service: …}}, or with dns",
                         policy.model()));
     }
+    if (policy.rollout && model != config_.models.end() && !model->routing.canaries.empty()) {
+      Wrong(policy, "/rollout/version", policy.rollout->version,
+            fmt::format(
+                "cannot be beside routing.canaries of {}, which divide its requests, too; remove one of "
+                "the two",
+                policy.model()));
+    }
     CheckTarget(policy);
     CheckPod(policy);
     if (policy.weights && !scaling_.weights) {

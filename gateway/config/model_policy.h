@@ -18,6 +18,7 @@
 #include "gateway/config/pods.h"
 #include "gateway/config/scale_target.h"
 #include "gateway/config/weights.h"
+#include "router/health/rollout_judgement.h"
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/io/loaded.h"
 #include "scheduler/work.h"
@@ -83,6 +84,19 @@ struct BatchStarts {
   uint32_t max_replicas = 1;  // beside those of the autoscaler
 };
 
+// Another version of the model: its replicas start beside those of the version in force, and take over by steps while
+// they are no worse.
+struct Rollout {
+  std::string version;               // its name
+  ReplicaTemplate replica;           // in place of the policy's
+  std::optional<Weights> weights{};  // likewise; absent: the policy's
+  router::RolloutSteps steps{.percents = {5, 25, 50, 100},
+                             .hold = std::chrono::minutes(10),
+                             .patience = std::chrono::hours(1),
+                             .min_requests = 200,
+                             .bounds = {}};
+};
+
 struct ModelPolicy {
   std::string file;
   std::string sha256;  // of its text
@@ -91,11 +105,19 @@ struct ModelPolicy {
   BatchStarts batch{};
   std::optional<Weights> weights{};        // absent: the command brings them
   std::optional<ReplicaTemplate> replica;  // absent: in a simulation, which starts nothing, and with scale
+  std::string version{};                   // the name of what `replica` and `weights` start; may be empty
+  std::optional<Rollout> rollout{};        // a new version of it
   std::optional<ScaleTarget> scale{};  // the cluster starts and places the replicas; absent: Tidegate does
 
   const std::string& model() const { return scaling.model; }
   const std::string& preset() const { return scale ? scale->preset : replica->preset; }
 };
+
+// How a replica of that version is started. The policy has `replica`.
+const ReplicaTemplate& TemplateOf(const ModelPolicy& policy, std::string_view version);
+const std::optional<Weights>& WeightsOf(const ModelPolicy& policy, std::string_view version);
+// The policy as it is for replicas of that version: with its template and weights in place of the policy's own.
+ModelPolicy PolicyOfVersion(const ModelPolicy& policy, std::string_view version);
 
 void Read(const conf::Value& value, Victim& out);
 void Write(conf::Writer& writer, Victim in);

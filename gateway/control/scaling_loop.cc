@@ -75,6 +75,7 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
                      return StartPlacesOf(context_, policy, node_weights_);
                    },
                .scaled = &scaled_}),
+      rollouts_(context_, workloads_, replicas_, RolloutEnvironment()),
       prefetches_(context_, PrefetchesEnvironment()),
       node_trust_(context_,
                   [this](std::map<std::string, NodeWatch::Runs>& runs) {
@@ -145,6 +146,12 @@ Replicas::Environment ScalingLoop::ReplicasEnvironment() {
               [this](const std::string& model, std::string why, conf::Duration served) {
                 scaler_.OnFailure(model, std::move(why), served, net::Now());
               },
+          .role = [this](const config::ModelPolicy& policy,
+                         std::string_view version) { return RoleOf(policy, RolloutOf(policy), version); },
+          .version_in_force =
+              [this](const config::ModelPolicy& policy) { return VersionInForce(policy, RolloutOf(policy)); },
+          .on_new_failure = [this](const std::string& model,
+                                   std::string why) { rollouts_.OnFailure(model, std::move(why)); },
           .load = [this](const std::string& identity) { return env_.replicas->Get(identity); },
           .doubted = [this](const std::string& node) { return node_trust_.doubted(node); },
           .weights_step = [this](const config::ModelPolicy& policy,
@@ -155,6 +162,17 @@ Replicas::Environment ScalingLoop::ReplicasEnvironment() {
             const std::optional<uint64_t> change = store_.VersionOf(replica);
             return change ? env_.left_elsewhere(replica.id, *change) : std::nullopt;
           }};
+}
+
+const Rollout* ScalingLoop::RolloutOf(const config::ModelPolicy& policy) const {
+  return env_.rollouts == nullptr ? nullptr : env_.rollouts->Find(policy.model());
+}
+
+RolloutDriver::Environment ScalingLoop::RolloutEnvironment() {
+  return {.runtime = env_.runtime,
+          .shards = env_.shards,
+          .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); },
+          .rollouts = env_.rollouts};
 }
 
 Jobs::Environment ScalingLoop::JobsEnvironment() {
@@ -386,6 +404,7 @@ void ScalingLoop::OnAlarm() {
     next_decision_ = now + Meter::kTick;
     scaler_.Decide(now);
   }
+  rollouts_.Tick();
   node_drain_.Tick();
   replicas_.Tick();
   jobs_.Tick();
@@ -455,8 +474,8 @@ size_t ScalingLoop::under_way() const {
   return node_weights_.under_way() + start_reports_.under_way() + prefetches_.under_way() +
          runner_.under_way() + jobs_.under_way() + readiness_.under_way() + sleepers_.under_way() +
          node_trust_.under_way() + device_faults_.under_way() + telemetry_.under_way() +
-         node_discovery_.under_way() + scaled_.under_way() + (reconciler_.reconciling() ? 1 : 0) +
-         (beginning_ ? 1 : 0);
+         node_discovery_.under_way() + scaled_.under_way() + rollouts_.under_way() +
+         (reconciler_.reconciling() ? 1 : 0) + (beginning_ ? 1 : 0);
 }
 
 net::Task<void> ScalingLoop::Close(bool keep) {

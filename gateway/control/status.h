@@ -44,6 +44,7 @@ struct MemberPlace {
 struct ReplicaStatus {
   std::string run;  // id of the replica, and of its leader's run
   std::string model;
+  std::string version{};  // empty: it has no name
   ReplicaState state = ReplicaState::kWaiting;
   std::vector<MemberPlace> members;  // the leader first; none while it waits for devices
   std::string address;               // HOST:PORT; empty: unknown

@@ -177,6 +177,7 @@ struct Workload {
   std::string id;
   Kind kind = Kind::kJob;
   std::string model{};                     // of a replica
+  std::string model_version{};             // of a replica: by which of the policy's templates it is started
   bool keyed = false;                      // of a replica: its engine demands a key (ReplicaKeys)
   bool for_batches = false;                // of a replica: it runs for lines of batches alone (BatchReplicas)
   bool wakes = false;                      // kStarting: it slept, and its engine is still to be woken

@@ -103,6 +103,7 @@ void WorkloadHistory::TakeReplica(const ledger::Record& record) {
   const json detail = json::parse(record.detail, nullptr, false);
   if (!detail.is_object() || record.action != "replica.launch") return;
   replica.model = TextOf(detail, "model");
+  replica.version = TextOf(detail, "version");
   replica.places = detail.contains("members") ? PlacesOf(detail["members"]) : PlacesOf(json::array({detail}));
 }
 
@@ -466,6 +467,7 @@ class WorkloadHistory::Rebuilding {
       replica.id = id;
       replica.kind = Kind::kReplica;
       replica.model = model;
+      replica.model_version = past.version;
       replica.state = past.ends ? State::kDraining : State::kStarting;
       replica.afterwards = Afterwards::kEnds;
       replica.since = replica.wanted = replica.started = leader.started.value_or(leader.since);

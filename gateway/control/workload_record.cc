@@ -164,6 +164,7 @@ Workload ReadWorkload(const std::string& id, const json& in, const Submissions& 
   workload.kind = in.contains("model") ? Kind::kReplica : Kind::kJob;
   if (workload.kind == Kind::kReplica) {
     workload.model = in["model"].get<std::string>();
+    workload.model_version = in.value("version", "");
     workload.keyed = in.value("keyed", false);
     workload.for_batches = in.value("for_batches", false);
     workload.wakes = in.value("wakes", false);
@@ -225,6 +226,7 @@ std::string BodyOf(const Workload& workload, const scheduler::Cluster& cluster) 
               {"next", std::move(next)}};
   if (workload.kind == Kind::kReplica) {
     out["model"] = workload.model;
+    if (!workload.model_version.empty()) out["version"] = workload.model_version;
     out["keyed"] = workload.keyed;
     if (workload.for_batches) out["for_batches"] = true;
     if (workload.wakes) out["wakes"] = true;

@@ -71,6 +71,7 @@ struct Replica {
 
   std::string id = {};
   std::string model = {};
+  std::optional<std::string> version = {};  // null: it has no name
   std::string_view state = {};
   std::optional<std::string> node = {};  // of the leader, as the next two
   std::optional<std::string> device_kind = {};
@@ -90,6 +91,7 @@ template <class O>
 constexpr void Bind(O& o, Replica& replica) {
   o.Required("id", replica.id);
   o.Required("model", replica.model);
+  o.Required("version", replica.version);
   o.Required("state", replica.state);
   o.Required("node", replica.node);
   o.Required("device_kind", replica.device_kind);

@@ -125,7 +125,7 @@ TEST(Routes, EachIsFoundByItsPathAndNoneByAnother) {
     EXPECT_EQ(FindRoute(Verb::delete_, path).route, nullptr);
     EXPECT_NE(FindRoute(Verb::delete_, path).allow, "");
   }
-  EXPECT_EQ(FindRoute(Verb::get, "/admin/v1/keys/a%2Fb").item, "a/b");
+  EXPECT_EQ(FindRoute(Verb::get, "/admin/v1/keys/a%2Fb").items, std::vector<std::string>{"a/b"});
   for (const char* path :
        {"/", "/admin/v1/keys/", "/admin/v1/keys/a/b", "/admin/v1/keys/:rotate", "/LIVEZ"}) {
     EXPECT_EQ(FindRoute(Verb::get, path).route, nullptr) << path;
