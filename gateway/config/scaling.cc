@@ -149,6 +149,7 @@ void Bind(conf::Object& o, Scaling& scaling) {
   o.Optional("device_metrics", scaling.device_metrics);
   o.Optional("energy", scaling.energy);
   o.Optional("power", scaling.power);
+  o.Optional("moves", scaling.moves);
   o.Optional("weights", scaling.weights);
   const bool through_slurm = scaling.launcher == LauncherKind::kSlurm;
   if (through_slurm && !o.Has("slurm")) o.Error("is required with launcher: slurm", "slurm");
