@@ -124,7 +124,9 @@ answers::Job ShowJob(const Workload& job) {
           .max_members = scheduler::Members(ask),
           .devices = job.holds() ? job.devices() : 0,
           .attempt = job.attempt,
-          .restarts = job.restarts};
+          .restarts = job.restarts,
+          .moved = job.moved == conf::TimePoint() ? std::nullopt : answers::TimeOrNull(job.moved),
+          .gain = TextOrNull(job.gain)};
 }
 
 std::vector<answers::NamedValue> ShowPairs(const std::vector<std::pair<std::string, std::string>>& pairs) {

@@ -69,6 +69,9 @@ Answer ListReplicas(const Operations& operations, const Call& call) {
       if (replica.arrival.of > 0) out.weights->total_bytes = replica.arrival.of;
     }
     out.start = StartOf(replica.phases);
+    out.replaces = TextOrNull(replica.replaces);
+    if (replica.moved != conf::TimePoint()) out.moved = answers::Time{replica.moved};
+    out.gain = TextOrNull(replica.gain);
   }
   return ListPage(std::move(all), &answers::Replica::id, call);
 }

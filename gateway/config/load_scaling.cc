@@ -168,6 +168,7 @@ class Loader {
 
   void LoadPlanner() {
     scaling_.planning.queues = {{.name = "default", .parent = ""}};
+    if (scaling_.moves) scaling_.planning.policy.moves = *scaling_.moves;
     if (scaling_.planner.empty()) return;
     const auto text = Contents("/scaling/planner", scaling_.planner);
     if (!text) return;
@@ -175,13 +176,17 @@ class Loader {
                                             scaling_.nodes.nodes.empty() ? nullptr : &scaling_.nodes);
     Take(std::move(loaded.problems));
     if (!loaded.value) return;
-    if (loaded.value->policy.defragment.enabled) {
+    const scheduler::MovesPolicy& moves = scaling_.moves.value_or(loaded.value->policy.moves);
+    if (loaded.value->policy.defragment.enabled && moves.per_hour == 0) {
       complete_ = false;
-      document_.AddAt("/scaling/planner", scaling_.planner,
-                      "has defragment.enabled: true, but serving replicas cannot be moved; set it to false");
+      document_.AddAt(
+          "/scaling/planner", scaling_.planner,
+          "has defragment.enabled: true, but moves.per_hour is 0, so that nothing may move; give the "
+          "number of moves that an hour may have, or set enabled to false");
     }
     if (loaded.value->queues.empty()) loaded.value->queues = scaling_.planning.queues;
     scaling_.planning = *std::move(loaded.value);
+    if (scaling_.moves) scaling_.planning.policy.moves = *scaling_.moves;
   }
 
   void LoadPolicies(size_t i) {

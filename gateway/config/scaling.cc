@@ -178,6 +178,7 @@ void Bind(conf::Object& o, Scaling& scaling) {
   o.Optional("device_metrics", scaling.device_metrics);
   o.Optional("energy", scaling.energy);
   o.Optional("power", scaling.power);
+  o.Optional("moves", scaling.moves);
   o.Optional("weights", scaling.weights);
   o.Optional("data_sets", scaling.data_sets);
   o.Optional("resources", scaling.resources);

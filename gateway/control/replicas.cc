@@ -277,8 +277,12 @@ std::vector<scheduler::autoscale::ReplicaView> Replicas::Views(std::string_view 
   std::vector<scheduler::autoscale::ReplicaView> views;
   const config::ModelPolicy* const policy = env_.policy(std::string(model));
   for (const Workload& replica : workloads_.all()) {
+    // One that is to take another's place is not a replica more.
+    const Workload* const old = replica.replaces.empty() ? nullptr : workloads_.Find(replica.replaces);
+    const bool in_place_of = old != nullptr && replica.state != State::kRunning && old->holds() &&
+                             !old->ends() && old->state != State::kAsleep;
     if (replica.kind != Kind::kReplica || replica.model != model || replica.serving.set_aside ||
-        replica.for_batches) {
+        replica.for_batches || in_place_of) {
       continue;
     }
     if (policy != nullptr && env_.role(*policy, replica.model_version) != VersionRole::kServes) continue;
@@ -377,6 +381,9 @@ std::vector<ReplicaStatus> Replicas::Rows() const {
                                               plugins::weights::InBytes(arrival.of));
     }
     row.phases = replica.serving.phases;
+    row.replaces = replica.replaces;
+    row.moved = replica.moved;
+    row.gain = replica.gain;
     if (replica.serving.endpoint) row.address = replica.serving.endpoint->url.authority();
     for (const Member& member : replica.members) {
       if (member.at.holding.node >= context_.cluster().nodes.size()) continue;
@@ -541,6 +548,10 @@ std::string Replicas::DetailOf(const Workload& replica, bool) const {
       phases[fmt::format("{}_ms", kStartPhaseNames[i])] = conf::ToMillis(replica.serving.phases.took[i]);
     detail["phases"] = std::move(phases);
     if (const uint64_t bytes = replica.serving.phases.transferred; bytes > 0) detail["weights_bytes"] = bytes;
+  }
+  if (!replica.replaces.empty()) {
+    detail["replaces"] = replica.replaces;
+    detail["gain"] = replica.gain;
   }
   if (places.size() == 1) {
     detail.update(places.front());

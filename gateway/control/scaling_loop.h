@@ -27,9 +27,11 @@
 #include "gateway/control/node_trust.h"
 #include "gateway/control/node_weights.h"
 #include "gateway/control/orphans.h"
+#include "gateway/control/power_caps.h"
 #include "gateway/control/prefetches.h"
 #include "gateway/control/readiness.h"
 #include "gateway/control/reconciler.h"
+#include "gateway/control/replica_moves.h"
 #include "gateway/control/replicas.h"
 #include "gateway/control/rollout_driver.h"
 #include "gateway/control/run_users.h"
@@ -131,6 +133,7 @@ class ScalingLoop final : private net::Alarm {
   Prefetches::Environment PrefetchesEnvironment();
   std::optional<plugins::launchers::WeightsStep> WeightsStepFor(const config::ModelPolicy& policy,
                                                                 const std::string& kind) const;
+  PowerCaps::Environment PowerCapsEnvironment();
   // Nodes of the planner's cluster have other ids, or labels.
   void OnNewCluster();
   std::vector<ScaledModels::Pod> PodsOf(const std::string& model) const;
@@ -174,9 +177,11 @@ class ScalingLoop final : private net::Alarm {
   DeviceTelemetry telemetry_;
   DeviceFaults device_faults_;
   NodePower node_power_;
+  PowerCaps power_caps_;
   Cordons cordons_;
   NodeDiscovery node_discovery_;
   NodeDrain node_drain_;
+  ReplicaMoves replica_moves_;
   ClusterMetrics cluster_metrics_;
   Metering metering_;
   net::Sleep pause_;

@@ -66,11 +66,12 @@ enum class Afterwards : uint8_t {
 };
 std::string_view Name(Afterwards afterwards);
 // The ledger's words for the end of a job's attempt.
+inline constexpr std::string_view kJobMoveAction = "job.move";
 inline constexpr conf::Word<Afterwards> kJobEndActions[] = {
     {"job.resize", Afterwards::kResizes}, {"job.preempt", Afterwards::kWaits},
     {"job.retry", Afterwards::kRetries},  {"job.suspend", Afterwards::kSuspends},
     {"job.stop", Afterwards::kFails},     {"job.stop", Afterwards::kEnds},
-    {"job.cancel", Afterwards::kCancels}};
+    {"job.cancel", Afterwards::kCancels}, {kJobMoveAction, Afterwards::kResizes}};
 std::optional<Afterwards> ParseAfterwards(std::string_view name);
 
 // The result of a stopped workload.
@@ -205,6 +206,9 @@ struct Workload {
   std::vector<Member> members{};            // of this attempt, or the last one; by rank
   std::vector<Member> before{};             // of the attempt before
   std::vector<scheduler::MemberAt> next{};  // kResizes
+  std::string replaces{};   // of a replica: that which ends when this one serves (ReplicaMoves)
+  conf::TimePoint moved{};  // the last time that it moved, or began to
+  std::string gain{};       // of that move
 
   // Known to this process only.
   uint64_t version = 0;   // rises with every change to be stored
@@ -224,6 +228,10 @@ struct Workload {
   const config::JobFile& file() const { return of->file; }
   bool holds() const { return state >= State::kPlaced && state <= State::kDraining; }
   bool ends() const { return state == State::kSaving || state == State::kDraining; }
+  // It ends to go on at other places, with as many members.
+  bool moves() const {
+    return ends() && afterwards == Afterwards::kResizes && next.size() == members.size() && !gain.empty();
+  }
   bool over() const { return state == State::kStopped && outcome > Outcome::kSuspended; }
   bool suspended() const { return state == State::kStopped && outcome == Outcome::kSuspended; }
   bool asked() const;  // the launcher was called for one of its members

@@ -195,6 +195,9 @@ Workload ReadWorkload(const std::string& id, const json& in, const Submissions& 
   workload.members = ReadMembers(in.at("members"), cluster);
   workload.before = ReadMembers(in.at("before"), cluster);
   for (const json& at : in.at("next")) workload.next.push_back(ReadPlace(at, cluster));
+  workload.replaces = in.value("replaces", "");
+  if (in.contains("moved_us")) workload.moved = conf::FromUnixMicros(in["moved_us"].get<int64_t>());
+  workload.gain = in.value("gain", "");
   workload.saved = true;
   return workload;
 }
@@ -224,6 +227,11 @@ std::string BodyOf(const Workload& workload, const scheduler::Cluster& cluster) 
               {"members", Written(workload.members, cluster)},
               {"before", Written(workload.before, cluster)},
               {"next", std::move(next)}};
+  if (!workload.replaces.empty()) out["replaces"] = workload.replaces;
+  if (workload.moved != conf::TimePoint()) {
+    out["moved_us"] = conf::ToUnixMicros(workload.moved);
+    out["gain"] = workload.gain;
+  }
   if (workload.kind == Kind::kReplica) {
     out["model"] = workload.model;
     if (!workload.model_version.empty()) out["version"] = workload.model_version;

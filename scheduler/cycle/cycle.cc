@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "conf/shown.h"
+#include "scheduler/cycle/moves.h"
 #include "scheduler/cycle/plan_draft.h"
 #include "scheduler/cycle/preemption.h"
 #include "scheduler/cycle/reservation_book.h"
@@ -85,13 +86,14 @@ void ReserveInAdvance(PlanDraft& draft, ReservationBook& book) {
 // steps aside, but for those of its jobs that end before they would be in a reservation's way.
 class QueueWalk {
  public:
-  QueueWalk(PlanDraft& draft, ReservationBook& book)
+  QueueWalk(PlanDraft& draft, ReservationBook& book, Moves& moves)
       : draft_(draft),
         s_(draft.state()),
         now_(draft.now()),
         book_(book),
         resources_(draft, book),
         preemption_(draft, book),
+        moves_(moves),
         max_reservations_(MaxReservations(s_.policy.backfill)),
         must_end_by_(s_.jobs.signatures(), conf::TimePoint::max()) {}
 
@@ -123,6 +125,7 @@ class QueueWalk {
   ReservationBook& book_;
   ResourceLine resources_;
   Preemption preemption_;
+  Moves& moves_;
   uint32_t max_reservations_;
   uint32_t reserved_in_line_ = 0;             // for the queue, beside advance reservations and nominations
   std::vector<conf::TimePoint> must_end_by_;  // by signature: later ends would be in a reservation's way
@@ -244,7 +247,8 @@ void QueueWalk::Run() {
     }
     if (outcome != Outcome::kStarted) {
       const bool tried = std::ranges::find(cannot_preempt_, turn.group) != cannot_preempt_.end();
-      const bool makes_room = !tried && preemption_.TryFor(job);
+      const bool makes_room =
+          !tried && (preemption_.TryFor(job) || (outcome == Outcome::kNoRoom && moves_.TryFor(job)));
       if (!makes_room) {
         if (!tried) cannot_preempt_.push_back(turn.group);
         if (outcome == Outcome::kQuota) continue;
@@ -285,11 +289,14 @@ Plan RunCycle(PlanningState& state, conf::TimePoint now, Rng& rng) {
   book.KeepNominations();
   RepairGangs(draft, book);
   ReserveInAdvance(draft, book);
-  QueueWalk(draft, book).Run();
+  Moves moves(draft, book);
+  QueueWalk(draft, book, moves).Run();
   book.RefundNominations();
   GrowElasticJobs(draft, book);
   LeaveDrainingNodes(draft, book);
-  Defragment(draft, book);
+  moves.EmptyFaultyDevices();
+  moves.BringTogether();
+  Defragment(draft, book, moves);
   return draft.Finish(book.all());
 }
 

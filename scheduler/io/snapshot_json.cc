@@ -82,6 +82,7 @@ template <class O>
 constexpr void Bind(O& o, NodeHealth& t) {
   o.Optional("health", t.health);
   o.Optional("broken_devices", t.broken_devices);
+  o.Optional("emptied_devices", t.emptied_devices);
   o.Optional("others", t.others);
   o.Optional("unmodelled_milliwatts", t.unmodelled_milliwatts);
   o.Optional("faults", t.faults);
@@ -165,6 +166,7 @@ constexpr void Bind(O& o, JobState& t) {
   o.Optional("idle_since", t.idle_since);
   o.Optional("lost_members", t.lost_members);
   o.Optional("leaving", t.leaving);
+  o.Optional("moved", t.moved);
   o.Optional("done", t.done);
   o.Optional("restarts", t.restarts);
 }
@@ -210,6 +212,7 @@ struct Dump {
   std::vector<Reserved> reserved{};
   std::vector<std::string> failed{};
   conf::TimePoint defragmented{};
+  std::vector<conf::TimePoint> moves{};
 };
 
 template <class O>
@@ -235,6 +238,7 @@ constexpr void Bind(O& o, Dump& t) {
   o.Optional("reserved", t.reserved);
   o.Optional("failed", t.failed);
   o.Optional("defragmented", t.defragmented);
+  o.Optional("moves", t.moves);
 }
 
 Dump ToDump(const Snapshot& s) {
@@ -257,7 +261,8 @@ Dump ToDump(const Snapshot& s) {
             .runs = s.runs,
             .reserved = s.reserved,
             .failed = s.failed,
-            .defragmented = s.defragmented};
+            .defragmented = s.defragmented,
+            .moves = s.moves};
   for (const auto& [who, amount] : s.usage) dump.usage.push_back({who.first, who.second, amount});
   return dump;
 }
@@ -279,7 +284,8 @@ Snapshot FromDump(Dump dump) {
              .runs = std::move(dump.runs),
              .reserved = std::move(dump.reserved),
              .failed = std::move(dump.failed),
-             .defragmented = dump.defragmented};
+             .defragmented = dump.defragmented,
+             .moves = std::move(dump.moves)};
   for (Usage& one : dump.usage) s.usage[{std::move(one.queue), std::move(one.user)}] = one.amount;
   return s;
 }

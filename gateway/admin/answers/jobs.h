@@ -41,6 +41,8 @@ struct Job {
   uint64_t devices = 0;
   uint64_t attempt = 0;
   uint64_t restarts = 0;
+  std::optional<Time> moved = {};  // the last time
+  std::optional<std::string> gain = {};
 };
 
 template <class O>
@@ -62,6 +64,8 @@ constexpr void Bind(O& o, Job& job) {
   o.Required("devices", job.devices);
   o.Required("attempt", job.attempt);
   o.Required("restarts", job.restarts);
+  o.Required("moved", job.moved);
+  o.Required("gain", job.gain);
 }
 
 struct JobMember {

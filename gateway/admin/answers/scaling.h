@@ -85,6 +85,9 @@ struct Replica {
   std::string reason = {};
   std::optional<ReplicaWeights> weights = {};  // while they are on their way
   std::optional<ReplicaStart> start = {};      // once it is ready; null: another process saw it
+  std::optional<std::string> replaces = {};    // the replica whose place it takes
+  std::optional<Time> moved = {};              // when it began to move, or to take another's place
+  std::optional<std::string> gain = {};        // of that move
 };
 
 template <class O>
@@ -105,6 +108,9 @@ constexpr void Bind(O& o, Replica& replica) {
   o.Required("reason", replica.reason);
   o.Required("weights", replica.weights);
   o.Required("start", replica.start);
+  o.Required("replaces", replica.replaces);
+  o.Required("moved", replica.moved);
+  o.Required("gain", replica.gain);
 }
 
 struct ColdStart {

@@ -582,6 +582,8 @@ std::vector<std::string> Jobs::Explain(const Workload& job) const {
       fmt::format("{} is {} since {}: {}.", job.id, JobStateOf(job), conf::FormatTime(job.since), job.why)};
   if (std::string progress = Progress(job); !progress.empty()) out.push_back(std::move(progress));
   if (std::string sentence = SweepInWords(job); !sentence.empty()) out.push_back(std::move(sentence));
+  if (job.moved != conf::TimePoint() && !job.over() && !job.moves())
+    out.push_back(fmt::format("It moved at {}: it {}.", conf::FormatTime(job.moved), job.gain));
   if (job.state != State::kPending) {
     for (size_t rank = 0; job.holds() && rank < job.members.size(); ++rank) {
       const Member& member = job.members[rank];
@@ -845,8 +847,10 @@ std::string Jobs::ActionOf(const Workload& job) const {
     case State::kStarting:
       return "job.start";
     case State::kSaving:
+      if (job.moves()) return std::string(kJobMoveAction);
       return std::string(conf::WordOf(kJobEndActions, job.afterwards));
     case State::kDraining:  // a member that ended by itself needs no signal
+      if (job.moves()) return std::string(kJobMoveAction);
       return job.afterwards == Afterwards::kEnds && job.progress.stopped.empty()
                  ? std::string()
                  : std::string(conf::WordOf(kJobEndActions, job.afterwards));
@@ -860,6 +864,16 @@ std::string Jobs::DetailOf(const Workload& job, bool ended) const {
   ordered_json detail = {{"reason", job.why}, {"attempt", job.attempt}, {"members", job.members.size()}};
   if (job.state <= State::kStarting) detail["resumes"] = job.resumes;
   if (job.state == State::kSaving) detail["saves"] = true;
+  if (!ended && job.moves()) {
+    detail["gain"] = job.gain;
+    ordered_json to = ordered_json::array();
+    for (const scheduler::MemberAt& at : job.next) {
+      const plugins::launchers::DeviceGrant grant = GrantOf(context_.cluster(), at.holding);
+      if (to.size() < kMembersInDetail)
+        to.push_back({{"node", grant.node}, {"kind", grant.kind}, {"devices", grant.devices}});
+    }
+    detail["to"] = std::move(to);
+  }
   ordered_json places = ordered_json::array();
   std::map<std::string, int64_t> held;
   for (const Member& member : job.members) {
