@@ -163,7 +163,7 @@ net::Task<absl::Status> Cordons::Commit(store::Write write, ledger::Event event)
   const absl::StatusOr<store::Committed> committed =
       co_await store_.Commit(std::move(writes), context_.shared ? context_.epoch : 0);
   if (absl::IsPermissionDenied(committed.status()))
-    co_return absl::UnavailableError("another gateway leads by now; try again");
+    co_return absl::UnavailableError("another gateway leads now; try again");
   if (absl::IsAborted(committed.status()))
     co_return absl::UnavailableError("another change of this cordon came first; try again");
   if (!committed.ok()) co_return committed.status();

@@ -156,11 +156,12 @@ TEST(AdminInput, ReportsEveryProblemAtOnceWithASuggestion) {
         R"({"tenant":"serch","models":["chat-smal"],"endpoints":["chats"],"expires":"never",)"
         R"("priority":"hi","limits":{"requests_per_minut":1}})");
     EXPECT_EQ(reply.status, 400);
-    EXPECT_THAT(reply.message(), AllOf(HasSubstr("unknown tenant \"serch\", did you mean \"search\"?"),
-                                       HasSubstr("\"chat-smal\" is no model, did you mean \"chat-small\"?"),
-                                       HasSubstr("\"chats\" is no endpoint, did you mean \"chat\"?"),
-                                       HasSubstr("expires: \"never\""), HasSubstr("unknown priority \"hi\""),
-                                       HasSubstr("requests_per_minut")));
+    EXPECT_THAT(reply.message(),
+                AllOf(HasSubstr("unknown tenant \"serch\", did you mean \"search\"?"),
+                      HasSubstr("\"chat-smal\" is not a model, did you mean \"chat-small\"?"),
+                      HasSubstr("\"chats\" is not an endpoint, did you mean \"chat\"?"),
+                      HasSubstr("expires: \"never\""), HasSubstr("unknown priority \"hi\""),
+                      HasSubstr("requests_per_minut")));
     EXPECT_EQ(reply.body["error"]["details"].size(), 6u);
   });
 }

@@ -68,7 +68,7 @@ TEST(CliKeys, TellsEveryProblemAndMakesNothing) {
   EXPECT_EQ(refused.out, "");
   EXPECT_THAT(refused.err,
               AllOf(HasSubstr("--tenant: unknown tenant \"serch\", did you mean \"search\"?"),
-                    HasSubstr("--models: \"chat-smal\" is no model"), HasSubstr("--endpoints: \"chats\""),
+                    HasSubstr("--models: \"chat-smal\" is not a model"), HasSubstr("--endpoints: \"chats\""),
                     HasSubstr("--expires: \"never\""), HasSubstr("--limits: ")));
   EXPECT_EQ(cli.With({"keys", "create", "--admin", "root"}).code, 2);
   EXPECT_EQ(cli.With({"keys", "create"}).code, 2);

@@ -87,7 +87,7 @@ TEST(Gang, AWorkerThatFindsNoLeaderInTimeSaysSo) {
     gang.options.join_within = std::chrono::milliseconds(100);
     gang.AddWorker();
     EXPECT_TRUE(co_await Eventually(loop, [&] { return !gang.ends.empty(); }));
-    EXPECT_THAT(gang.ends, testing::ElementsAre(testing::HasSubstr("takes no worker")));
+    EXPECT_THAT(gang.ends, testing::ElementsAre(testing::HasSubstr("accepts no worker")));
   });
 }
 

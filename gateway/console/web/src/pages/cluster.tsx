@@ -408,7 +408,7 @@ function Cordon({ node, device, off, onClose }: { node: Node; device: number | u
     <Confirm title={off ? <>Uncordon <bdi>{what}</bdi></> : <>Cordon <bdi>{what}</bdi></>} word={off ? 'Uncordon' : 'Cordon'} act={act} onClose={onClose}>
       {off ? <p>New work can start there again.</p> : (
         <>
-          <p>It takes nothing new. What runs there goes on.</p>
+          <p>It gets no new work. Running work continues.</p>
           <Text label="Reason" value={reason} onInput={setReason} hint="People see it on the map and in the ledger." />
         </>
       )}

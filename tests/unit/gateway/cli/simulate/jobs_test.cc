@@ -203,7 +203,7 @@ TEST_F(CliSimulate, JobsThatNoLongerFitAreLeftOutOfBothRuns) {
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("jobs.jsonl (line 1): job a: impossible on this cluster: asks for 8 "
-                              "devices in all (2 members), the whole cluster has 4"),
+                              "devices in total (2 members), the whole cluster has 4"),
                     HasSubstr("1 of 3 rows left out")));
   const json out = Json({"--remove-nodes", "1"});
   EXPECT_EQ(out["policies"][0]["mean"]["jobs_submitted"], 2);
