@@ -82,7 +82,7 @@ TEST_F(ClosedOutput, EveryCommandSaysThatItsOutputCannotBeWritten) {
   }
 }
 
-TEST_F(ClosedOutput, WhatIsWrongWithACommandLineIsSaidWhereverItsOutputGoes) {
+TEST_F(ClosedOutput, AWrongCommandLineIsReportedWhereverItsOutputGoes) {
   const Result result = Shell("TIDEGATE keys creat >/dev/full");
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("subcommand is required"));

@@ -166,7 +166,7 @@ TEST(AdminInput, ReportsEveryProblemAtOnceWithASuggestion) {
   });
 }
 
-TEST(AdminInput, WhatProblemsQuoteTurnsNoTextAround) {
+TEST(AdminInput, QuotedTextInProblemsCannotReverseTheTextDirection) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     const Reply member = co_await client.Call("POST", "/admin/v1/keys", kBoot, R"({"na\u2066me":"x"})");
@@ -210,7 +210,7 @@ TEST(AdminInput, AHeadThatIsTooLargeIsRefusedWithARequestId) {
   });
 }
 
-TEST(AdminInput, ANumberThatIsTooLargeIsCalledSo) {
+TEST(AdminInput, ANumberThatIsTooLargeIsReported) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     Reply reply = co_await client.Call("GET", "/admin/v1/keys?limit=1000000000000000000000", kBoot);

@@ -130,7 +130,7 @@ TEST(Tenants, AMembersRoleCountsFromTheNextCallAndEndsWithIt) {
   });
 }
 
-TEST(Requests, AreDecidedByWhoeverIsAboveAndNeverByTheOneWhoAsked) {
+TEST(Requests, AreDecidedByRolesAboveTheTenantAndNeverByTheRequester) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     const SignedIn ada = co_await client.SignIn(kMember);
@@ -169,7 +169,7 @@ TEST(Requests, AreDecidedByWhoeverIsAboveAndNeverByTheOneWhoAsked) {
   });
 }
 
-TEST(Requests, AreTalkedAboutByTheOneWhoAskedAndThoseWhoDecide) {
+TEST(Requests, AreDiscussedByTheRequesterAndThoseWhoDecide) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     const SignedIn ada = co_await client.SignIn(kMember);
@@ -269,7 +269,7 @@ TEST(Requests, ARuleOfTheConfigurationApproves) {
   });
 }
 
-TEST(Requests, EveryProblemIsToldAtOnce) {
+TEST(Requests, EveryProblemIsReportedAtOnce) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     const SignedIn ada = co_await client.SignIn(kMember);

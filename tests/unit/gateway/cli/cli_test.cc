@@ -59,7 +59,7 @@ TEST(CliKeys, ASecretIsPrintedOnceAndByItself) {
               AllOf(HasSubstr(secret.substr(3, 10)), HasSubstr("active"), Not(HasSubstr(secret))));
 }
 
-TEST(CliKeys, TellsEveryProblemAndMakesNothing) {
+TEST(CliKeys, ReportsEveryProblemAndMakesNoKey) {
   const Cli cli;
   const Result refused =
       cli.With({"keys", "create", "--tenant", "serch", "--models", "chat-smal", "--endpoints",
@@ -145,7 +145,7 @@ TEST(CliUsage, ShowsWhatTheLedgerHas) {
   EXPECT_EQ(json::parse(cli.With({"usage", "--tenant", "search", "--json"}).out).size(), 1u);
 }
 
-TEST(CliUsage, ErrorsOfCallersAreToldFromOurs) {
+TEST(CliUsage, ErrorsOfCallersAreSeparateFromOurs) {
   using gateway::ledger::EndReason;
   tests::World world;
   for (const EndReason reason : {EndReason::kDone, EndReason::kRefused, EndReason::kBadRequest,
@@ -172,7 +172,7 @@ TEST(CliUsage, ExitCodesTellWhatWasWrong) {
   EXPECT_EQ(cli({"usages"}).code, 2);
 }
 
-TEST(CliAudit, ExportsGoesOnAndVerifies) {
+TEST(CliAudit, ExportsContinuesAndVerifies) {
   tests::World world;
   world.Serve("demo/search", "chat-small", 100, 20);
   ASSERT_TRUE(world.shared.ledger->Flush().ok());

@@ -166,7 +166,7 @@ TEST(Demand, AfterAFallAtMostHalfOfTheLevelIsKeptFree) {
   EXPECT_LE(law.demand(), 1.5);
 }
 
-TEST(Demand, GrowthThatIsNoChanceCountsAtOnce) {
+TEST(Demand, GrowthThatIsNotRandomCountsAtOnce) {
   DrivenLaw steady;
   steady.Feed(4, 300, 6);
   steady.Feed(12, 5, 6);

@@ -111,7 +111,7 @@ TEST(Gang, AWorkerThatGoesTakesTheLeaderWithIt) {
   });
 }
 
-TEST(Gang, WhoDoesNotGreetIsNoWorkerAndWhoFallsSilentIsGone) {
+TEST(Gang, APeerThatDoesNotGreetIsNotAWorkerAndASilentWorkerIsGone) {
   tests::RunOnLoop([](TestLoop& loop) -> Task<void> {
     Gang& gang = loop.Keep(std::make_unique<Gang>(loop, 1));
     gang.options.pulse = std::chrono::milliseconds(20);

@@ -138,7 +138,7 @@ TEST_F(CliSimulate, JsonHasStableKeys) {
   EXPECT_FALSE(out.contains("what_if"));
 }
 
-TEST_F(CliSimulate, WritesTheSeriesAsCsvAndAPageThatNeedsNothingElse) {
+TEST_F(CliSimulate, WritesTheSeriesAsCsvAndASelfContainedPage) {
   const Result result = Simulate({"--compare", dir_ / "fifo.yaml", dir_ / "teams.yaml", "--csv",
                                   dir_ / "s.csv", "--html", dir_ / "p.html"});
   EXPECT_EQ(result.code, 0) << result.err;
@@ -177,7 +177,7 @@ TEST_F(CliSimulate, SeedsGiveMeanAndSpreadAndTheSameSeedTheSameBytes) {
   EXPECT_NE(first.out, Simulate({"--mtbf", "6h", "--repair", "10m", "--seeds", "3", "--seed", "8"}).out);
 }
 
-TEST_F(CliSimulate, AWhatIfStandsBesideTheSystemAsItIs) {
+TEST_F(CliSimulate, AWhatIfIsShownBesideThePresentSystem) {
   const json nodes = Json({"--add-nodes", "1"});
   EXPECT_EQ(nodes["what_if"], "1 more node");
   ASSERT_EQ(nodes["policies"].size(), 2u);
