@@ -88,7 +88,7 @@ function Rates() {
       <Num of={percent(of.occupation_rate ?? 0)} unit="held in the last hour" title="SOR: held device time over all device time" />
       <Num of={percent(of.node_fragmentation_rate ?? 0)} unit="of nodes partly held" title="GFR: nodes of which some but not all devices are held" />
       <Num of={percent(of.fragmented_share ?? 0)} unit="fragmented" title="Devices that are free where the usual requests cannot use them" />
-      {of.waiting > 0 && <span class="look"><Num of={short(of.waiting)} unit="asked by what waits" /></span>}
+      {of.waiting > 0 && <span class="look"><Num of={short(of.waiting)} unit="requested by waiting work" /></span>}
     </p>
   );
 }
