@@ -286,7 +286,7 @@ void AddRequests(CLI::App& app, Run& run) {
   approve->add_option("id", options->id, "The id of the request")->required();
   AddAllowance(*approve, *options);
   approve->add_option("--until", options->until, "An earlier end than requested");
-  approve->add_option("--answer", options->text, "For the one who asked");
+  approve->add_option("--answer", options->text, "For the person who asked");
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* decline = AddAction(*requests, run, "decline", "Decline a request", options, Decline,

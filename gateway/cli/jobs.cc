@@ -219,7 +219,7 @@ int ChangeCordon(const JobsOptions& options, bool sets) {
     fmt::print("{}\n", answer->dump());
   } else {
     fmt::print("{}{} {}\n", options.device ? fmt::format("device {} of ", *options.device) : "", options.id,
-               sets ? "takes nothing new" : "takes new work again");
+               sets ? "gets no new work" : "takes new work again");
   }
   return kOk;
 }

@@ -74,7 +74,7 @@ std::vector<std::string> Cordons::InWords() const {
   sentences.reserve(cordons_.size());
   for (const auto& [id, stored] : cordons_)
     sentences.push_back(
-        fmt::format("{} takes nothing new: {}.", PlaceOf(stored.cordon), WhyOf(stored.cordon)));
+        fmt::format("{} gets no new work: {}.", PlaceOf(stored.cordon), WhyOf(stored.cordon)));
   return sentences;
 }
 

@@ -94,7 +94,7 @@ net::Task<absl::Status> Projects::Create(Project project) {
   if (!again.ok()) co_return again.status();
   if (*again)
     co_return absl::FailedPreconditionError(
-        conf::Abseil(fmt::format("the tenant {} is there already", project.path)));
+        conf::Abseil(fmt::format("the tenant {} exists already", project.path)));
   co_return absl::OkStatus();
 }
 

@@ -271,7 +271,7 @@ TEST(CliCheck, WarnsOfAPortThatIsTaken) {
   const Result checked = cli.With({"check"});
   EXPECT_EQ(checked.code, 0) << "it may be another machine's configuration";
   EXPECT_THAT(checked.err, AllOf(StartsWith("warning: "), HasSubstr("/server/listen (line 1): "),
-                                 HasSubstr("the port is taken")));
+                                 HasSubstr("the port is in use")));
   EXPECT_THAT(checked.out, HasSubstr("1 model, 2 tenants, 1 warning"));
   const json warnings = json::parse(cli.With({"check", "--json"}).out)["warnings"];
   EXPECT_EQ(warnings.at(0)["pointer"], "/server/listen");

@@ -388,7 +388,7 @@ function Drain({ node, off, onClose }: { node: Node; off: boolean; onClose: () =
   return (
     <Confirm title={off ? <>End the drain of <bdi>{node.name}</bdi></> : <>Drain <bdi>{node.name}</bdi></>} word={off ? 'End the drain' : 'Drain'} act={act} onClose={onClose}>
       {off ? <p>New work can start there again. What has moved away stays where it is.</p> : (
-        <p>It takes nothing new. Its replicas end when others elsewhere are ready. Preemptible jobs save their work and start again elsewhere; the others run to their end.</p>
+        <p>It gets no new work. Its replicas end when others elsewhere are ready. Preemptible jobs save their work and start again elsewhere; the others run to their end.</p>
       )}
       <Text label="Reason" value={reason} onInput={setReason} hint="People see it on the map and in the ledger." />
     </Confirm>
