@@ -7,11 +7,10 @@
 
 #include "conf/secret.h"
 #include "conf/text.h"
+#include "gateway/cli/fetch_once.h"
 #include "gateway/cli/files.h"
 #include "gateway/cli/gateways.h"
 #include "gateway/cli/state.h"
-#include "gateway/net/http/fetch.h"
-#include "gateway/net/loop.h"
 #include "gateway/net/url.h"
 
 namespace gateway::cli {
@@ -226,14 +225,7 @@ absl::StatusOr<Asked> Send(const AdminOptions& options, std::string_view method,
   }
   const std::string where = request.url.Authority();
 
-  absl::StatusOr<net::http::FetchResponse> answer = absl::InternalError("not asked");
-  net::Loop loop([&answer](std::exception_ptr) { answer = absl::InternalError("the connection broke"); });
-  loop.tasks.Spawn([](net::Loop& on, net::http::FetchRequest asked,
-                      absl::StatusOr<net::http::FetchResponse>& out) -> net::Task<void> {
-    out = co_await net::http::Fetch(on, std::move(asked));
-  }(loop, std::move(request), answer));
-  loop.Stop();
-  loop.Run();
+  absl::StatusOr<net::http::FetchResponse> answer = FetchOnce(std::move(request));
   if (!answer.ok()) {
     return absl::UnavailableError(conf::Abseil(
         fmt::format("the gateway at {} does not answer: {}", where, conf::Std(answer.status().message()))));

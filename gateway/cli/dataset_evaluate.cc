@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -11,16 +10,14 @@
 #include <utility>
 
 #include "conf/json_fields.h"
-#include "conf/secret.h"
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/files.h"
 #include "gateway/cli/interruption.h"
 #include "gateway/cli/output.h"
+#include "gateway/cli/public_client.h"
 #include "gateway/datasets/comparison.h"
 #include "gateway/datasets/evaluation.h"
-#include "gateway/net/http/fetch.h"
-#include "gateway/net/loop.h"
 #include "gateway/net/url.h"
 
 namespace gateway::cli {
@@ -30,11 +27,7 @@ using datasets::ComparedExample;
 using datasets::Comparison;
 using nlohmann::ordered_json;
 
-constexpr const char* kUrlVariable = "TIDEGATE_URL";
-constexpr const char* kKeyVariable = "TIDEGATE_KEY";
-constexpr size_t kMostSet = 200 << 20;      // bytes
-constexpr size_t kMostResults = 512 << 20;  // likewise
-constexpr size_t kMostApiKey = 4096;
+constexpr size_t kMostSet = 200 << 20;  // bytes
 constexpr auto kFollow = std::chrono::milliseconds(500);
 constexpr auto kHintAfter = std::chrono::seconds(20);  // without an answer
 
@@ -42,111 +35,12 @@ struct EvaluateOptions {
   std::string set;
   std::vector<std::string> models;
   std::string batch;  // that was made before
-  std::string url;
-  std::string key_file;
-  std::string ca;
-  std::string server_name;
+  PublicOptions api;
   std::string html;
   int64_t max_tokens = 0;
   size_t width = 100;
   bool remove = false;
   bool json = false;
-};
-
-// A gateway's API for applications.
-class PublicApi {
- public:
-  static absl::StatusOr<PublicApi> Open(const EvaluateOptions& options) {
-    PublicApi api;
-    std::string url = options.url;
-    if (const char* const variable = std::getenv(kUrlVariable); url.empty() && variable != nullptr)
-      url = variable;
-    if (url.empty()) {
-      return absl::InvalidArgumentError(
-          fmt::format("give the address of the gateway's API with --url, or in {}", kUrlVariable));
-    }
-    absl::StatusOr<net::Url> read = net::ParseUrl(url);
-    if (!read.ok())
-      return absl::InvalidArgumentError(fmt::format("--url: {}", conf::Std(read.status().message())));
-    api.url_ = *std::move(read);
-    while (api.url_.path.ends_with('/')) api.url_.path.pop_back();
-    if (api.url_.path.ends_with("/v1")) api.url_.path.resize(api.url_.path.size() - 3);
-    std::string key;
-    if (!options.key_file.empty()) {
-      absl::StatusOr<std::string> text = ReadWhole(options.key_file, kMostApiKey);
-      if (!text.ok())
-        return absl::InvalidArgumentError(
-            fmt::format("--api-key-file: {}", conf::Std(text.status().message())));
-      key = *std::move(text);
-      while (key.ends_with('\n') || key.ends_with('\r')) key.pop_back();
-    } else if (const char* const variable = std::getenv(kKeyVariable)) {
-      key = variable;
-    }
-    if (key.empty()) {
-      return absl::InvalidArgumentError(
-          fmt::format("no API key: set {}, or give --api-key-file", kKeyVariable));
-    }
-    api.key_ = conf::Secret("", std::move(key));
-    api.server_name_ = options.server_name;
-    if (api.url_.tls) {
-      auto tls = net::TlsContext::Client({.ca = options.ca, .certificate = "", .key = ""});
-      if (!tls.ok()) return absl::InvalidArgumentError(tls.status().message());
-      api.tls_ = *std::move(tls);
-    }
-    return api;
-  }
-
-  absl::StatusOr<std::string> Ask(std::string_view method, const std::string& path, std::string body = {},
-                                  const std::string& type = "application/json") const {
-    net::http::FetchRequest request;
-    request.method = method;
-    request.url = url_;
-    request.url.path += path;
-    request.headers.emplace_back("authorization", fmt::format("Bearer {}", key_.Reveal()));
-    if (!body.empty()) request.headers.emplace_back("content-type", type);
-    request.body = std::move(body);
-    request.timeout = std::chrono::minutes(5);
-    request.max_response_bytes = kMostResults;
-    request.tls = tls_;
-    request.server_name = server_name_;
-    absl::StatusOr<net::http::FetchResponse> answer = absl::InternalError("not asked");
-    net::Loop loop([&answer](std::exception_ptr) { answer = absl::InternalError("the connection broke"); });
-    loop.tasks.Spawn([](net::Loop& on, net::http::FetchRequest asked,
-                        absl::StatusOr<net::http::FetchResponse>& out) -> net::Task<void> {
-      out = co_await net::http::Fetch(on, std::move(asked));
-    }(loop, std::move(request), answer));
-    loop.Stop();
-    loop.Run();
-    if (!answer.ok()) {
-      return absl::UnavailableError(fmt::format("the gateway at {} does not answer: {}", url_.Authority(),
-                                                conf::Std(answer.status().message())));
-    }
-    if (answer->status < 300) return std::move(answer->body);
-    const ordered_json read = ordered_json::parse(answer->body, nullptr, false);
-    std::string message = fmt::format("the gateway answered {}", answer->status);
-    if (read.is_object() && read.contains("error") && read["error"].is_object())
-      message = read["error"].value("message", message);
-    if (answer->status >= 500 || answer->status == 429) return absl::UnavailableError(message);
-    return absl::InvalidArgumentError(message);
-  }
-
-  absl::StatusOr<ordered_json> AskJson(std::string_view method, const std::string& path,
-                                       std::string body = {},
-                                       const std::string& type = "application/json") const {
-    const absl::StatusOr<std::string> text = Ask(method, path, std::move(body), type);
-    if (!text.ok()) return text.status();
-    ordered_json read = ordered_json::parse(*text, nullptr, false);
-    if (!read.is_object())
-      return absl::UnavailableError(
-          fmt::format("the answer of {} does not come from a Tidegate; check the address", url_.Authority()));
-    return read;
-  }
-
- private:
-  net::Url url_;
-  conf::Secret key_;
-  std::string server_name_;
-  std::shared_ptr<const net::TlsContext> tls_;
 };
 
 std::string TextIn(const ordered_json& object, const char* name) {
@@ -166,7 +60,7 @@ std::string UploadForm(std::string_view purpose, std::string_view name, std::str
 }
 
 // The id of the new file.
-absl::StatusOr<std::string> Upload(const PublicApi& api, std::string_view purpose, std::string_view name,
+absl::StatusOr<std::string> Upload(const PublicClient& api, std::string_view purpose, std::string_view name,
                                    std::string_view text) {
   // It stands after CR LF, and no line of JSON has a CR.
   const std::string boundary = "tidegate-evaluation-7f1c0a5e";
@@ -177,7 +71,7 @@ absl::StatusOr<std::string> Upload(const PublicApi& api, std::string_view purpos
 }
 
 // The id of a new batch. The gateway keeps the set beside it, so that the batch alone suffices to compare.
-absl::StatusOr<std::string> BeginBatch(const PublicApi& api, const EvaluateOptions& options,
+absl::StatusOr<std::string> BeginBatch(const PublicClient& api, const EvaluateOptions& options,
                                        std::string_view set, const std::string& input) {
   const std::string name = std::filesystem::path(options.set).filename();
   const absl::StatusOr<std::string> set_file = Upload(api, "user_data", "set.jsonl", set);
@@ -198,7 +92,7 @@ bool HasBatchEnded(const std::string& status) {
   return status == "completed" || status == "failed" || status == "cancelled" || status == "expired";
 }
 
-absl::StatusOr<ordered_json> FollowBatch(const PublicApi& api, const std::string& id,
+absl::StatusOr<ordered_json> FollowBatch(const PublicClient& api, const std::string& id,
                                          const Interruption& interruption) {
   uint64_t shown = 0;
   auto progress = std::chrono::steady_clock::now();
@@ -244,7 +138,7 @@ std::string ProblemsOf(const ordered_json& batch) {
   return out;
 }
 
-absl::StatusOr<std::string> ReadResults(const PublicApi& api, const ordered_json& batch) {
+absl::StatusOr<std::string> ReadResults(const PublicClient& api, const ordered_json& batch) {
   std::string results;
   for (const char* name : {"output_file_id", "error_file_id"}) {
     const std::string file = TextIn(batch, name);
@@ -256,7 +150,7 @@ absl::StatusOr<std::string> ReadResults(const PublicApi& api, const ordered_json
   return results;
 }
 
-void RemoveFiles(const PublicApi& api, const ordered_json& batch, const std::string& set_file) {
+void RemoveFiles(const PublicClient& api, const ordered_json& batch, const std::string& set_file) {
   std::vector<std::string> files{set_file};
   for (const char* name : {"input_file_id", "output_file_id", "error_file_id"})
     files.push_back(TextIn(batch, name));
@@ -330,7 +224,7 @@ int Evaluate(const EvaluateOptions& options) {
     set = ReadSetOf(options.set, text);
     if (!set.ok()) return Fail(set.status());
   }
-  const absl::StatusOr<PublicApi> api = PublicApi::Open(options);
+  const absl::StatusOr<PublicClient> api = PublicClient::Open(options.api);
   if (!api.ok()) return Fail(api.status());
   const Interruption interruption;
   std::string id = options.batch;
@@ -382,23 +276,11 @@ void AddDatasetEvaluate(CLI::App& dataset, Run& run) {
       "evaluate", "Ask models for the answers to a data set, and show them side by side");
   auto options = std::make_shared<EvaluateOptions>();
   command->add_option("--set", options->set,
-                      "The data set: lines of messages, as dataset export writes "
-                      "them");
+                      "The data set: lines of messages, as dataset export writes them");
   command->add_option("--models", options->models, "The models, joined by commas: 1 to 8")->delimiter(',');
   command->add_option("--batch", options->batch,
                       "Show a batch that this command began before, instead of starting one");
-  command->add_option(
-      "--url", options->url,
-      fmt::format("URL of the gateway's API, such as https://tidegate.example.com:8080; default: the "
-                  "environment variable {}",
-                  kUrlVariable));
-  command->add_option(
-      "--api-key-file", options->key_file,
-      fmt::format("A file with an API key; default: the environment variable {}", kKeyVariable));
-  command->add_option("--ca", options->ca,
-                      "With https: a PEM file of certificates to trust; default: the system's");
-  command->add_option("--server-name", options->server_name,
-                      "With https: the name to verify; default: the host of the URL");
+  AddPublicOptions(*command, options->api);
   command
       ->add_option("--max-tokens", options->max_tokens,
                    "A bound for each answer, in tokens; default: the model's own")

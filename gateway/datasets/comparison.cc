@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/html.h"
 #include "conf/text.h"
 #include "gateway/datasets/example.h"
 
@@ -146,32 +147,6 @@ std::string OnALine(std::string_view text, size_t width) {
   return out.substr(0, end) + "...";
 }
 
-std::string Escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 std::string Measures(const ComparedAnswer& answer) {
   std::string out;
   if (answer.output_tokens) out += fmt::format("{} tokens", *answer.output_tokens);
@@ -305,8 +280,8 @@ std::string ComparisonHtml(const Comparison& comparison) {
       ".error{color:#a40000}.measures{color:#555;font-size:.85em;margin-top:.4rem}\n"
       "@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}th,td{border-color:#444}"
       ".error{color:#ff8080}.measures{color:#aaa}}\n</style></head><body>\n<h1>Comparison of models</h1>\n";
-  out += fmt::format("<p>{} examples of {}, batch {}</p>\n", comparison.rows.size(), Escaped(comparison.set),
-                     Escaped(comparison.batch));
+  out += fmt::format("<p>{} examples of {}, batch {}</p>\n", comparison.rows.size(),
+                     conf::HtmlEscaped(comparison.set), conf::HtmlEscaped(comparison.batch));
   out +=
       "<table><thead><tr><th>Model</th><th>Answered</th><th>Failed</th><th>As in the set</th><th>Input "
       "(tokens)</th>"
@@ -314,7 +289,7 @@ std::string ComparisonHtml(const Comparison& comparison) {
       "(s)</th></tr></thead>"
       "<tbody>\n";
   for (const ModelSummary& model : comparison.models) {
-    out += fmt::format("<tr><th>{}</th>", Escaped(model.model));
+    out += fmt::format("<tr><th>{}</th>", conf::HtmlEscaped(model.model));
     for (const std::string& cell :
          {fmt::format("{}", model.answered), fmt::format("{}", model.failed),
           fmt::format("{}", model.as_reference), fmt::format("{}", model.input_tokens),
@@ -325,15 +300,17 @@ std::string ComparisonHtml(const Comparison& comparison) {
     out += "</tr>\n";
   }
   out += "</tbody></table>\n<table><thead><tr><th>#</th><th>Question</th><th>Answer of the set</th>";
-  for (const ModelSummary& model : comparison.models) out += fmt::format("<th>{}</th>", Escaped(model.model));
+  for (const ModelSummary& model : comparison.models)
+    out += fmt::format("<th>{}</th>", conf::HtmlEscaped(model.model));
   out += "</tr></thead><tbody>\n";
   for (size_t i = 0; i < comparison.rows.size(); ++i) {
     const ComparedRow& row = comparison.rows[i];
     out += fmt::format("<tr><td class=\"number\">{}</td><td><pre>{}</pre></td><td><pre>{}</pre></td>", i + 1,
-                       Escaped(row.question), Escaped(row.reference));
+                       conf::HtmlEscaped(row.question), conf::HtmlEscaped(row.reference));
     for (const ComparedAnswer& answer : row.answers) {
-      out += answer.error.empty() ? fmt::format("<td><pre>{}</pre>", Escaped(answer.text))
-                                  : fmt::format("<td><pre class=\"error\">{}</pre>", Escaped(answer.error));
+      out += answer.error.empty()
+                 ? fmt::format("<td><pre>{}</pre>", conf::HtmlEscaped(answer.text))
+                 : fmt::format("<td><pre class=\"error\">{}</pre>", conf::HtmlEscaped(answer.error));
       out += fmt::format("<div class=\"measures\">{}</div></td>", Measures(answer));
     }
     out += "</tr>\n";

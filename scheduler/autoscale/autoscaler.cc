@@ -31,7 +31,8 @@ uint32_t Autoscaler::AskLaw(const Signals& signals, const Counts& counts, conf::
   uint32_t wanted = 0;
   switch (policy_.law) {
     case Law::kDemand:
-      wanted = demand_.Decide(signals.demand, counts.there(), counts.coming, cold_start, now);
+      wanted = demand_.Decide(signals.demand, in_flight - Sane(signals.held), counts.there(), counts.coming,
+                              cold_start, now);
       out.demand = demand_.demand();
       out.headroom = demand_.headroom().part();
       out.late = demand_.headroom().late();
@@ -56,6 +57,8 @@ uint32_t Autoscaler::AskLaw(const Signals& signals, const Counts& counts, conf::
 uint32_t Autoscaler::Bounded(const Signals& signals, uint32_t wanted, uint32_t there, conf::TimePoint now,
                              Decision& out) {
   if (Sane(signals.in_flight) > 0 || Sane(signals.demand.work) > 0 || !busy_at_) busy_at_ = now;
+  // Whatever the law would keep for traffic that may return.
+  if (now - *busy_at_ >= policy_.scale_to_zero_after) wanted = 0;
   if (wanted == 0 && Sane(signals.held) > 0) {
     wanted = 1;
     out.why = "requests are held";

@@ -1,39 +1,26 @@
 #include "scheduler/autoscale/demand.h"
 
 #include <algorithm>
-#include <boost/math/special_functions/erf.hpp>
 #include <cmath>
-#include <numbers>
 
 #include "scheduler/autoscale/sane.h"
 
 namespace scheduler::autoscale {
 namespace {
 
-constexpr conf::Duration kRecent = std::chrono::seconds(5);  // about what requests may wait for
-constexpr double kSure = 2;                                  // standard deviations that are no chance
-constexpr double kNoiseOver = 120;                           // seconds, "of late"
-constexpr double kDeviationOver = 600;
 constexpr conf::Duration kUnknownColdStart = std::chrono::seconds(90);
 constexpr conf::Duration kLongestLead = std::chrono::minutes(10);
-constexpr double kBacklogOver = 15;  // seconds in which it should be gone
-constexpr double kMostMargin = 0.5;  // of the level
+constexpr double kLeastBacklogOver = 15;  // seconds in which it should be gone, at least
 constexpr double kMostReplicas = 1e9;
-constexpr double kUsualAttainment = 0.99;
-
-// Standard deviations above the mean below which a part of a normal distribution is.
-double Deviations(double part) {
-  return std::numbers::sqrt2 * boost::math::erf_inv(2 * std::clamp(part, 0.5, 0.9999) - 1);
-}
 
 }  // namespace
 
 DemandLaw::DemandLaw(const ScalingPolicy& policy)
     : settings_(policy.demand),
       ttft_(policy.ttft),
-      margin_(settings_.margin * Deviations(policy.attainment) / Deviations(kUsualAttainment)),
       headroom_(policy.attainment, policy.ttft),
-      work_(std::max(settings_.window, kRecent)),
+      hindsight_(policy),
+      load_(conf::ToSeconds(settings_.window)),
       fewest_(std::max(settings_.hold, conf::Duration(1))) {}
 
 // The least that one may go down to from here.
@@ -45,49 +32,25 @@ uint32_t DemandLaw::Fewest(uint32_t replicas) const {
   return replicas;
 }
 
-double DemandLaw::LevelNow(double work, double passed, conf::TimePoint now) {
-  work_.Add(work, now);
-  // Two that follow one another differ by chance, whatever the trend.
-  const double step = work - before_;
-  before_ = work;
-  const double kept = std::exp(-passed / kNoiseOver);
-  noise_ = noise_ * kept + step * step / 2 * passed * (1 - kept);
-  recent_ = work_.Mean(kRecent, now);
-  const double sure = recent_ - kSure * std::sqrt(noise_ / conf::ToSeconds(kRecent));
-  return std::max(work_.Mean(settings_.window, now), sure);
-}
-
-void DemandLaw::LearnDeviation(double level, double passed, conf::Duration cold_start, conf::TimePoint now) {
-  const conf::Duration lead =
-      cold_start > conf::Duration::zero() ? std::min(cold_start, kLongestLead) : kUnknownColdStart;
-  levels_.push_back({now, level});
-  while (levels_.size() > 1 && levels_[1].at <= now - lead) levels_.pop_front();
-  if (levels_.front().at > now - lead) {
-    variance_ = noise_ / conf::ToSeconds(kRecent);  // nothing was expected yet
-    return;
-  }
-  const double off = recent_ - levels_.front().work;
-  const double heard = conf::ToSeconds(now - *began_);
-  variance_ += (off * off - variance_) * std::min(1.0, passed / std::min(kDeviationOver, heard));
-}
-
-uint32_t DemandLaw::Decide(const DemandSignals& signals, uint32_t replicas, uint32_t coming,
+uint32_t DemandLaw::Decide(const DemandSignals& signals, double running, uint32_t replicas, uint32_t coming,
                            conf::Duration cold_start, conf::TimePoint now) {
-  const double work = Sane(signals.work);
-  if (!began_) {
-    began_ = last_ = now;
-    before_ = work;
-  }
+  if (!began_) began_ = last_ = now;
   const double passed = conf::ToSeconds(now - last_);
   last_ = now;
-  const double level = LevelNow(work, passed, now);
-  LearnDeviation(level, passed, cold_start, now);
-  // After a fall the deviation is that of times that are over.
-  demand_ = level + std::min(margin_ * std::sqrt(variance_), kMostMargin * level);
-  demand_ = std::max(demand_, Sane(signals.occupied));
-  headroom_.Learn(signals.first_tokens, coming > 0, now);
-  demand_ *= 1 + headroom_.part();
-  if (signals.oldest > ttft_ / 2) demand_ += Sane(signals.backlog) / kBacklogOver;
+  const conf::Duration lead =
+      cold_start > conf::Duration::zero() ? std::min(cold_start, kLongestLead) : kUnknownColdStart;
+  const double load = load_.Next({.work = Sane(signals.work),
+                                  .running = Sane(running),
+                                  .came = Sane(signals.first_tokens.came),
+                                  .occupied = Sane(signals.occupied),
+                                  .passed = passed});
+  hindsight_.Add(load, lead, now);
+  // First tokens that are late because replicas are too few do not show that the load is estimated too low.
+  const uint32_t ready = replicas - std::min(coming, replicas);
+  headroom_.Learn(signals.first_tokens, coming > 0 || load > ready, now);
+  demand_ = hindsight_.kept() * (1 + headroom_.part());
+  if (signals.oldest > ttft_ / 2)
+    demand_ += Sane(signals.backlog) / std::max(kLeastBacklogOver, conf::ToSeconds(lead));
   demand_ = std::min(demand_, kMostReplicas);
 
   const double up = std::ceil(demand_ / settings_.up_at);

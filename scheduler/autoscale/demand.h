@@ -1,31 +1,28 @@
-// The demand law, our own: as many replicas as the arriving work keeps busy.
+// The demand law, our own: replicas for the load, for as long and with as much to spare as was right before.
 //
-//   level  = mean work over the window; or the recent work less what chance may add, if that is more
-//   demand = the greater of level + margin * deviation (half of the level at most) and occupancy,
-//            + headroom for first tokens that came late (headroom.h), a part of that,
-//            + backlog that has waited too long, over some seconds
+//   demand = (1 + margin) * greatest load of the last hold     (load.h; margin and hold: hindsight.h)
+//            * (1 + headroom for first tokens that came late)   (headroom.h)
+//            + backlog that has waited too long, over a cold start
 //
-// in replicas; work is seconds of a replica (capacity.h) that arrive each second. The law scales up when
-// demand is above up_at of the replicas that are ready or coming. It scales down when demand is below down_at
-// of them and one replica less would still be below up_at, all through `hold`; within `hold` the highest
-// wanted number counts.
+// in replicas. The law scales up when demand is above up_at of the replicas that are ready or coming. It scales down
+// when demand is below down_at of them and one replica less would still be below up_at, all through the policy's
+// hold.
 //
-// The deviation is that of the recent work from the level that was known a cold start earlier. It covers what
-// could not be known when replicas had to be ordered, steady growth and bursts alike. Chance is estimated by
-// how much the work of one tick differs from that of the next. The margin is meant for an attainment of 99 %;
-// for another attainment it is scaled by the normal distribution.
+// Margin and hold are those that would have had the lowest price for this model's traffic so far, of replicas and of
+// lateness. So what is kept free grows with the cold start, with bursts and with growth, and lateness costs the more
+// the higher the attainment is. The policy's hold is the shortest one; its margin is a factor of the margin.
 //
-// Occupancy counts places in KV caches, and in batches that are as large as the token target allows. Where
-// answers are longer than expected, it shows demand that the estimated work misses. A backlog counts once its
-// oldest request has waited for half of slo.ttft, which is the early sign that the measured rate is too low.
+// A backlog counts once its oldest request has waited for half of slo.ttft, which is the early sign that the measured
+// rate is too low.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string_view>
 
 #include "scheduler/autoscale/headroom.h"
+#include "scheduler/autoscale/hindsight.h"
+#include "scheduler/autoscale/load.h"
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/autoscale/window.h"
 
@@ -43,35 +40,25 @@ class DemandLaw {
  public:
   explicit DemandLaw(const ScalingPolicy& policy);
 
-  // Once a tick; of `replicas`, ready or on their way, `coming` are on their way. `cold_start`: how long a
-  // start takes; zero: not known yet.
-  uint32_t Decide(const DemandSignals& signals, uint32_t replicas, uint32_t coming, conf::Duration cold_start,
-                  conf::TimePoint now);
+  // Once a tick; of `replicas`, ready or on their way, `coming` are on their way. `running`: requests at replicas.
+  // `cold_start`: how long a start takes; zero: not known yet.
+  uint32_t Decide(const DemandSignals& signals, double running, uint32_t replicas, uint32_t coming,
+                  conf::Duration cold_start, conf::TimePoint now);
 
   // As of the last tick.
   double demand() const { return demand_; }  // replicas
   const Headroom& headroom() const { return headroom_; }
+  const Hindsight& hindsight() const { return hindsight_; }
 
  private:
-  struct Level {
-    conf::TimePoint at;
-    double work;
-  };
-  double LevelNow(double work, double passed, conf::TimePoint now);
-  void LearnDeviation(double level, double passed, conf::Duration cold_start, conf::TimePoint now);
   uint32_t Fewest(uint32_t replicas) const;
 
   DemandSettings settings_;
   conf::Duration ttft_;
-  double margin_;
   Headroom headroom_;
-  Window work_;
+  Hindsight hindsight_;
+  Load load_;
   Window fewest_;                         // numbers of replicas that sufficed recently
-  std::deque<Level> levels_;              // of the last cold start
-  double recent_ = 0;                     // recent work
-  double before_ = 0;                     // work of the last tick
-  double noise_ = 0;                      // variance of a second's work, by chance
-  double variance_ = 0;                   // of the work that came from the work that was expected
   std::optional<conf::TimePoint> began_;  // to listen
   conf::TimePoint last_{};
   double demand_ = 0;

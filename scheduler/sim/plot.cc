@@ -1,12 +1,13 @@
 #include "scheduler/sim/plot.h"
 
-#include <absl/strings/ascii.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <limits>
+
+#include "conf/html.h"
 
 namespace scheduler::sim {
 namespace {
@@ -33,33 +34,6 @@ std::string Scales(const Frame& frame) {
 }
 
 }  // namespace
-
-std::string Escape(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += absl::ascii_iscntrl(static_cast<unsigned char>(c)) ? ' ' : c;
-    }
-  }
-  return out;
-}
 
 double Frame::AtX(double value) const {
   return left() + Share(x, value) * (right() - left());
@@ -121,9 +95,9 @@ std::string ColorClass(size_t place) {
 }
 
 std::string Draw(const Frame& frame, std::string_view content) {
-  std::string out =
-      fmt::format(R"(<svg viewBox="0 0 {} {}" style="max-width:{}px" role="img" aria-label="{}"{}>)",
-                  frame.width, frame.height, frame.width * 3 / 2, Escape(frame.alt), Scales(frame));
+  std::string out = fmt::format(
+      R"(<svg viewBox="0 0 {} {}" style="max-width:{}px" role="img" aria-label="{}"{}>)", frame.width,
+      frame.height, frame.width * 3 / 2, conf::HtmlEscaped(frame.alt), Scales(frame));
   out += R"(<g class="grid">)";
   std::string labels;
   for (const double tick : Ticks(frame.x, 6)) {
@@ -148,7 +122,7 @@ std::string Draw(const Frame& frame, std::string_view content) {
       R"(<g class="axis"><path d="M{0} {1}V{2}H{3}"/>{4}<text class="label" x="{5}" y="{6}" text-anchor="middle">{7}</text>)"
       R"svg(<text class="label" transform="translate(14 {8}) rotate(-90)" text-anchor="middle">{9}</text></g>)svg",
       frame.left(), frame.top(), frame.bottom(), frame.right(), labels, middle, frame.height - 8,
-      Escape(frame.x.label), half, Escape(frame.y.label));
+      conf::HtmlEscaped(frame.x.label), half, conf::HtmlEscaped(frame.y.label));
   out += fmt::format(R"(<line class="cursor" y1="{}" y2="{}" x1="-9" x2="-9"/></svg>)", frame.top(),
                      frame.bottom());
   return out;
@@ -157,8 +131,8 @@ std::string Draw(const Frame& frame, std::string_view content) {
 std::string DrawLines(const Frame& frame, const std::vector<Line>& lines) {
   std::string content;
   for (const Line& line : lines) {
-    content +=
-        fmt::format(R"(<g class="line {}" data-name="{}">)", ColorClass(line.color), Escape(line.name));
+    content += fmt::format(R"(<g class="line {}" data-name="{}">)", ColorClass(line.color),
+                           conf::HtmlEscaped(line.name));
     std::string part;  // between two gaps
     size_t count = 0;  // of its points; one is drawn as a dot
     const auto end_part = [&] {

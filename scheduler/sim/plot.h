@@ -14,9 +14,6 @@
 
 namespace scheduler::sim {
 
-// For text and attribute values of HTML: & < > " ' as entities, control characters as spaces.
-std::string Escape(std::string_view text);
-
 inline constexpr size_t kPlotColors = 8;
 
 // The classes of the line, the row or the legend's mark at this place.

@@ -17,7 +17,7 @@ constexpr conf::TimePoint kBegin{seconds(1'000'000)};
 constexpr conf::Duration kColdStart = seconds(90);
 
 ScalingPolicy Demand(uint32_t min, uint32_t max) {
-  return {.model = "m", .min = min, .max = max};
+  return {.model = "m", .min = min, .max = max, .demand = {.margin = 0}};
 }
 
 ReplicaView Ready(uint32_t id, uint32_t in_flight = 1) {
@@ -31,23 +31,35 @@ Signals Working(double replicas) {
   return {.demand = {.work = replicas}, .in_flight = 10 * replicas};
 }
 
+// The decision at `now` of a scaler for which it has been so for a minute.
+Decision Settled(Autoscaler& scaler, const Signals& signals, std::span<const ReplicaView> replicas,
+                 conf::Duration cold_start = kColdStart, conf::TimePoint now = kBegin) {
+  for (int before = 60; before > 0; --before)
+    scaler.Tick(signals, replicas, cold_start, now - seconds(before));
+  return scaler.Tick(signals, replicas, cold_start, now);
+}
+Decision Settled(const ScalingPolicy& policy, const Signals& signals,
+                 std::span<const ReplicaView> replicas = {}) {
+  Autoscaler scaler(policy);
+  return Settled(scaler, signals, replicas);
+}
+
 TEST(Autoscaler, CountsStartingReplicas) {
   Autoscaler scaler(Demand(0, 20));
   const std::vector<ReplicaView> replicas = {Ready(1), In(ReplicaPhase::kPending, 2, kBegin),
                                              In(ReplicaPhase::kPending, 3, kBegin)};
-  const Decision decision = scaler.Tick(Working(2.5), replicas, kColdStart, kBegin);
+  const Decision decision = Settled(scaler, Working(2.5), replicas);
   EXPECT_EQ(decision.wanted, 3u);
   EXPECT_EQ(decision.start, 0u);
 }
 
 TEST(Autoscaler, ReusesDrainingReplicasBeforeItStartsOthers) {
-  Autoscaler scaler(Demand(0, 20));
   const std::vector<ReplicaView> replicas = {Ready(1), In(ReplicaPhase::kDraining, 2, kBegin, 3),
                                              In(ReplicaPhase::kDraining, 3, kBegin, 9)};
-  const Decision one = scaler.Tick(Working(1.7), replicas, kColdStart, kBegin);
+  const Decision one = Settled(Demand(0, 20), Working(1.7), replicas);
   EXPECT_THAT(one.take_back, ElementsAre(3));
   EXPECT_EQ(one.start, 0u);
-  const Decision more = Autoscaler(Demand(0, 20)).Tick(Working(3.5), replicas, kColdStart, kBegin);
+  const Decision more = Settled(Demand(0, 20), Working(3.5), replicas);
   EXPECT_THAT(more.take_back, ElementsAre(3, 2));
   EXPECT_EQ(more.start, 1u);
 }
@@ -69,8 +81,9 @@ TEST(Autoscaler, CountFollowsDemandWhileAReplicaCannotBePlaced) {
   std::vector<ReplicaView> replicas = {Ready(1), Ready(2), In(ReplicaPhase::kUnplaced, 3, kBegin)};
   conf::TimePoint now = kBegin;
   EXPECT_EQ(scaler.Tick(Working(2.5), replicas, kColdStart, now).start, 0u);
-  EXPECT_EQ(scaler.Tick(Working(40), replicas, kColdStart, now += seconds(1)).wanted, 20u);
   Decision decision;
+  for (int s = 0; s < 10; ++s) decision = scaler.Tick(Working(40), replicas, kColdStart, now += seconds(1));
+  EXPECT_EQ(decision.wanted, 20u);
   for (int s = 0; s < 3600; ++s)
     decision = scaler.Tick(Working(0.2), replicas, kColdStart, now += seconds(1));
   EXPECT_EQ(decision.wanted, 1u);
@@ -80,30 +93,35 @@ TEST(Autoscaler, CountFollowsDemandWhileAReplicaCannotBePlaced) {
 TEST(Autoscaler, ReplacesAStartThatTakesTwiceTheUsualTime) {
   Autoscaler scaler(Demand(0, 20));
   const std::vector<ReplicaView> replicas = {Ready(1), In(ReplicaPhase::kPending, 2, kBegin)};
-  const Decision waits = scaler.Tick(Working(1.5), replicas, kColdStart, kBegin + seconds(180));
+  const Decision waits = Settled(scaler, Working(1.5), replicas, kColdStart, kBegin + seconds(180));
   EXPECT_THAT(waits.failed, IsEmpty());
   EXPECT_EQ(waits.start, 0u);
   const Decision again = scaler.Tick(Working(1.5), replicas, kColdStart, kBegin + seconds(181));
   EXPECT_THAT(again.failed, ElementsAre(2));
   EXPECT_EQ(again.start, 1u);
-  const Decision unknown = Autoscaler(Demand(0, 20)).Tick(Working(1.5), replicas, {}, kBegin + minutes(60));
+  Autoscaler other(Demand(0, 20));
+  const Decision unknown = Settled(other, Working(1.5), replicas, {}, kBegin + minutes(60));
   EXPECT_THAT(unknown.failed, IsEmpty());
 }
 
 TEST(Autoscaler, GoesToZeroOnlyAfterIdling) {
-  ScalingPolicy policy = Demand(0, 5);
-  policy.scale_to_zero_after = minutes(5);
-  Autoscaler scaler(policy);
-  const std::vector<ReplicaView> one = {Ready(1, 0)};
-  conf::TimePoint now = kBegin;
-  for (int s = 0; s < 100; ++s) scaler.Tick(Working(0.5), one, kColdStart, now += seconds(1));
-  Decision decision;
-  for (int s = 0; s < 299; ++s) decision = scaler.Tick({}, one, kColdStart, now += seconds(1));
-  EXPECT_EQ(decision.wanted, 1u);
-  EXPECT_EQ(decision.why, "not idle for long enough");
-  decision = scaler.Tick({}, one, kColdStart, now += seconds(1));
-  EXPECT_EQ(decision.wanted, 0u);
-  EXPECT_THAT(decision.drain, ElementsAre(1));
+  for (const auto& [idle, why] : {std::pair(minutes(5), "demand"),  // the law keeps as much for as long
+                                  std::pair(minutes(10), "not idle for long enough")}) {
+    ScalingPolicy policy = Demand(0, 5);
+    policy.scale_to_zero_after = idle;
+    Autoscaler scaler(policy);
+    const std::vector<ReplicaView> one = {Ready(1, 0)};
+    conf::TimePoint now = kBegin;
+    for (int s = 0; s < 100; ++s) scaler.Tick(Working(0.5), one, kColdStart, now += seconds(1));
+    Decision decision;
+    for (int s = 1; s < seconds(idle).count(); ++s)
+      decision = scaler.Tick({}, one, kColdStart, now += seconds(1));
+    EXPECT_EQ(decision.wanted, 1u);
+    EXPECT_EQ(decision.why, why);
+    decision = scaler.Tick({}, one, kColdStart, now += seconds(1));
+    EXPECT_EQ(decision.wanted, 0u);
+    EXPECT_THAT(decision.drain, ElementsAre(1));
+  }
 }
 
 TEST(Autoscaler, KeepsStandbyDuringTrafficAndUntilItHasIdled) {
@@ -160,7 +178,7 @@ TEST(Autoscaler, KeepsToMinMaxAndTheScheduledFloor) {
   const Decision least = Autoscaler(policy).Tick({}, {}, kColdStart, kBegin);
   EXPECT_EQ(least.wanted, 2u);
   EXPECT_EQ(least.why, "replicas.min");
-  const Decision most = Autoscaler(policy).Tick(Working(50), {}, kColdStart, kBegin);
+  const Decision most = Settled(policy, Working(50));
   EXPECT_EQ(most.wanted, 6u);
   EXPECT_EQ(most.why, "replicas.max");
 }
@@ -168,8 +186,10 @@ TEST(Autoscaler, KeepsToMinMaxAndTheScheduledFloor) {
 TEST(Autoscaler, BehaviorLimitsTheRateOfChange) {
   ScalingPolicy policy = Demand(0, 50);
   policy.behavior = Behavior{.scale_up = {.policies = {{RateUnit::kReplicas, 2, seconds(60)}}}};
-  const Decision decision =
-      Autoscaler(policy).Tick(Working(20), std::vector<ReplicaView>{Ready(1)}, kColdStart, kBegin);
+  Autoscaler scaler(policy);
+  const std::vector<ReplicaView> one = {Ready(1)};
+  scaler.Tick(Working(20), one, kColdStart, kBegin);
+  const Decision decision = scaler.Tick(Working(20), one, kColdStart, kBegin + seconds(10));
   EXPECT_EQ(decision.wanted, 3u);
   EXPECT_EQ(decision.why, "behavior");
 }

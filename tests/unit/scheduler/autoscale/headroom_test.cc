@@ -115,6 +115,7 @@ TEST(Headroom, IsPartOfTheDemandAndSaidInItsReason) {
   ScalingPolicy policy;
   policy.max = 20;
   policy.ttft = kTtft;
+  policy.demand.margin = 0;
   Autoscaler autoscaler(policy);
   std::vector<ReplicaView> replicas;
   for (uint32_t id = 1; id <= 10; ++id) replicas.push_back({.id = id});

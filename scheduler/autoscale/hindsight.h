@@ -1,0 +1,80 @@
+// Hindsight: for how long, and with which margin, replicas should have been kept for the traffic so far.
+//
+// A rule (hold, margin) keeps replicas for `1 + margin` times the greatest load of the last `hold`, and those that it
+// orders serve a cold start later. All rules are replayed all the time with the load as it comes:
+//
+//   price = seconds of the replicas that the rule keeps
+//         + (load-seconds above 85 % of the replicas that would be ready, less four fifths of the worst episode,
+//            less a quarter of what the attainment allows) / (1 - attainment)
+//
+// The rule with the lowest price of about the last day is the best one. So a model whose bursts return after idle
+// minutes keeps its replicas as long as these bursts are worth it, and a model with steady load gives them back. What
+// happened once is weak evidence, so most of a rule's worst episode is left out. Prices begin with a handicap that
+// grows with the distance from the usual rule, so that it takes evidence to leave that one.
+//
+// Owner: the demand law. Pure but for what it remembers; times must not go back. Constant time a tick.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+
+#include "conf/time.h"
+#include "scheduler/autoscale/policy.h"
+#include "scheduler/autoscale/recent_extreme.h"
+
+namespace scheduler::autoscale {
+
+class Hindsight {
+ public:
+  explicit Hindsight(const ScalingPolicy& policy);
+
+  // Once a tick. `load`: replicas that are busy; `lead`: how long a start takes.
+  void Add(double load, conf::Duration lead, conf::TimePoint now);
+
+  // Of the best rule.
+  conf::Duration hold() const { return holds_[best_hold_].length; }
+  double margin() const { return MarginOf(best_margin_); }
+  double kept() const { return holds_[best_hold_].peak.value() * (1 + margin()); }  // replicas
+
+ private:
+  static constexpr size_t kHolds = 6;
+  static constexpr size_t kMargins = 7;
+
+  // Load-seconds that a rule serves late, in all and by episode.
+  struct Late {
+    double sum = 0;
+    double episode = 0;  // the latest one
+    double worst = 0;
+    conf::TimePoint at{};
+
+    void Add(double seconds, conf::TimePoint now);
+  };
+  struct Rule {
+    double replica_seconds = 0;
+    Late late{};
+  };
+  struct Hold {
+    conf::Duration length{};
+    RecentMost peak{};
+    RecentLeast ordered{};  // least peak since replicas that are ready now were ordered
+    std::array<Rule, kMargins> rules{};
+  };
+  double MarginOf(size_t margin) const;
+  double PriceOf(size_t hold, size_t margin) const;
+  void Choose();
+
+  double up_at_;
+  double least_;        // replicas
+  double may_be_late_;  // share
+  double times_;        // the policy's factor of all margins
+  std::array<Hold, kHolds> holds_{};
+  double load_seconds_ = 0;
+  double seconds_ = 0;
+  size_t best_hold_;
+  size_t best_margin_;
+  std::optional<conf::TimePoint> began_;
+  conf::TimePoint last_{};
+};
+
+}  // namespace scheduler::autoscale
