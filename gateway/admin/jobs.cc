@@ -454,8 +454,7 @@ net::Task<Answer> ChangeCordon(const Operations& operations, const Call& call,
     if (place >= scheduler::kMaxDevices) {
       co_return Refuse(
           api::Code::kInvalidValue,
-          std::vector<FieldProblem>{{"device", fmt::format("{} is not the number of a device: give "
-                                                           "0 to {}",
+          std::vector<FieldProblem>{{"device", fmt::format("{} is not the number of a device: give 0 to {}",
                                                            place, scheduler::kMaxDevices - 1)}},
           call.request_id);
     }

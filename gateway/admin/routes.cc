@@ -73,8 +73,7 @@ constexpr std::array kQuestion = {
 constexpr std::array kRevocation = {Member{"reason", Type::kText, false, "The reason, for the ledger"}};
 
 constexpr Member kSince{"since", Type::kText, false,
-                        "The beginning: an age such as 7d, or a time as RFC "
-                        "3339"};
+                        "The beginning: an age such as 7d, or a time as RFC 3339"};
 constexpr Member kUntil{"until", Type::kText, false, "The end, likewise; not included"};
 constexpr Member kTenant{"tenant", Type::kText, false, "A tenant's name or path: it and everything below it"};
 constexpr Member kModel{"model", Type::kText, false, "Only this model"};
@@ -187,8 +186,7 @@ constexpr std::array kNewMember = {kOneMember[0], kOneMember[1],
                                    Member{"role", Type::kText, true, "member or lead"}};
 
 constexpr Member kGivenModels{"models", Type::kTexts, false,
-                              "Models by name, in addition to those that it "
-                              "may use"};
+                              "Models by name, in addition to those that it may use"};
 constexpr Member kGivenLimits{"limits", Type::kObject, false,
                               "The new amounts of limits that it has: the members of a key's limits"};
 constexpr Member kGivenWeight{"weight", Type::kWhole, false, "The new share of a queue, up to 1000"};

@@ -163,8 +163,7 @@ absl::Status CheckOptions(const EvaluateOptions& options) {
   const std::vector<std::string>& models = options.models;
   if (options.batch.empty() && (options.set.empty() || models.empty()))
     return absl::InvalidArgumentError(
-        "give --set and --models, or --batch for an evaluation that was "
-        "begun before");
+        "give --set and --models, or --batch for an evaluation that was begun before");
   if (models.size() > datasets::kMostModels)
     return absl::InvalidArgumentError(
         fmt::format("--models: give 1 to {} models, joined by commas", datasets::kMostModels));

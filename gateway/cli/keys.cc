@@ -409,9 +409,7 @@ void AddKeys(CLI::App& app, Run& run) {
   create->add_option("--admin", request.role,
                      "Make an admin key with this role instead: viewer, operator or admin");
   create
-      ->add_option("--rights", request.rights,
-                   "Rights of the admin key in addition to its role: "
-                   "submit_jobs")
+      ->add_option("--rights", request.rights, "Rights of the admin key in addition to its role: submit_jobs")
       ->delimiter(',');
   create->add_option("--name", request.name, "A label for people");
   create->add_option("--models", request.models, "Only these models of the tenant: names or globs")
@@ -438,9 +436,7 @@ void AddKeys(CLI::App& app, Run& run) {
 
   options = std::make_shared<KeysOptions>();
   CLI::App* rotate = AddAction(*keys, run, "rotate",
-                               "Replace a key by a new one with the same rights and "
-                               "limits",
-                               options, Rotate);
+                               "Replace a key by a new one with the same rights and limits", options, Rotate);
   rotate->add_option("id", options->id, "The 10 characters after \"tg-\"")->required();
   rotate->add_option("--overlap", options->overlap, "How long the old key works beside the new one")
       ->capture_default_str();

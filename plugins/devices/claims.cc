@@ -56,8 +56,7 @@ absl::Status Taken(const std::string& device, const std::string& path, std::stri
   const std::string owner = gateway::net::LockOwner(path);
   return absl::FailedPreconditionError(
       fmt::format("the device {} of this machine is assigned by {}{} already (it holds {}); stop that "
-                  "gateway, or give "
-                  "each gateway devices of its own",
+                  "gateway, or give each gateway devices of its own",
                   device, owner.empty() ? "another process" : owner, whose, path));
 }
 

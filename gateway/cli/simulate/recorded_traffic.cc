@@ -170,8 +170,7 @@ void AddSourceOptions(CLI::App& command, TrafficSource& source) {
       ->group(kGroup);
   command
       .add_option("--clients", source.clients,
-                  "For servegen: CLIENT:TIMES@SHIFT,…; default: each client "
-                  "unchanged")
+                  "For servegen: CLIENT:TIMES@SHIFT,…; default: each client unchanged")
       ->delimiter(',')
       ->group(kGroup);
   command.add_option("--from", source.from, "Start of the part to simulate")
