@@ -113,8 +113,14 @@ void FillUnmeasured(std::span<AdapterAvailability> all, double guess) {
 
 // Seconds until one of the running requests ends, if they are as long as this one's expected answer: with n
 // requests each answer takes output * pace * n, and n of them end in that time.
-double SecondsUntilOneEnds(const ReplicaSignals& signals, const PickFacts& facts) {
-  return static_cast<double>(facts.output_tokens) * signals.pace;
+double SecondsUntilOneEnds(const ReplicaSignals& signals, double output) {
+  return output * signals.pace;
+}
+
+// Seconds until a place in the batch is free: as many requests must end first as are more than it holds.
+double SecondsUntilAPlaceIsFree(const ReplicaSignals& signals, double output) {
+  if (signals.max_running <= 0) return 0;
+  return std::max(0.0, signals.requests + 1 - signals.max_running) * SecondsUntilOneEnds(signals, output);
 }
 
 double MeanRequests(std::span<const ReplicaSignals> all) {
@@ -176,7 +182,7 @@ CostTerms CostOf(const ReplicaSignals& s, double uncached, double output, double
   const double compute = uncached / s.prefill_rate;
   const double k = std::min(s.kv_use, kFullKv);
   return {
-      .wait = s.backlog / s.prefill_rate,
+      .wait = s.backlog / s.prefill_rate + SecondsUntilAPlaceIsFree(s, output),
       .compute = compute,
       .decode = w.decode * output * s.pace * (s.requests + 1),
       .others = compute * (w.running * (s.requests - s.waiting) + w.pool * mean_requests),
@@ -265,12 +271,14 @@ std::optional<Choice> CostPlan::Next(const Candidates& candidates, const PickFac
     const auto there = std::ranges::find(planned_, place, &Planned::place);
     const uint32_t before = there == planned_.end() ? 0 : there->requests;
     if (before > 0) signals.backlog += static_cast<double>(there->tokens);
-    if (full_(place)) {
-      if (!signals.pace_measured || !signals.rate_measured) continue;
-      signals.backlog += (before + 1) * SecondsUntilOneEnds(signals, facts) * signals.prefill_rate;
-    }
+    const bool full = full_(place);
+    if (full && (!signals.pace_measured || !signals.rate_measured)) continue;
     signals.requests += before;
     signals.waiting += before;
+    // Where not the batch is full but something else, such as the cache, as many must end.
+    const auto output = static_cast<double>(facts.output_tokens);
+    if (full && SecondsUntilAPlaceIsFree(signals, output) == 0)
+      signals.backlog += (before + 1) * SecondsUntilOneEnds(signals, output) * signals.prefill_rate;
     read[count] = signals;
     looked_at[count++] = place;
   }

@@ -1,7 +1,8 @@
 // cost: the replica on which the request costs least, in seconds: its own wait and work, and the delay that
 // it causes to other requests. One continuous formula without modes:
 //
-//   backlog / P                                    wait: until what stands before it is computed
+//   backlog / P + output * pace * too many         wait: until what stands before it is computed, and, where the
+//                                                  batch is full, until as many requests have ended as are too many
 // + u / P                                          compute: its own u uncached prompt tokens
 // + decode * output * pace * (requests + 1)        generate the expected answer beside the requests there
 // + u / P * (running * r + pool * mean requests)   the prefill delays the r requests that decode there, and
