@@ -118,7 +118,7 @@ Document::Document(std::string_view text, std::string file, const Sources& sourc
     : file_(std::move(file)), sources_(sources), limits_(limits), root_(std::make_shared<Node>()) {
   if (text.size() > limits_.bytes) {
     Add("", LineAt(text, limits_.bytes), "",
-        fmt::format("is {} bytes long, at most {} are accepted", text.size(), limits_.bytes));
+        fmt::format("is {} bytes long; at most {} are accepted", text.size(), limits_.bytes));
     return;
   }
   if (!simdjson::validate_utf8(text.data(), text.size())) {

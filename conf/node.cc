@@ -45,7 +45,7 @@ class Builder : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     if (ExpectsKey()) Refuse(mark, "a key must be written out, found an alias");
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end()) Refuse(mark, "an alias must not stand inside the value that it repeats");
+    if (found == anchors_.end()) Refuse(mark, "an alias must not be inside the value that it repeats");
     Attach(found->second, Line(mark));
   }
 

@@ -112,7 +112,7 @@ void Read(const Value& value, Secret& out) {
     resolved = ResolveFile(value, text.substr(5));
   } else {
     value.ErrorHidingValue(
-        "a secret is given by reference only, env:NAME or file:PATH, so that it never stands in a "
+        "a secret is given by reference only, env:NAME or file:PATH, so that it is never in a "
         "configuration file");
   }
   if (!resolved) return;

@@ -40,8 +40,8 @@ struct ClusterChange {
 // `uses` are of nodes of `before`.
 ClusterChange ChangeCluster(const Cluster& before, const Cluster& found, const NodeUses& uses);
 
-// Of a snapshot with the cluster before. Reservations go, for the next cycle makes them anew, and so does the
-// demand learned so far where it names devices by numbers that have changed.
+// Of a snapshot with the cluster before. Reservations are dropped, since the next cycle makes them again; so
+// is learned demand that names devices by numbers that have changed.
 void ApplyTo(Snapshot& snapshot, const ClusterChange& change);
 
 }  // namespace scheduler

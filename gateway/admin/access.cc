@@ -61,7 +61,7 @@ std::variant<Caller, api::ApiError> ByKey(std::string_view secret, const Credent
 std::variant<Caller, api::ApiError> ByToken(std::string_view token, const Credentials& credentials,
                                             conf::TimePoint now) {
   if (credentials.tokens == nullptr)
-    return api::Make(api::Code::kInvalidApiKey, "this gateway takes no bearer tokens, only its keys");
+    return api::Make(api::Code::kInvalidApiKey, "this gateway accepts no bearer tokens, only its own keys");
   const auth::JwtAuthenticator::Outcome outcome = credentials.tokens->Check(token, now);
   if (!outcome.result.ok()) {
     const auth::JwtRefusal refusal = outcome.result.refusal;

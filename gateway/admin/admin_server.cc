@@ -257,7 +257,7 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
     if (const auto* refused = std::get_if<api::ApiError>(&caller))
       co_return Refuse(*refused, call.request_id);
     if (audience_ == Audience::kPeople && IsKey(std::get<Caller>(caller).kind)) {
-      co_return Refuse(api::Code::kInvalidApiKey, "no key works on the listener for people; sign in",
+      co_return Refuse(api::Code::kInvalidApiKey, "keys do not work on the listener for people; sign in",
                        call.request_id);
     }
     call.caller = std::get<Caller>(std::move(caller));

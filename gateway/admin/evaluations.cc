@@ -50,8 +50,8 @@ std::variant<Places, Answer> PlacesOf(const Files& files, const Batch& batch, co
     if (file == nullptr && id != set) continue;
     if (file == nullptr) {
       return Refuse(api::Code::kNotFound,
-                    fmt::format("the data set of {} is kept no longer; `tidegate dataset evaluate --set FILE "
-                                "--batch {}` compares by your copy",
+                    fmt::format("the data set of {} is no longer kept; `tidegate dataset evaluate --set "
+                                "FILE --batch {}` compares with your copy",
                                 batch.id, batch.id),
                     call.request_id);
     }

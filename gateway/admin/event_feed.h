@@ -2,8 +2,8 @@
 // scheduling (`action`), lists that should be read again (`changed`), and the state of the whole (`overview`, at
 // most once a second, computed once for all followers with the same roles).
 //
-// A follower sees what its roles let it see. One that reads too slowly is ended, and so is one whose session or
-// key has ended or whose roles have changed.
+// A follower sees what its roles let it see. A follower that reads too slowly is ended, as is one whose
+// session or key has ended or whose roles have changed.
 //
 // Owner: the Process; destroyed after the loop's tasks have ended. Thread: the control loop's.
 #pragma once

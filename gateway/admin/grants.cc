@@ -231,7 +231,7 @@ class AllowanceReader {
       if (tenant_.models[i]) Add("models", fmt::format("{} may use \"{}\" already", tenant_.path, name));
       return;
     }
-    Add("models", fmt::format("\"{}\" is no model that {} could be given", name, tenant_.path));
+    Add("models", fmt::format("\"{}\" is not a model that {} can be given", name, tenant_.path));
   }
 
   void Limits(const std::string& text) {
@@ -289,7 +289,7 @@ class AllowanceReader {
       std::vector<std::string> kinds;
       for (const scheduler::DeviceKind& one : planner->state().cluster().kinds) kinds.push_back(one.name);
       Add("devices",
-          fmt::format("\"{}\" is no kind of device here: {}", devices.kind, fmt::join(kinds, ", ")));
+          fmt::format("\"{}\" is not a kind of device here: {}", devices.kind, fmt::join(kinds, ", ")));
     } else if (asked == 0 || asked > all) {
       Add("devices", fmt::format("count must be from 1 to {}, the number of devices {}", all, devices.kind));
     } else {
@@ -383,7 +383,7 @@ net::Task<Answer> GiveGrant(const Operations& operations, const Call& call) {
   const TenantRuntime* const tenant = TenantOfBody(call, Permission::kGrant);
   if (tenant == nullptr || !MayGrant(call, tenant->path)) {
     co_return Refuse(api::Code::kPermissionDenied,
-                     fmt::format("giving to the tenant \"{}\" takes the role lead over a tenant above it, "
+                     fmt::format("a grant to the tenant \"{}\" takes the role lead over a tenant above it, "
                                  "operator or admin",
                                  call.Text("tenant")),
                      call.request_id);
@@ -457,7 +457,7 @@ net::Task<Answer> ChangeGrant(const Operations& operations, const Call& call) {
   if (what.empty() && call.Text("until").empty() && reader.problems().empty())
     reader.Add("until", "give until, models, limits, weight or devices: there is nothing to change");
   if (until <= call.now && reader.problems().empty())
-    reader.Add("until", "must lie ahead; end the grant instead");
+    reader.Add("until", "must be in the future; to stop the grant now, end it");
   if (!MayGrant(call, gives)) co_return RefuseDevices(call);
   reader.CheckRoom(gives.devices, grant.from, until, grant.id);
   if (!reader.problems().empty())
@@ -503,7 +503,8 @@ net::Task<Answer> AskForGrant(const Operations& operations, const Call& call) {
   if (const std::string renews = call.Text("renews"); !renews.empty()) {
     const gateway::TenantGrant* const grant = operations.grants->Find(renews);
     if (grant == nullptr || grant->tenant != tenant->path || !MayRenew(call, *grant)) {
-      reader.Add("renews", fmt::format("\"{}\" is no grant of {} that has not ended", renews, tenant->path));
+      reader.Add("renews", fmt::format("\"{}\" is not a grant of {} that is planned or in force", renews,
+                                       tenant->path));
     } else if (!request.wants.empty() || request.from) {
       reader.Add("renews", "a renewal asks for the same for longer: leave out what it gives, and from");
     } else if (reader.problems().empty() && request.until <= grant->until) {
@@ -585,7 +586,7 @@ net::Task<Answer> CommentOnRequest(const Operations& operations, const Call& cal
   if (request == nullptr) co_return RefuseUnknown("request", call);
   if (!MayComment(operations, call, *request)) {
     co_return Refuse(api::Code::kPermissionDenied,
-                     "comments are for the one who asked, and for those who decide", call.request_id);
+                     "only the person who asked and those who decide may comment", call.request_id);
   }
   const std::string text = call.Text("text");
   if (text.empty() || text.size() > kMaxReason) {
@@ -607,10 +608,10 @@ net::Task<Answer> DeclineRequest(const Operations& operations, const Call& call)
     co_return *std::move(refused);
   const std::string answer = call.Text("answer");
   if (answer.empty() || answer.size() > kMaxReason) {
-    co_return Refuse(
-        api::Code::kInvalidValue,
-        Problems{{"answer", fmt::format("say why, in at most {} bytes, for the one who asked", kMaxReason)}},
-        call.request_id);
+    co_return Refuse(api::Code::kInvalidValue,
+                     Problems{{"answer", fmt::format("say why, in at most {} bytes, for the person who asked",
+                                                     kMaxReason)}},
+                     call.request_id);
   }
   const absl::StatusOr<gateway::GrantRequest> declined = co_await operations.grants->Close(
       call.item, RequestState::kDeclined, call.caller.actor, answer, call.now);
@@ -622,7 +623,7 @@ net::Task<Answer> WithdrawRequest(const Operations& operations, const Call& call
   const gateway::GrantRequest* const request = RequestOf(operations, call);
   if (request == nullptr) co_return RefuseUnknown("request", call);
   if (request->asked_by != call.caller.actor) {
-    co_return Refuse(api::Code::kPermissionDenied, "only the one who asked withdraws a request",
+    co_return Refuse(api::Code::kPermissionDenied, "only the person who asked can withdraw a request",
                      call.request_id);
   }
   const absl::StatusOr<gateway::GrantRequest> withdrawn =

@@ -1,5 +1,5 @@
 // What a call brings, read strictly: unknown members and parameters are refused with a suggestion, repeated
-// ones too, and every problem is told at once. Pure.
+// ones too, and every problem is reported at once. Pure.
 #pragma once
 
 #include <map>

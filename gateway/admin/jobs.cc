@@ -264,7 +264,7 @@ Answer ListJobs(const Operations& operations, const Call& call) {
   const std::string tenant = PathOfTenant(call, call.Query("tenant"));
   if (!state.empty() && state != "open" && !control::IsJobState(state)) {
     return Refuse(api::Code::kInvalidValue,
-                  std::vector<FieldProblem>{{"state", fmt::format("\"{}\" is no state of a job", state)}},
+                  std::vector<FieldProblem>{{"state", fmt::format("\"{}\" is not a state of a job", state)}},
                   call.request_id);
   }
   // The next page begins after the last job of this one, wherever that job is by then: the list may change.
@@ -547,10 +547,11 @@ net::Task<Answer> ChangeCordon(const Operations& operations, const Call& call,
   if (const auto device = call.body.find("device"); device != call.body.end()) {
     const auto place = device->get<uint64_t>();
     if (place >= scheduler::kMaxDevices) {
-      co_return Refuse(api::Code::kInvalidValue,
-                       std::vector<FieldProblem>{{"device", fmt::format("{} is no place of a device: 0 to {}",
-                                                                        place, scheduler::kMaxDevices - 1)}},
-                       call.request_id);
+      co_return Refuse(
+          api::Code::kInvalidValue,
+          std::vector<FieldProblem>{{"device", fmt::format("{} is not the number of a device: give 0 to {}",
+                                                           place, scheduler::kMaxDevices - 1)}},
+          call.request_id);
     }
     cordon.device = static_cast<uint8_t>(place);
   }

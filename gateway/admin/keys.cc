@@ -108,7 +108,7 @@ net::Task<Answer> CreateKey(const Operations& operations, const Call& call) {
     const bool others = call.May(Permission::kChangeKeys, tenant);
     if (!others && !call.May(Permission::kChangeOwnKeys, tenant)) {
       co_return Refuse(api::Code::kPermissionDenied,
-                       fmt::format("you may make no key of the tenant \"{}\"", request.tenant),
+                       fmt::format("you may not make keys of the tenant \"{}\"", request.tenant),
                        call.request_id);
     }
     if (!others || !owner.empty()) request.owner = call.caller.actor;

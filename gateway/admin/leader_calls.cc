@@ -159,7 +159,7 @@ net::Task<Answer> LeaderCalls::Pass(PassedCall call) {
   }
   co_return Refuse(
       api::Code::kStoreUnavailable,
-      "the gateway that leads has not answered; see whether it has carried the call out, and try again",
+      "the gateway that leads has not answered; check whether it has carried out the call, and try again",
       request);
 }
 

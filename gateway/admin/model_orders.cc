@@ -64,10 +64,11 @@ net::Task<Answer> HoldModel(const Operations& operations, const Call& call) {
   if (const std::string text = call.Text("for"); !text.empty()) {
     const std::optional<conf::Duration> time = conf::ParseDuration(text);
     if (!time || *time <= conf::Duration::zero()) {
-      co_return Refuse(api::Code::kInvalidValue,
-                       std::vector<FieldProblem>{
-                           {"for", fmt::format("\"{}\" is no duration; write one such as 30m or 2h", text)}},
-                       call.request_id);
+      co_return Refuse(
+          api::Code::kInvalidValue,
+          std::vector<FieldProblem>{
+              {"for", fmt::format("\"{}\" is not a duration; write one such as 30m or 2h", text)}},
+          call.request_id);
     }
     order.until = call.now + *time;
   }

@@ -68,7 +68,7 @@ ordered_json Responses(const Route& route, conf::JsonSchemas& schemas) {
       response["content"]["application/json"]["schema"] = route.schema(schemas);
     }
   }
-  responses["default"] = {{"description", "The error, as the gateway's own API tells it"},
+  responses["default"] = {{"description", "The error, as the gateway's own API reports it"},
                           {"content", {{"application/json", {{"schema", schemas.Of<answers::Error>()}}}}}};
   return responses;
 }

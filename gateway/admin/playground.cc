@@ -193,7 +193,8 @@ net::Task<Answer> Playground::Ask(Question question) {
   const auto of_caller = running_of_.find(question.actor);
   if (running_ >= kMost || (of_caller != running_of_.end() && of_caller->second >= kMostOfCaller)) {
     co_return Refuse(api::Code::kConcurrencyLimit,
-                     fmt::format("{} answers of the playground run already; stop one, or wait for its end",
+                     fmt::format("{} answers of the playground are running already; stop one, or wait "
+                                 "until one ends",
                                  running_ >= kMost ? kMost : kMostOfCaller),
                      question.call_id);
   }

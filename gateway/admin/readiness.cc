@@ -48,7 +48,7 @@ void JudgeDiscovery(const std::vector<discovery::SourceStatus>& sources, std::ve
     out.push_back({"discovery:" + source.source,
                    source.addresses == 0
                        ? source.trouble
-                       : fmt::format("the addresses known before stay in use: {}", source.trouble)});
+                       : fmt::format("the last known addresses stay in use: {}", source.trouble)});
   }
 }
 
@@ -57,8 +57,8 @@ void JudgeStore(const std::optional<control::StoreStatus>& store, conf::TimePoin
                 std::vector<Condition>& out) {
   if (!store || !store->away(now)) return;
   out.push_back(
-      {"store", fmt::format("PostgreSQL has not answered for {}; requests, limits and known keys go on, "
-                            "changes are refused, and nothing is started or stopped: {}",
+      {"store", fmt::format("PostgreSQL has not answered for {}; requests, limits and known keys continue "
+                            "to work, changes are refused, and nothing is started or stopped: {}",
                             conf::InWords(std::chrono::floor<std::chrono::seconds>(now - store->answered)),
                             store->why)});
 }

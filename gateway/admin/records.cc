@@ -108,7 +108,7 @@ Answer Usage(const Operations& operations, const Call& call) {
   if (auto problem = CheckFormat(format, {"json", "csv", "focus"})) problems.push_back(*std::move(problem));
   if (format == "focus") {
     if (!query.by.empty())
-      problems.push_back({"by", "is not for the format focus, which has groups of its own"});
+      problems.push_back({"by", "has no effect with the format focus, which has groups of its own"});
     query.by = FocusGroups();
   }
   const size_t limit = Whole(call, "limit", kMaxPage);
@@ -286,7 +286,7 @@ Answer ProveRecord(const Operations& operations, const Call& call) {
     if (content) {
       return Refuse(
           api::Code::kPermissionDenied,
-          "stored prompts or answers stand between the record and its checkpoint; only the role admin "
+          "stored prompts or answers are between the record and its checkpoint; only the role admin "
           "may read content",
           call.request_id);
     }

@@ -50,13 +50,13 @@ constexpr std::array kKeyQuery = {
 constexpr std::array kNewKey = {
     Member{"tenant", Type::kText, false, "The tenant of the key: a name or a path. Give either this or role"},
     Member{"role", Type::kText, false, "Make an admin key with this role: viewer, operator or admin"},
-    Member{"rights", Type::kTexts, false, "What an admin key may do beside its role: submit_jobs"},
+    Member{"rights", Type::kTexts, false, "Rights of an admin key in addition to its role: submit_jobs"},
     Member{"name", Type::kText, false, "A label for people"},
-    Member{"models", Type::kTexts, false, "Only these of the tenant's models: names or globs"},
+    Member{"models", Type::kTexts, false, "Only these models of the tenant: names or globs"},
     Member{"endpoints", Type::kTexts, false, "Only these endpoints: chat, embeddings, …"},
     Member{"expires", Type::kText, false, "When it stops working: 30d, or 2027-01-31T00:00:00Z"},
     Member{"priority", Type::kText, false,
-           "A band of a queue, such as low, normal or high; the tenant's when not given"},
+           "The band of the queue, such as low, normal or high; default: the tenant's"},
     Member{"limits", Type::kObject, false,
            "The key's own limits: the members of a tenant's limits, and budget"},
     Member{"owner", Type::kText, false, "me: a key of the caller's own; always so for members"},
@@ -74,7 +74,8 @@ constexpr std::array kQuestion = {
 
 constexpr std::array kRevocation = {Member{"reason", Type::kText, false, "The reason, for the ledger"}};
 
-constexpr Member kSince{"since", Type::kText, false, "The begin: an age such as 7d, or a time as RFC 3339"};
+constexpr Member kSince{"since", Type::kText, false,
+                        "The beginning: an age such as 7d, or a time as RFC 3339"};
 constexpr Member kUntil{"until", Type::kText, false, "The end, likewise; not included"};
 constexpr Member kTenant{"tenant", Type::kText, false, "A tenant's name or path: it and everything below it"};
 constexpr Member kModel{"model", Type::kText, false, "Only this model"};
@@ -87,7 +88,8 @@ constexpr std::array kUsage = {
     kTenant,
     kModel,
     Member{"format", Type::kText, false,
-           "json; csv; or focus, a CSV by FOCUS 1.2 of each hour, which takes no groups. Default: json"},
+           "json; csv; or focus, a CSV in the format FOCUS 1.2, hour by hour, which takes no groups. "
+           "Default: json"},
     kLimit,
     kAfter};
 
@@ -110,7 +112,8 @@ constexpr std::array kOfDataset = {
     kUntil,
     kTenant,
     Member{"answers", Type::kText, false,
-           "stored; or corrected: the correction of some feedback takes the answer's place. Default: stored"},
+           "stored; or corrected: the latest correction in the feedback replaces the answer. Default: "
+           "stored"},
     Member{"from_seq", Type::kWhole, false, "The first record: `next_from_seq` of the previous part"}};
 
 constexpr std::array kStatement = {
@@ -125,7 +128,7 @@ constexpr std::array kAudit = {
     kTenant,
     kModel,
     Member{"content", Type::kText, false,
-           "open: prompts and answers as text, which leaves a record; default: as they are stored, sealed"},
+           "open: prompts and answers as text, which writes a record; default: sealed, as they are stored"},
     kLimit};
 
 constexpr std::array kErasure = {
@@ -165,7 +168,7 @@ constexpr std::array kOfUncordon = {kOfCordon[0]};
 
 constexpr std::array kWhatIf = {
     Member{"job", Type::kText, false, "When would this job start? A job file, as in conf/jobs"},
-    Member{"add_nodes", Type::kWhole, false, "So many nodes more, for operators; 1 to 1000"},
+    Member{"add_nodes", Type::kWhole, false, "Number of additional nodes, for operators; 1 to 1000"},
     Member{"like", Type::kText, false, "The node that they are like; default: the last one"},
     Member{"quotas", Type::kTexts, false,
            "What queues deserve: QUEUE=DEVICES or QUEUE=KIND:DEVICES; for operators"},
@@ -174,13 +177,13 @@ constexpr std::array kWhatIf = {
            "A scaling policy, tried on the model's traffic of the last hour; for operators"}};
 
 constexpr Member kOwnModels{"models", Type::kTexts, false,
-                            "Names or globs of the parent's models; none: all of them"};
+                            "Names or globs of the parent's models; without it: all of them"};
 constexpr Member kOwnLimits{"limits", Type::kObject, false,
                             "Its limits within the parent's: the members of a key's limits; {}: none"};
 constexpr Member kOwnWeight{"weight", Type::kWhole, false,
                             "Its share of a queue, from 1 to the parent's weight"};
 constexpr std::array kNewTenant = {
-    Member{"parent", Type::kText, true, "The tenant that it stands below: a name or a path"},
+    Member{"parent", Type::kText, true, "Its parent: a tenant's name or path"},
     Member{"name", Type::kText, true, "Its own name, the last part of its path"}, kOwnModels, kOwnLimits,
     kOwnWeight};
 constexpr std::array kChangedTenant = {kOwnModels, kOwnLimits, kOwnWeight};
@@ -194,7 +197,8 @@ constexpr std::array kOneMember = {
 constexpr std::array kNewMember = {kOneMember[0], kOneMember[1],
                                    Member{"role", Type::kText, true, "member or lead"}};
 
-constexpr Member kGivenModels{"models", Type::kTexts, false, "Models by name, beside those that it may use"};
+constexpr Member kGivenModels{"models", Type::kTexts, false,
+                              "Models by name, in addition to those that it may use"};
 constexpr Member kGivenLimits{"limits", Type::kObject, false,
                               "The new amounts of limits that it has: the members of a key's limits"};
 constexpr Member kGivenWeight{"weight", Type::kWhole, false, "The new share of a queue, up to 1000"};
@@ -217,7 +221,7 @@ constexpr std::array kChangedGrant = {
     kGivenWeight,
     kGivenDevices,
     Member{"until", Type::kText, false, "The new end: 30d from now, or 2027-01-31T00:00:00Z"},
-    Member{"reason", Type::kText, false, "What it is for, from now on"}};
+    Member{"reason", Type::kText, false, "The new reason: what it is for"}};
 constexpr std::array kNewRequest = {
     Member{"tenant", Type::kText, true, "A tenant's name or path"},
     kGivenModels,
@@ -226,8 +230,8 @@ constexpr std::array kNewRequest = {
     kGivenDevices,
     kGivenFrom,
     Member{"until", Type::kText, true, "The end: 30d, or 2027-01-31T00:00:00Z"},
-    Member{"renews", Type::kText, false, "The id of a grant: asks for the same until the new end"},
-    Member{"reason", Type::kText, false, "What it is for; it is needed"}};
+    Member{"renews", Type::kText, false, "The id of a grant: ask for the same until the new end"},
+    Member{"reason", Type::kText, false, "What it is for; required"}};
 constexpr std::array kComment = {Member{"text", Type::kText, true, "What to say"}};
 constexpr std::array kOfGrants = {kTenant, Member{"state", Type::kText, false, "planned, in_force or ended"},
                                   kLimit, kAfter};
@@ -238,9 +242,9 @@ constexpr std::array kApproval = {kGivenModels,
                                   kGivenLimits,
                                   kGivenWeight,
                                   kGivenDevices,
-                                  Member{"until", Type::kText, false, "An earlier end than was asked for"},
-                                  Member{"answer", Type::kText, false, "For the one who asked"}};
-constexpr std::array kDecline = {Member{"answer", Type::kText, true, "The reason, for the one who asked"}};
+                                  Member{"until", Type::kText, false, "An earlier end than requested"},
+                                  Member{"answer", Type::kText, false, "For the person who asked"}};
+constexpr std::array kDecline = {Member{"answer", Type::kText, true, "The reason, for the person who asked"}};
 
 template <class T>
 nlohmann::ordered_json Shows(conf::JsonSchemas& schemas) {
@@ -289,7 +293,7 @@ const std::array kRoutes = {
     Route{"followEvents",
           Verb::get,
           "/admin/v1/events",
-          "What happens, as server-sent events: overview, action, changed, reset",
+          "Changes, as server-sent events: overview, action, changed, reset",
           Permission::kSeeModels,
           kOfEvents,
           kNone,
@@ -306,8 +310,9 @@ const std::array kRoutes = {
     Route{"listSignInWays", Verb::get, "/admin/v1/sign-in", "How people sign in", std::nullopt, kNone, kNone,
           Shows<answers::SignInWays>, kOk, Lane::kLoop, ListSignInWays},
     Route{"makeSignInLink", Verb::post, "/admin/v1/sign-in:link",
-          "Make a link that signs the caller in, once and within a minute", Permission::kMakeSignInLinks,
-          kNone, kNone, Shows<answers::SignInLink>, kCreated, Lane::kLoop, nullptr, MakeSignInLink},
+          "Make a link that signs the caller in; it works once, within a minute",
+          Permission::kMakeSignInLinks, kNone, kNone, Shows<answers::SignInLink>, kCreated, Lane::kLoop,
+          nullptr, MakeSignInLink},
     Route{"redeemSignInLink", Verb::get, "/sign-in/link", "Sign in by a link, for a browser", std::nullopt,
           kSignInCode, kNone, nullptr, kSeeOther, Lane::kLoop, nullptr, RedeemSignInLink},
     Route{"beginSignIn", Verb::get, "/sign-in/with/{provider}", "Sign in at a provider, for a browser",
@@ -381,12 +386,12 @@ const std::array kRoutes = {
           Permission::kChangeTenants, kNone, kNewMember, Shows<answers::TenantMember>, kCreated, Lane::kLoop,
           nullptr, SetMember},
     Route{"removeMember", Verb::post, "/admin/v1/members:remove",
-          "Take the role away that a person was given at run time; it counts from the next call",
+          "Remove a role that a person was given at run time; this takes effect with the next call",
           Permission::kChangeTenants, kNone, kOneMember, Shows<answers::TenantMember>, kOk, Lane::kLoop,
           nullptr, RemoveMember},
     Route{"listGrants", Verb::get, "/admin/v1/grants",
-          "What tenants have for a time beside the configuration", Permission::kSeeLimits, kOfGrants, kNone,
-          Shows<answers::ListOf<answers::Grant>>, kOk, Lane::kLoop, ListGrants},
+          "What tenants are granted for a time, in addition to the configuration", Permission::kSeeLimits,
+          kOfGrants, kNone, Shows<answers::ListOf<answers::Grant>>, kOk, Lane::kLoop, ListGrants},
     Route{"giveGrant", Verb::post, "/admin/v1/grants",
           "Give a tenant models, higher limits, a larger share of a queue or devices until a date",
           Permission::kGrant, kNone, kNewGrant, Shows<answers::Grant>, kCreated, Lane::kLoop, nullptr,
@@ -398,9 +403,8 @@ const std::array kRoutes = {
     Route{"endGrant", Verb::post, "/admin/v1/grants/{id}:end", "End a grant before its date",
           Permission::kGrant, kNone, kNone, Shows<answers::Grant>, kOk, Lane::kLoop, nullptr, EndGrant},
     Route{"listRequests", Verb::get, "/admin/v1/requests",
-          "What was asked for: the caller's own, and those of tenants that the caller leads",
-          Permission::kAsk, kOfRequests, kNone, Shows<answers::ListOf<answers::GrantRequest>>, kOk,
-          Lane::kLoop, ListRequests},
+          "The requests: the caller's own, and those of tenants that the caller leads", Permission::kAsk,
+          kOfRequests, kNone, Shows<answers::ListOf<answers::GrantRequest>>, kOk, Lane::kLoop, ListRequests},
     Route{
         "askForGrant", Verb::post, "/admin/v1/requests",
         "Ask for models, higher limits, a larger share of a queue or devices until a date, or for a renewal",
@@ -410,7 +414,7 @@ const std::array kRoutes = {
           "Comment on a request, as its author or as a person who may decide it", Permission::kAsk, kNone,
           kComment, Shows<answers::GrantRequest>, kCreated, Lane::kLoop, nullptr, CommentOnRequest},
     Route{"approveRequest", Verb::post, "/admin/v1/requests/{id}:approve",
-          "Give what was asked for, or less; never to oneself", Permission::kGrant, kNone, kApproval,
+          "Approve a request, in full or in part; never one's own", Permission::kGrant, kNone, kApproval,
           Shows<answers::GrantRequest>, kOk, Lane::kLoop, nullptr, ApproveRequest},
     Route{"declineRequest", Verb::post, "/admin/v1/requests/{id}:decline", "Decline a request",
           Permission::kGrant, kNone, kDecline, Shows<answers::GrantRequest>, kOk, Lane::kLoop, nullptr,
@@ -422,10 +426,10 @@ const std::array kRoutes = {
           Permission::kSeeModels, kPage, kNone, Shows<answers::ListOf<answers::Model>>, kOk, Lane::kLoop,
           ListModels},
     Route{"pauseModel", Verb::post, "/admin/v1/models/{name}:pause",
-          "Have a model take no new requests; running ones finish", Permission::kMaintain, kNone, kOfOrder,
+          "Refuse new requests for a model; running ones finish", Permission::kMaintain, kNone, kOfOrder,
           Shows<answers::OrdersForModel>, kOk, Lane::kLoop, nullptr, PauseModel},
     Route{"resumeModel", Verb::post, "/admin/v1/models/{name}:resume",
-          "Let a paused model take requests again", Permission::kMaintain, kNone, kOfOrder,
+          "Accept requests for a paused model again", Permission::kMaintain, kNone, kOfOrder,
           Shows<answers::OrdersForModel>, kOk, Lane::kLoop, nullptr, ResumeModel},
     Route{"holdModel", Verb::post, "/admin/v1/models/{name}:hold",
           "Keep the number of a model's replicas, whatever its load", Permission::kMaintain, kNone, kOfHold,
@@ -509,7 +513,8 @@ const std::array kRoutes = {
     Route{"showKey", Verb::get, "/admin/v1/keys/{id}", "One API key, never its secret",
           Permission::kSeeOwnKeys, kNone, kNone, Shows<ShownKey>, kOk, Lane::kLoop, ShowOneKey},
     Route{"rotateKey", Verb::post, "/admin/v1/keys/{id}:rotate",
-          "Replace a key by a new one like it; its secret is shown in this answer only",
+          "Replace a key by a new one with the same rights and limits; its secret is shown in this answer "
+          "only",
           Permission::kChangeOwnKeys, kNone, kRotation, Shows<ShownNewKey>, kCreated, Lane::kLoop, nullptr,
           RotateKey},
     Route{"revokeKey", Verb::post, "/admin/v1/keys/{id}:revoke", "Revoke a key for good",
@@ -521,18 +526,18 @@ const std::array kRoutes = {
     Route{"usage", Verb::get, "/admin/v1/usage", "Requests, tokens, cost and device-seconds",
           Permission::kSeeUsage, kUsage, kNone, Shows<answers::UsageList>, kOk, Lane::kReads, Usage},
     Route{"feedback", Verb::get, "/admin/v1/feedback",
-          "What applications say of answers: counts, rates and means by model and version",
+          "What applications say about answers: counts, rates and means by model and version",
           Permission::kSeeUsage, kOfFeedback, kNone, Shows<answers::FeedbackList>, kOk, Lane::kReads,
           Feedback},
     Route{"exportDataset", Verb::post, "/admin/v1/datasets:export",
-          "A part of a data set: requests and answers whose content was kept, redacted; it leaves a record",
+          "A part of a data set: requests and answers whose content was kept, redacted; writes a record",
           Permission::kReadContent, kNone, kOfDataset, Shows<answers::DatasetPage>, kOk, Lane::kLoop, nullptr,
           ExportDataset},
     Route{"listEvaluations", Verb::get, "/admin/v1/evaluations",
-          "Batches that compare models by a data set, the newest first", Permission::kReadContent, kPage,
+          "Batches that compare models with a data set, the newest first", Permission::kReadContent, kPage,
           kNone, Shows<answers::ListOf<answers::Evaluation>>, kOk, Lane::kLoop, ListEvaluations},
     Route{"showEvaluation", Verb::get, "/admin/v1/evaluations/{id}",
-          "The answers of an evaluation side by side; it leaves a record", Permission::kReadContent, kPage,
+          "The answers of an evaluation side by side; writes a record", Permission::kReadContent, kPage,
           kNone, Shows<answers::EvaluationPage>, kOk, Lane::kLoop, nullptr, ShowEvaluation,
           "evaluation.read"},
     Route{"showStatement", Verb::get, "/admin/v1/statements/{month}",
@@ -547,8 +552,8 @@ const std::array kRoutes = {
           Permission::kReadAudit, kNone, kNone, Shows<answers::Proof>, kOk, Lane::kReads, ProveRecord,
           nullptr, "audit.prove"},
     Route{"showVerification", Verb::get, "/admin/v1/audit/verification",
-          "How the last verification of the ledger goes, or went", Permission::kReadAudit, kNone, kNone,
-          Shows<answers::Verification>, kOk, Lane::kLoop, ShowVerification},
+          "The progress or the result of the last verification of the ledger", Permission::kReadAudit, kNone,
+          kNone, Shows<answers::Verification>, kOk, Lane::kLoop, ShowVerification},
     Route{"verifyLedger", Verb::post, "/admin/v1/audit:verify",
           "Verify the ledger in the background, unless a verification runs already", Permission::kReadAudit,
           kNone, kNone, Shows<answers::Verification>, kOk, Lane::kLoop, VerifyLedger},
@@ -571,7 +576,7 @@ const std::array kRoutes = {
           "The state of a job and why it waits, in sentences", Permission::kSeeJobs, kNone, kNone,
           Shows<answers::JobExplanation>, kOk, Lane::kLoop, ExplainJob},
     Route{"readJobLog", Verb::get, "/admin/v1/jobs/{id}/logs",
-          "The output of a member: its end, or from a byte on", Permission::kReadOutput, kOfLog, kNone,
+          "The output of a member: its end, or from a given byte on", Permission::kReadOutput, kOfLog, kNone,
           Shows<answers::JobLog>, kOk, Lane::kLoop, nullptr, ReadJobLog, "job.read_log"},
     Route{"cancelJob", Verb::post, "/admin/v1/jobs/{id}:cancel",
           "End a job, or all elements of an array, for good", Permission::kChangeJobs, kNone, kNone,
@@ -590,19 +595,18 @@ const std::array kRoutes = {
           Permission::kSeeCluster, kPage, kNone, Shows<answers::ListOf<answers::Node>>, kOk, Lane::kLoop,
           ListNodes},
     Route{"cordonNode", Verb::post, "/admin/v1/nodes/{name}:cordon",
-          "Have a node, or one of its devices, take nothing new; what runs there goes on",
-          Permission::kMaintain, kNone, kOfCordon, Shows<answers::Node>, kOk, Lane::kLoop, nullptr,
-          CordonNode},
+          "Give a node, or one of its devices, no new work; running work continues", Permission::kMaintain,
+          kNone, kOfCordon, Shows<answers::Node>, kOk, Lane::kLoop, nullptr, CordonNode},
     Route{"uncordonNode", Verb::post, "/admin/v1/nodes/{name}:uncordon",
-          "Let a cordoned node, or device, take new work again", Permission::kMaintain, kNone, kOfUncordon,
+          "Give a cordoned node, or device, new work again", Permission::kMaintain, kNone, kOfUncordon,
           Shows<answers::Node>, kOk, Lane::kLoop, nullptr, UncordonNode},
     Route{
         "drainNode", Verb::post, "/admin/v1/nodes/{name}:drain",
-        "Empty a node: it takes nothing new, replicas are replaced elsewhere, preemptible jobs save and move",
+        "Empty a node: it gets no new work, replicas are replaced elsewhere, preemptible jobs save and move",
         Permission::kMaintain, kNone, kOfOrder, Shows<answers::Node>, kOk, Lane::kLoop, nullptr, DrainNode},
-    Route{"undrainNode", Verb::post, "/admin/v1/nodes/{name}:undrain",
-          "Let a drained node take new work again", Permission::kMaintain, kNone, kOfOrder,
-          Shows<answers::Node>, kOk, Lane::kLoop, nullptr, UndrainNode},
+    Route{"undrainNode", Verb::post, "/admin/v1/nodes/{name}:undrain", "Give a drained node new work again",
+          Permission::kMaintain, kNone, kOfOrder, Shows<answers::Node>, kOk, Lane::kLoop, nullptr,
+          UndrainNode},
     Route{"listJobQueues", Verb::get, "/admin/v1/queues",
           "The queues that share the devices: what each deserves, uses and waits for",
           Permission::kSeeCluster, kPage, kNone, Shows<answers::ListOf<answers::JobQueue>>, kOk, Lane::kLoop,

@@ -328,14 +328,16 @@ class Question {
     const auto loaded = config::ReadUnopenedPolicy(text, "scaling");
     Take("scaling", loaded.problems);
     for (const char* const other : {"job", "add_nodes", "quotas", "policy"}) {
-      if (call_.body.contains(other)) Wrong(other, "cannot stand beside scaling");
+      if (call_.body.contains(other)) Wrong(other, "cannot be combined with scaling");
     }
     if (!loaded.value) return;
     const std::string& model = loaded.value->model();
     std::optional<control::ScalingHistory> history = operations_.scaling_history(model);
     if (!history || history->steps.size() < 2)
       return Wrong("scaling",
-                   fmt::format("there is no traffic of \"{}\" under a policy to try it on", model));
+                   fmt::format("no traffic of \"{}\" under a scaling policy was recorded, so the policy "
+                               "cannot be tried",
+                               model));
     asked_.scaling = {.observed = std::move(history->steps),
                       .running = std::move(history->policy),
                       .changed = loaded.value->scaling,
@@ -369,7 +371,7 @@ class Question {
     if (count == 0 || count > kMostNodes)
       return Wrong("add_nodes", fmt::format("{} is not from 1 to {}", count, kMostNodes));
     const std::vector<scheduler::Node>& nodes = changed.cluster.nodes;
-    if (nodes.empty()) return Wrong("add_nodes", "the cluster has no node that the new ones could be like");
+    if (nodes.empty()) return Wrong("add_nodes", "the cluster has no node of which copies could be added");
     const std::string like = call_.Text("like");
     const auto model =
         like.empty() ? nodes.end() - 1 : std::ranges::find(nodes, like, &scheduler::Node::name);
@@ -492,8 +494,8 @@ Answer StartSimulation(const Operations& operations, const Call& call) {
       if (!call.body.contains(member)) continue;
       return Refuse(
           api::Code::kPermissionDenied,
-          fmt::format("{}: a lead asks when a job of their own would start; what changes the system "
-                      "of all is for operators",
+          fmt::format("{}: leads may only ask when a job of theirs would start; other questions are for "
+                      "operators",
                       member),
           call.request_id);
     }

@@ -45,7 +45,7 @@ std::optional<Answer> RefuseTenant(const Operations& operations, const Call& cal
   if (!call.May(Permission::kSeeTenants, path)) return RefuseUnknown("tenant", call);
   if (known != nullptr && !known->config->at_run_time) {
     return Refuse(api::Code::kConfiguredInFile,
-                  fmt::format("{} stands in the configuration file: change it there, and reload", path),
+                  fmt::format("{} is defined in the configuration file: change it there, and reload", path),
                   call.request_id);
   }
   const Project* const project = operations.projects->Find(path);
@@ -84,7 +84,8 @@ class ProjectReader {
         matches = matches || (parent->models[i] &&
                               config::GlobMatches(glob, call_.runtime->routes().models()[i].spec.name));
       }
-      if (!matches) problems_.push_back({"models", fmt::format("\"{}\" is no model of {}", glob, parent_)});
+      if (!matches)
+        problems_.push_back({"models", fmt::format("\"{}\" is not a model of {}", glob, parent_)});
     }
     project.models = models;
   }
@@ -218,7 +219,7 @@ net::Task<Answer> CreateTenant(const Operations& operations, const Call& call) {
   } else if (!auth::IsTenantPath(project.path) || project.path.size() > config::kMaxTenantPath) {
     problems.push_back({"name", fmt::format("{} is too long, or more than eight levels deep", project.path)});
   } else if (call.runtime->FindTenant(project.path) != nullptr) {
-    co_return Refuse(api::Code::kConflict, fmt::format("the tenant {} is there already", project.path),
+    co_return Refuse(api::Code::kConflict, fmt::format("the tenant {} exists already", project.path),
                      call.request_id);
   }
   for (FieldProblem& problem : ProjectReader(operations, call, parent->path).Read(project))
@@ -278,8 +279,7 @@ net::Task<Answer> RemoveTenant(const Operations& operations, const Call& call) {
   const auto stands_below = [&](const Project& project) { return project.parent() == call.item; };
   if (const auto child = std::ranges::find_if(below, stands_below); child != below.end()) {
     co_return Refuse(api::Code::kConflict,
-                     fmt::format("{} stands below {}; remove it first", child->path, call.item),
-                     call.request_id);
+                     fmt::format("{} is below {}; remove it first", child->path, call.item), call.request_id);
   }
   for (const auth::KeyRecordPtr& key : keys) {
     const absl::StatusOr<Keys::Revoked> revoked = co_await operations.shared->keys->Revoke(
@@ -320,8 +320,8 @@ net::Task<Answer> SetMember(const Operations& operations, const Call& call) {
   }
   if (!call.runtime->FindTenant(member.tenant)->self_service) {
     co_return Refuse(api::Code::kConflict,
-                     fmt::format("members of {} stand in the configuration: neither it nor a tenant above it "
-                                 "has self_service: true",
+                     fmt::format("members of {} are defined in the configuration: neither it nor a tenant "
+                                 "above it has self_service: true",
                                  member.tenant),
                      call.request_id);
   }

@@ -1,5 +1,5 @@
 // A status that knows its stable error code, for failures below the admin API whose kind alone does not tell
-// it: a queue that is full is no ledger that cannot write.
+// it: a full queue differs from a ledger that cannot write.
 //
 // Pure.
 #pragma once

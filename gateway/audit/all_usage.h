@@ -1,5 +1,5 @@
-// Usage of all gateways that share a store: this one's from its ledger, as it is now, and the others' from the copy of
-// what they have told (usage_copy.h). Blocks; not for a loop's thread.
+// Usage of all gateways that share a store: this one's from its ledger, as it is now, and the others' from
+// the copy of their reports (usage_copy.h). Blocks; not for a loop's thread.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -34,7 +34,7 @@ struct AllUsage {
 absl::StatusOr<std::string> UsageSource(const std::string& gateway_id, const std::string& public_key_pem);
 
 // Without `others`: of this ledger alone. The others' figures are by whole hours: each hour that the window touches
-// counts. Unavailable: what the others have told was never read.
+// counts. Unavailable: the reports of the others were never read.
 absl::StatusOr<AllUsage> QueryAllUsage(const std::string& ledger_dir, const ledger::UsageQuery& query,
                                        const std::optional<UsageOfOthers>& others);
 

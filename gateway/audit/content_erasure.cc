@@ -36,8 +36,8 @@ absl::StatusOr<ErasedContent> EraseContent(ledger::ContentKeys& keys, ledger::Le
   }
   if (const absl::Status recorded = RecordErasures(keys, ledger, *erased); !recorded.ok()) {
     return absl::UnavailableError(conf::Abseil(
-        fmt::format("the keys are destroyed, but the ledger cannot record that now; the next start of the "
-                    "gateway does: {}",
+        fmt::format("the keys are destroyed, but the ledger cannot record that now; the gateway records it "
+                    "at its next start: {}",
                     conf::Std(recorded.message()))));
   }
   ErasedContent out{request.tenant, {now}, {}};

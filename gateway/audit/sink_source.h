@@ -23,8 +23,8 @@ class SinkSource {
   SinkSource(std::string ledger_dir, std::function<uint64_t()> durable_seq)
       : dir_(std::move(ledger_dir)), durable_seq_(std::move(durable_seq)) {}
 
-  // At most `max` records after `after`, and some MiB of them. It costs what is new as long as each call goes
-  // on where the last one ended.
+  // At most `max` records after `after`, and some MiB of them. Only new records cost time, as long as each
+  // call continues where the last one ended.
   absl::StatusOr<std::vector<plugins::sinks::Record>> Read(uint64_t after, size_t max);
 
   // The record's link in the hash chain, in hex; empty when the ledger does not have it, or has it damaged.

@@ -161,7 +161,7 @@ absl::Status UsageCopy::Put(const std::string& id, uint64_t version, const std::
   if (!place->hour || place->source == own_) return absl::OkStatus();
   const absl::StatusOr<std::vector<ledger::UsageCell>> cells = ReadUsagePart(body);
   if (!cells.ok()) {
-    log::Warn("usage of another gateway is passed over",
+    log::Warn("usage of another gateway is skipped",
               {{"id", id}, {"why", conf::Std(cells.status().message())}});
     return absl::OkStatus();
   }

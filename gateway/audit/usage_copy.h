@@ -36,7 +36,7 @@ class UsageCopy {
   // The last change of the store that it shows; 0: it was never loaded.
   absl::StatusOr<uint64_t> Number();
   absl::Status Apply(const std::vector<store::Change>& changes, uint64_t number);
-  // All anew: in pages; what was not among them is gone at the end.
+  // A full reload, in pages; what was not among them is removed at the end.
   absl::Status BeginLoad();
   absl::Status Load(const std::vector<store::Object>& objects);
   absl::Status EndLoad(uint64_t number);

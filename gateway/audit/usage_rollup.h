@@ -1,12 +1,13 @@
-// What a gateway tells the others of its usage, through the store: the sums of each hour, and a mark that says how far
+// The usage that a gateway reports to the others, through the store: the sums of each hour, and a mark that
+// says how far
 // they go. Objects of the kind store::kUsage:
 //
 //   SOURCE               the mark of one ledger
 //   SOURCE/HOUR/PART     the sums of an hour (since 1970), in parts of at most about kPartBytes
 //
 // An hour is always told whole, and again when it has changed, in one transaction: telling it twice counts nothing
-// twice. A SOURCE is a ledger, not a gateway: one that was lost and begun anew is another source, and what was told of
-// the former one stays.
+// twice. A SOURCE is a ledger, not a gateway: one that was lost and started again is another source, and the
+// reports of the former one stay.
 //
 // Pure.
 #pragma once

@@ -1,5 +1,5 @@
-// UsageSharing: tells the other gateways of a store what this one's ledger has counted, and keeps a copy of what they
-// tell (usage_copy.h), so that each answers questions of usage for all.
+// UsageSharing: reports to the other gateways of a store what this one's ledger has counted, and keeps a copy
+// of their reports (usage_copy.h), so that each answers usage queries for all.
 //
 // What is told follows from the ledger's index: the hours that have changed since the record that the own mark in the
 // store names, each whole. So a gateway that was killed goes on where the store has it, nothing is counted twice, and

@@ -49,7 +49,8 @@ Result<Creation> ReadCreation(const std::string& text) {
     for (const auto& [name, value] : found->items()) {
       if (!value.is_string() || name.size() > kMostMetadataKey ||
           value.get_ref<const std::string&>().size() > kMostMetadataValue) {
-        return wrong("metadata", fmt::format("must have names of at most {} bytes and texts of at most {}",
+        return wrong("metadata", fmt::format("must have names of at most {} bytes and texts of at most {} "
+                                             "bytes",
                                              kMostMetadataKey, kMostMetadataValue));
       }
       creation.metadata[name] = value.get<std::string>();

@@ -1,7 +1,7 @@
 // BatchRun: a batch while it runs: which lines are still to do, which wait after a refusal, and what was
 // answered and is not on disk yet.
 //
-// Lines stand in lanes, one for each model, so that a model without room holds up its own lines alone. After a
+// Lines stand in lanes, one for each model, so that a model without room delays only its own lines. After a
 // refusal a lane rests, longer each time, and then begins with one line; each answer lets twice as many go.
 //
 // Owner: Batches, and its own tasks. Thread: the loop's; what blocks runs beside it.

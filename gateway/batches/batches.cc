@@ -188,7 +188,7 @@ net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
   LineCounts counts;
   if (principal == nullptr) {
     problems.push_back({.code = "key_revoked",
-                        .message = "the key or the tenant of this batch does not work any more",
+                        .message = "the key or the tenant of this batch is no longer valid",
                         .param = {},
                         .line = {}});
   } else {
@@ -249,7 +249,7 @@ net::Task<Batches::RunRef> Batches::Open(std::string id) {
                                                     .done = nullptr});
     if (opened.ok()) co_return run;
     if (!std::exchange(told, true)) {
-      log::Error("a batch cannot go on; retrying", {{"batch", id}, {"why", conf::Std(opened.message())}});
+      log::Error("a batch cannot continue; retrying", {{"batch", id}, {"why", conf::Std(opened.message())}});
     }
     co_await Pause();
   }
@@ -288,7 +288,8 @@ net::Task<void> Batches::Finish(RunRef run) {
   }
   not_sent_ += run->counts().failed - failed_before;
   if (const absl::Status removed = co_await run->RemoveEmptyFiles(); !removed.ok())
-    log::Warn("an empty result file stays", {{"batch", id}, {"why", conf::Std(removed.message())}});
+    log::Warn("an empty result file could not be removed",
+              {{"batch", id}, {"why", conf::Std(removed.message())}});
   const conf::TimePoint now = net::Now();
   const Batch& batch = run->batch();
   std::vector<store::Write> also;
@@ -445,7 +446,7 @@ net::Task<void> Batches::RunLine(RunRef run, BatchRun::Line line) {
       std::string code = ErrorCodeOf(answer.body);
       run->EndBy({.state = BatchState::kFailed,
                   .code = code.empty() ? "key_revoked" : std::move(code),
-                  .message = "the key of this batch does not work any more"},
+                  .message = "the key of this batch is no longer valid"},
                  now);
       run->Drop(line);
       break;

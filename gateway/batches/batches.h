@@ -63,7 +63,7 @@ class Batches {
   Batches(net::Loop& loop, store::Store& store, Files& files, Environment environment);
 
   net::Task<absl::Status> Start();
-  // Goes on with what has not ended, and begins what is created.
+  // Continues batches that have not ended, and begins those that are created.
   void Begin();
   // Sends no further line; those that run go on.
   void Drain();

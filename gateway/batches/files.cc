@@ -55,7 +55,7 @@ api::ApiError ErrorOf(const absl::Status& status) {
   if (absl::IsResourceExhausted(status) || absl::IsUnavailable(status) || absl::IsUnknown(status) ||
       absl::IsAborted(status))
     return api::Make(api::Code::kStoreUnavailable, "the gateway's store cannot be written now; try again");
-  return api::Make(api::Code::kInternalError, "the gateway could not keep this");
+  return api::Make(api::Code::kInternalError, "the gateway could not store this");
 }
 
 store::Write EventFor(std::string_view action, const std::string& actor, const std::string& subject,
@@ -151,7 +151,7 @@ net::Task<Result<Files::Place>> Files::Hold(std::string tenant, uint64_t bytes) 
                         fmt::format("{} files are being uploaded already; wait for one to end", uploads));
   }
   if (count >= options->tenant_files)
-    co_return NoRoom(fmt::format("your tenant has {} files, the most; delete some", count));
+    co_return NoRoom(fmt::format("your tenant has {} files, which is the limit; delete some", count));
   if (used >= options->tenant_bytes) {
     co_return NoRoom(
         fmt::format("your tenant's files have {} bytes of {}; delete some", used, options->tenant_bytes));
@@ -242,7 +242,7 @@ net::Task<Result<StoredFile>> Files::Remove(std::string tenant, std::string id, 
   if (removed.ok()) removed = co_await copy_.CatchUp();
   if (!removed.ok()) co_return ErrorOf(removed);
   if (const absl::Status gone = co_await RemoveBytes(PathOf(id)); !gone.ok())
-    log::Warn("a deleted file still takes room", {{"why", conf::Std(gone.message())}});
+    log::Warn("a deleted file still takes disk space", {{"why", conf::Std(gone.message())}});
   co_return file;
 }
 

@@ -110,7 +110,7 @@ void InputIndexer::Add(std::string_view text, uint64_t offset, bool too_long) {
   const auto& line = std::get<InputLine>(parsed);
   if (!custom_ids_.insert(line.custom_id).second) {
     return Problem("duplicate_custom_id",
-                   fmt::format("custom_id \"{}\" stands in an earlier line, too", line.custom_id),
+                   fmt::format("custom_id \"{}\" is used in an earlier line, too", line.custom_id),
                    "custom_id");
   }
   if (line.url != options_.url) {
@@ -131,7 +131,8 @@ void InputIndexer::Take(const InputLine& line, LineRef ref) {
                    fmt::format("body.{}", error->path.empty() ? std::string(error->param) : error->path));
   }
   if (facts.stream)
-    return Problem("unsupported_parameter", "a batch has no streams; leave stream out", "body.stream");
+    return Problem("unsupported_parameter", "lines of a batch cannot stream; leave stream out",
+                   "body.stream");
   const std::string model(facts.model.view());
   if (options_.why_not) {
     auto known = why_not_.find(model);
@@ -150,7 +151,7 @@ void InputIndexer::Take(const InputLine& line, LineRef ref) {
 InputIndex InputIndexer::Finish() {
   if (index_.total == 0 && index_.problem_count == 0) {
     ++index_.problem_count;
-    index_.problems.push_back(Wrong("empty_file", "the file has no line"));
+    index_.problems.push_back(Wrong("empty_file", "the file has no lines"));
   }
   if (index_.problem_count > index_.problems.size()) {
     index_.problems.push_back(

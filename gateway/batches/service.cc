@@ -180,7 +180,7 @@ net::Task<Reply> Service::ReplyTo(Call call) {
   }
   if (!HasEnded(batch->state) || batch->output_file.empty()) {
     co_return Refused(api::Code::kNotFound,
-                      fmt::format("the batch {} has no results; they are there once it has ended", call.id));
+                      fmt::format("the batch {} has no results yet; it has them when it has ended", call.id));
   }
   co_return ContentOf(call, batch->output_file);
 }

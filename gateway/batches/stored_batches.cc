@@ -119,8 +119,9 @@ net::Task<Result<Batch>> StoredBatches::Create(Creation creation, uint32_t most_
     HasEnded(entry.value.state) ? ended.push_back(&entry) : static_cast<void>(++active);
   }
   if (active >= most_active) {
-    co_return api::Make(api::Code::kTooManyBatches,
-                        fmt::format("your tenant has {} batches that have not ended, the most", active));
+    co_return api::Make(
+        api::Code::kTooManyBatches,
+        fmt::format("your tenant has {} batches that have not ended, which is the limit", active));
   }
   Batch batch{.id = NewId(*api == router::Api::kMessages ? "msgbatch_" : "batch_"),
               .tenant = principal.tenant,

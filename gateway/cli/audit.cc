@@ -177,7 +177,7 @@ int ExportAll(const AuditOptions& options) {
   });
   if (!records.ok()) return Fail(records.status());
   if (broken || std::fflush(to) != 0)
-    return Fail(absl::UnavailableError(fmt::format("the export is not whole: {}", std::strerror(errno))));
+    return Fail(absl::UnavailableError(fmt::format("the export is not complete: {}", std::strerror(errno))));
   if (options.json) {
     const nlohmann::ordered_json summary = {
         {"records", *records}, {"ledgers", options.all.size()}, {"file", options.out}};
@@ -352,7 +352,7 @@ void AddAudit(CLI::App& app, Run& run) {
       AddAction(*audit, run, "export", "Write records to a file or to standard output", options, Export);
   AuditRequest& request = options->request;
   take->add_option("--since", request.since,
-                   "The begin: an age such as 7d, or a time such as 2027-01-31T00:00:00Z");
+                   "The beginning: an age such as 7d, or a time such as 2027-01-31T00:00:00Z");
   take->add_option("--until", request.until, "The end, not included; in the form of --since");
   take->add_option("--kind", request.kinds,
                    "Only these kinds: open, close, content, config, key, admin, action, start, stop, ...")
@@ -365,7 +365,8 @@ void AddAudit(CLI::App& app, Run& run) {
       "The folders of several gateways' ledgers: all records in the order of time, each with its "
       "ledger, and the last signed checkpoint of each");
   take->add_flag("--open-content", options->open_content,
-                 "Prompts and answers as text, not as they are stored, sealed; needs the gateway's keys");
+                 "Write prompts and answers as text instead of sealed, as they are stored; needs the "
+                 "gateway's keys");
   take->add_option("--format", options->format, "jsonl or csv")
       ->check(CLI::IsMember({"jsonl", "csv"}))
       ->capture_default_str();
@@ -394,8 +395,9 @@ void AddAudit(CLI::App& app, Run& run) {
                      "Verify the proof of one record in this file, with --public-key, instead of a ledger");
   verify->add_flag("--json", options->json, "Print the report as JSON");
   verify->footer(
-      "When a record was changed, prints the first bad one; exit code 1. What lies beside the ledger can be\n"
-      "replaced with it, so it warns of everything that it could not compare with a copy from elsewhere.\n\n"
+      "If a record was changed, prints the first bad one; exit code 1. Files beside the ledger can be "
+      "replaced with\n"
+      "it, so the command warns of everything that it could not compare with a copy from elsewhere.\n\n"
       "Examples:\n"
       "  tidegate audit verify\n"
       "  tidegate audit verify --ledger /backup/ledger --public-key auditor/signing.pub \\\n"
@@ -408,10 +410,11 @@ void AddAudit(CLI::App& app, Run& run) {
   prove->add_option("record", options->from_seq, "The number of the record")->required();
   prove->add_option("-o,--out", options->out, "The file to write; default: standard output");
   prove->footer(
-      "Somebody outside verifies it with tidegate audit verify --proof FILE. The proof shows the records "
-      "between,\n"
-      "too; those may be of other tenants.\n\n"
-      "Example:\n  tidegate audit proof 4711 --out record-4711.json");
+      "Somebody outside verifies it with tidegate audit verify --proof FILE. The proof also shows the "
+      "records up to\n"
+      "the checkpoint, which may belong to other tenants.\n\n"
+      "Example:\n"
+      "  tidegate audit proof 4711 --out record-4711.json");
 
   options = std::make_shared<AuditOptions>();
   CLI::App* tail = AddAction(*audit, run, "tail", "Print the last records of the ledger", options, Tail);

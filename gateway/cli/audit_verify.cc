@@ -92,8 +92,8 @@ void AddGaps(const VerifyCommand& command, const ledger::VerifyReport& report, E
   }
   if (newest == 0) {
     out.missing.push_back(
-        "no checkpoint from elsewhere is compared, so that a tail that was cut with its head.json, or a "
-        "ledger that was replaced, cannot be seen: give --checkpoints a sink's file, or --anchor");
+        "no checkpoint from elsewhere is compared, so a tail that was cut together with head.json, or a "
+        "replaced ledger, is not noticed: give --checkpoints a sink's file, or --anchor");
   } else if (newest < report.last_seq) {
     out.missing.push_back(fmt::format("{} after record {}, the newest checkpoint from elsewhere",
                                       Counted(report.last_seq - newest, "record"), newest));
@@ -159,8 +159,8 @@ int Failed(const absl::Status& status) {
 int VerifyProof(const std::string& path, const std::string& public_key, bool json) {
   if (public_key.empty()) {
     return Fail(
-        absl::InvalidArgumentError("--public-key: missing; give the signing.pub of the gateway, which you "
-                                   "have from elsewhere than the proof"));
+        absl::InvalidArgumentError("--public-key: missing; give the signing.pub of the gateway, from "
+                                   "another source than the proof"));
   }
   const absl::StatusOr<std::string> text = ReadWhole(path, kMostProof);
   if (!text.ok()) return Fail(text.status());

@@ -83,10 +83,12 @@ void AddCheck(CLI::App& app, Run& run) {
   command->add_option("-c,--config,file", *path, "Configuration file")->capture_default_str();
   command->add_flag("--json", *json, "Print JSON");
   command->footer(
-      "Warnings tell what this machine lacks: a port that is taken, a folder that this user may not write, "
-      "rights "
-      "for\nthe jobs of tenants. They do not change the exit code.\n\n"
-      "Examples:\n  tidegate check\n  tidegate check conf/minimal.yaml --json");
+      "Warnings name problems of this machine: a port that is in use, a folder to which this user may not "
+      "write,\n"
+      "missing rights for tenants' jobs. They do not change the exit code.\n\n"
+      "Examples:\n"
+      "  tidegate check\n"
+      "  tidegate check conf/minimal.yaml --json");
   command->callback([path, json, &run] { run = [path, json] { return Check(*path, *json); }; });
 }
 

@@ -55,7 +55,8 @@ void AddCompletion(CLI::App& app, Run& run) {
   auto shell = std::make_shared<std::string>();
   command->add_option("shell", *shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
   command->footer(
-      "It installs nothing. Names of models, tenants, jobs, nodes, queues and keys are offered while one is\n"
+      "It installs nothing. Names of models, tenants, jobs, nodes, queues and keys are offered while you "
+      "are\n"
       "signed in to a gateway that answers within 300 ms.\n\n"
       "Examples:\n"
       "  source <(tidegate completion bash)\n"

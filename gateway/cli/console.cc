@@ -52,7 +52,7 @@ absl::StatusOr<RoleOver> RoleAskedFor(const LoginOptions& options, const Config&
     return absl::InvalidArgumentError(
         options.tenant.empty()
             ? fmt::format("--tenant: missing; the role {} is over a tenant", options.role)
-            : fmt::format("--tenant: has no effect; the role {} is over everything", options.role));
+            : fmt::format("--tenant: has no effect; the role {} is over the whole gateway", options.role));
   }
   if (options.tenant.empty()) return RoleOver{*role, {}};
   const std::optional<std::string> path = TenantPath(config, options.tenant);
@@ -109,7 +109,7 @@ void AddConsole(CLI::App& app, Run& run) {
   console->require_subcommand(1);
   auto options = std::make_shared<LoginOptions>();
   CLI::App* login =
-      console->add_subcommand("login", "Print a link that signs you in, once and within a minute");
+      console->add_subcommand("login", "Print a link that signs you in; it works once, within a minute");
   options->config = AddConfigOption(*login);
   login
       ->add_option("--role", options->role,

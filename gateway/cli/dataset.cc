@@ -232,7 +232,7 @@ int ExportDataset(const DatasetOptions& options) {
       written = file->Add(line);
     } else if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size() ||
                std::fputc('\n', stdout) == EOF) {
-      written = absl::UnavailableError("standard output does not take the data set");
+      written = absl::UnavailableError("standard output does not accept the data set");
     }
     return written.ok() && ++manifest.examples < options.most;
   };
@@ -240,7 +240,7 @@ int ExportDataset(const DatasetOptions& options) {
       there ? ExportPages(options, manifest, take) : ExportFiles(options, *config, where, manifest, take);
   if (!read.ok()) return Fail(read);
   if (written.ok() && !file && std::fflush(stdout) != 0)
-    written = absl::UnavailableError("standard output does not take the data set");
+    written = absl::UnavailableError("standard output does not accept the data set");
   if (written.ok() && file) written = file->Finish(manifest);
   if (!written.ok()) return Fail(written);
   TellExport(options, manifest, to_file);
@@ -258,7 +258,7 @@ std::string FieldsInWords() {
 
 void AddDataset(CLI::App& app, Run& run) {
   CLI::App* dataset =
-      app.add_subcommand("dataset", "Make data sets of requests and answers, and compare models by them");
+      app.add_subcommand("dataset", "Make data sets from requests and answers, and compare models with them");
   dataset->require_subcommand(1);
   auto options = std::make_shared<DatasetOptions>();
   CLI::App* command = dataset->add_subcommand(
@@ -269,7 +269,7 @@ void AddDataset(CLI::App& app, Run& run) {
                       "Which requests: a condition over their facts and the feedback on them; default: all");
   command->add_option("--tenant", options->tenant, "Only this tenant and the tenants below it");
   command->add_option("--since", options->since,
-                      "The begin: an age such as 7d, or a time such as 2027-01-31T00:00:00Z");
+                      "The beginning: an age such as 7d, or a time such as 2027-01-31T00:00:00Z");
   command->add_option("--until", options->until,
                       "The end, not included; in the form of --since; default: now");
   command->add_option("--format", options->format, "openai-jsonl: lines of messages, as for fine-tuning")
@@ -279,20 +279,22 @@ void AddDataset(CLI::App& app, Run& run) {
   command->add_option("--limit", options->most, "How many examples at most")
       ->check(CLI::Range(uint64_t{1}, kMostExamples));
   command->add_flag("--use-corrections", options->use_corrections,
-                    "The latest correction of some feedback takes the place of the answer");
+                    "The latest correction in the feedback replaces the answer");
   command->add_flag("--json", options->json, "Print the summary as JSON");
   command->footer(
-      "Conditions are joined by and, or, not and parentheses; feedback.NAME is what applications have said, "
-      "with\n"
-      "the type of what it is compared with, and exists asks whether there is any. Other fields:\n" +
+      "Conditions are joined by and, or, not and parentheses; feedback.NAME is what applications have "
+      "said; it\n"
+      "has the type of the compared value. feedback.NAME exists is true if there is any. Other fields:\n" +
       FieldsInWords() +
-      "\nThe file gets its name when it is whole; its manifest has the SHA-256. The ledger gets a record of "
-      "each\n"
-      "export. E-mail addresses, API keys, private keys, card numbers and the patterns of the section "
-      "datasets are\n"
-      "taken out.\n\n"
+      "\n"
+      "The file gets its name when it is complete; its manifest has the SHA-256. The ledger gets a record "
+      "of each\n"
+      "export. E-mail addresses, API keys, private keys, card numbers and text that the patterns of the "
+      "section\n"
+      "datasets match are replaced.\n\n"
       "Examples:\n"
-      "  tidegate dataset export --where 'feedback.helpful = false and model = chat-small' --out bad.jsonl\n"
+      "  tidegate dataset export --where 'feedback.helpful = false and model = chat-small' --out "
+      "bad.jsonl\n"
       "  tidegate dataset export --where 'feedback.score >= 4 or corrected = true' --use-corrections --out "
       "tune.jsonl\n"
       "  tidegate dataset export --where 'not feedback.helpful exists and output < 500' --since 7d | head");

@@ -111,16 +111,17 @@ absl::StatusOr<ordered_json> FollowBatch(const PublicClient& api, const std::str
     if (!hinted && std::chrono::steady_clock::now() > progress + kHintAfter) {
       hinted = true;
       fmt::print(stderr,
-                 "{}: its lines wait: a batch gets what other requests and jobs leave. A model without "
-                 "replicas answers once\n  somebody else asks for it, or devices are free and its scaling "
-                 "policy has `batch: {{may_start: true}}`.\n",
+                 "{}: its lines wait: a batch uses what other requests and jobs leave. A model without "
+                 "replicas answers when\n"
+                 "  other requests start one, or when devices are free and its scaling policy has `batch: "
+                 "{{may_start: true}}`.\n",
                  id);
     }
     for (auto waited = std::chrono::milliseconds(0); waited < kFollow && !interruption.seen();
          waited += std::chrono::milliseconds(50))
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     if (!interruption.seen()) continue;
-    fmt::print(stderr, "the batch goes on; see it later with --batch {}\n", id);
+    fmt::print(stderr, "the batch continues; show it later with --batch {}\n", id);
     interruption.Obey();
   }
 }
@@ -161,7 +162,8 @@ void RemoveFiles(const PublicClient& api, const ordered_json& batch, const std::
 absl::Status CheckOptions(const EvaluateOptions& options) {
   const std::vector<std::string>& models = options.models;
   if (options.batch.empty() && (options.set.empty() || models.empty()))
-    return absl::InvalidArgumentError("give --set and --models, or --batch for an evaluation that was begun");
+    return absl::InvalidArgumentError(
+        "give --set and --models, or --batch for an evaluation that was begun before");
   if (models.size() > datasets::kMostModels)
     return absl::InvalidArgumentError(
         fmt::format("--models: give 1 to {} models, joined by commas", datasets::kMostModels));
@@ -238,7 +240,7 @@ int Evaluate(const EvaluateOptions& options) {
   if (TextIn(*batch, "status") == "failed") {
     const std::string why = ProblemsOf(*batch);
     return Fail(absl::UnavailableError(
-        fmt::format("the batch {} failed: {}", id, why.empty() ? "no reason is told" : why)));
+        fmt::format("the batch {} failed: {}", id, why.empty() ? "no reason was given" : why)));
   }
   const absl::StatusOr<datasets::Evaluation> evaluation = EvaluationOf(options, *batch);
   if (!evaluation.ok()) return Fail(evaluation.status());
@@ -272,10 +274,11 @@ void AddDatasetEvaluate(CLI::App& dataset, Run& run) {
   CLI::App* command = dataset.add_subcommand(
       "evaluate", "Ask models for the answers to a data set, and show them side by side");
   auto options = std::make_shared<EvaluateOptions>();
-  command->add_option("--set", options->set, "The data set: lines of messages, as dataset export makes them");
+  command->add_option("--set", options->set,
+                      "The data set: lines of messages, as dataset export writes them");
   command->add_option("--models", options->models, "The models, joined by commas: 1 to 8")->delimiter(',');
   command->add_option("--batch", options->batch,
-                      "Show a batch that this command has begun before, in place of a new one");
+                      "Show a batch that this command began before, instead of starting one");
   AddPublicOptions(*command, options->api);
   command
       ->add_option("--max-tokens", options->max_tokens,
@@ -293,7 +296,7 @@ void AddDatasetEvaluate(CLI::App& dataset, Run& run) {
       "An answer\n"
       "in the set is shown beside those of the models, and is not sent to them. The console shows the "
       "comparison, too,\n"
-      "while the gateway keeps its files. Exit code 1 where an answer failed.\n\n"
+      "while the gateway keeps its files. Exit code 1 if an answer failed.\n\n"
       "Examples:\n"
       "  tidegate dataset evaluate --set bad.jsonl --models chat-small,chat-large --html comparison.html\n"
       "  tidegate dataset evaluate --set bad.jsonl --models chat-small,chat-large --json > comparison.json\n"

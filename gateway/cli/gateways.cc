@@ -69,10 +69,10 @@ absl::StatusOr<KnownGateways> LoadGateways(const std::string& path) {
   const ordered_json json = ordered_json::parse(*text, nullptr, false);
   const auto list = json.is_object() ? json.find("gateways") : json.end();
   if (!json.is_object() || list == json.end() || !list->is_array())
-    return NotRead(path, "it is no list of gateways");
+    return NotRead(path, "it is not a list of gateways");
   gateways.current = Text(json, "current");
   for (const ordered_json& one : *list) {
-    if (!one.is_object()) return NotRead(path, "an entry of gateways is no object");
+    if (!one.is_object()) return NotRead(path, "an entry of gateways is not an object");
     KnownGateway gateway{.url = Text(one, "url"),
                          .token = conf::Secret("", Text(one, "token")),
                          .actor = Text(one, "actor"),

@@ -134,7 +134,8 @@ int ShowRequest(const GrantsOptions& options) {
   const auto found =
       std::ranges::find_if(*all, [&](const ordered_json& one) { return one.value("id", "") == options.id; });
   if (found == all->end())
-    return Fail(absl::NotFoundError(fmt::format("you see no request with the id \"{}\"", options.id)));
+    return Fail(
+        absl::NotFoundError(fmt::format("no request that you may see has the id \"{}\"", options.id)));
   const ordered_json& one = *found;
   if (options.admin.json) {
     fmt::print("{}\n", one.dump());
@@ -187,7 +188,7 @@ CLI::App* AddAction(CLI::App& app, Run& run, const char* name, const char* what,
 }
 
 void AddFilters(CLI::App& command, GrantsOptions& options, const char* states) {
-  command.add_option("--tenant", options.tenant, "Only of this tenant and those below it");
+  command.add_option("--tenant", options.tenant, "Only those of this tenant and of the tenants below it");
   command.add_option("--state", options.state, states);
 }
 
@@ -209,7 +210,7 @@ void AddNew(CLI::App& command, GrantsOptions& options) {
 
 void AddGrants(CLI::App& app, Run& run) {
   CLI::App* grants =
-      app.add_subcommand("grants", "Give tenants more for a time, list and end what was given");
+      app.add_subcommand("grants", "Give tenants more for a limited time; list, change and end grants");
   grants->require_subcommand(1);
   auto options = std::make_shared<GrantsOptions>();
   CLI::App* list =
@@ -249,7 +250,7 @@ void AddGrants(CLI::App& app, Run& run) {
 
 void AddRequests(CLI::App& app, Run& run) {
   CLI::App* requests =
-      app.add_subcommand("requests", "Ask for more for a time, and decide what was asked for");
+      app.add_subcommand("requests", "Ask for more for a limited time, and decide such requests");
   requests->require_subcommand(1);
   auto options = std::make_shared<GrantsOptions>();
   CLI::App* list =
@@ -271,7 +272,7 @@ void AddRequests(CLI::App& app, Run& run) {
   CLI::App* ask = AddAction(*requests, run, "ask", "Ask for models, limits, a share of a queue or devices",
                             options, Ask, "");
   AddNew(*ask, *options);
-  ask->add_option("--renews", options->renews, "A grant: asks for the same until the new end");
+  ask->add_option("--renews", options->renews, "The id of a grant: ask for the same until the new end");
   ask->add_option("--reason", options->text, "What it is for")->required();
   ask->footer(
       "Examples:\n  tidegate requests ask --tenant search --models chat-large --until 7d --reason 'a demo'\n"
@@ -280,18 +281,18 @@ void AddRequests(CLI::App& app, Run& run) {
       "  tidegate requests ask --tenant search --renews gr_4f2a --until 30d --reason 'it takes longer'");
 
   options = std::make_shared<GrantsOptions>();
-  CLI::App* approve = AddAction(*requests, run, "approve", "Give what was asked for, or less", options,
+  CLI::App* approve = AddAction(*requests, run, "approve", "Approve a request, in full or in part", options,
                                 Approve, "rq_71c9 --until 7d --answer 'until the demo'");
   approve->add_option("id", options->id, "The id of the request")->required();
   AddAllowance(*approve, *options);
-  approve->add_option("--until", options->until, "An earlier end than was asked for");
-  approve->add_option("--answer", options->text, "For the one who asked");
+  approve->add_option("--until", options->until, "An earlier end than requested");
+  approve->add_option("--answer", options->text, "For the person who asked");
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* decline = AddAction(*requests, run, "decline", "Decline a request", options, Decline,
                                 "rq_71c9 --answer 'the quarter is full'");
   decline->add_option("id", options->id, "The id of the request")->required();
-  decline->add_option("--answer", options->text, "The reason, for the one who asked")->required();
+  decline->add_option("--answer", options->text, "The reason, for the person who asked")->required();
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* withdraw =

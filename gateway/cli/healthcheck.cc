@@ -45,7 +45,7 @@ int CheckHealth(HealthOptions options) {
 }  // namespace
 
 void AddHealthcheck(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("healthcheck", "Ask whether the gateway of this machine answers");
+  CLI::App* command = app.add_subcommand("healthcheck", "Check whether the gateway on this machine answers");
   auto options = std::make_shared<HealthOptions>();
   options->config = AddConfigOption(*command);
   command->add_option("--gateway", options->admin.url,
@@ -54,7 +54,7 @@ void AddHealthcheck(CLI::App& app, Run& run) {
   command->add_option("--server-name", options->admin.server_name,
                       "With https: the name to verify; default: the host of the URL");
   command->add_flag("--ready", options->ready,
-                    "Ask whether it takes new work (/readyz), not only whether it runs");
+                    "Check whether it takes new work (/readyz), not only whether it runs");
   command->add_option("--timeout", options->seconds, "Seconds to wait for the answer")
       ->check(CLI::Range(uint32_t{1}, kMostSeconds))
       ->capture_default_str();

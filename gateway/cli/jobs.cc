@@ -255,7 +255,7 @@ int ChangeCordon(const JobsOptions& options, bool sets) {
     fmt::print("{}\n", answer->dump());
   } else {
     fmt::print("{}{} {}\n", options.device ? fmt::format("device {} of ", *options.device) : "", options.id,
-               sets ? "takes nothing new" : "takes new work again");
+               sets ? "gets no new work" : "takes new work again");
   }
   return kOk;
 }
@@ -278,7 +278,7 @@ int ChangeDrain(const JobsOptions& options, bool begins) {
     fmt::print("{}\n", answer->dump());
   } else {
     fmt::print("{} {}\n", options.id,
-               begins ? "takes nothing new; what runs there moves elsewhere" : "takes new work again");
+               begins ? "gets no new work; its running work moves elsewhere" : "takes new work again");
   }
   return kOk;
 }
@@ -528,7 +528,7 @@ void AddNodes(CLI::App& app, Run& run) {
   AddAdminOptions(*nodes, listed->admin);
   nodes->add_flag(
       "--devices", listed->measured,
-      "A row for each device: its use, memory, power, temperature and energy, as it measured them last");
+      "Print a row for each device with its last figures: use, memory, power, temperature and energy");
   nodes->add_flag("--resources", listed->resources,
                   "The countable resources of the cluster, such as licences, and what holds them");
   nodes->require_subcommand(0, 1);
@@ -551,13 +551,13 @@ void AddNodes(CLI::App& app, Run& run) {
     return std::pair(command, options);
   };
   const auto [cordon, of_cordon] =
-      add("cordon", "Have a node, or a device, take nothing new; what runs there goes on", Cordon);
+      add("cordon", "Give a node, or a device, no new work; running work continues", Cordon);
   cordon->add_option("--reason", of_cordon->reason, "For people");
   cordon->footer(
       "Examples:\n  tidegate nodes cordon node-7 --reason \"its fan is replaced\"\n"
       "  tidegate nodes cordon node-7 --device 3");
   const auto [uncordon, of_uncordon] =
-      add("uncordon", "Let a cordoned node, or device, take new work again", Uncordon);
+      add("uncordon", "Give a cordoned node, or device, new work again", Uncordon);
   uncordon->footer(
       "Examples:\n  tidegate nodes uncordon node-7\n  tidegate nodes uncordon node-7 --device 3");
 
@@ -569,7 +569,7 @@ void AddNodes(CLI::App& app, Run& run) {
     command->footer(fmt::format("Example:\n  tidegate nodes {} node-7 --reason \"new firmware\"", name));
   };
   add_drain("drain", "Empty a node: replicas are replaced elsewhere, preemptible jobs save and move", Drain);
-  add_drain("undrain", "Let a drained node take new work again", Undrain);
+  add_drain("undrain", "Give a drained node new work again", Undrain);
 }
 
 void AddQueues(CLI::App& app, Run& run) {

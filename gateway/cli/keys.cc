@@ -134,7 +134,7 @@ int PrintOrRevoke(OpenKeys& open, const Keys::Made& made, bool json, std::string
   const auto revoked =
       open.Await(open.keys().Revoke(made.record->id, {Actor()}, "its secret could not be shown", net::Now()));
   fmt::print(stderr, "tidegate: {} {}\n", made.record->id,
-             revoked.ok() ? "is revoked, for its secret could not be shown"
+             revoked.ok() ? "is revoked, because its secret could not be shown"
                           : "could not be shown, nor revoked: revoke it with tidegate keys revoke");
   if (revoked.ok()) open.AwaitGateway(revoked->number);
   return OutputFailed(error == 0 ? EIO : error);
@@ -171,7 +171,7 @@ int PrintOrRevokeThere(const KeysOptions& options, const ordered_json& made, std
       AskAdmin(options.admin, "POST", fmt::format("/admin/v1/keys/{}:revoke", net::PercentEncode(id)),
                {{"reason", "its secret could not be shown"}});
   fmt::print(stderr, "tidegate: {} {}\n", id,
-             revoked.ok() ? "is revoked, for its secret could not be shown"
+             revoked.ok() ? "is revoked, because its secret could not be shown"
                           : "could not be shown, nor revoked: revoke it with tidegate keys revoke");
   return OutputFailed(error == 0 ? EIO : error);
 }
@@ -397,7 +397,7 @@ void AddKeys(CLI::App& app, Run& run) {
   CLI::App* keys = app.add_subcommand("keys", "Make, list, rotate and revoke API keys");
   keys->require_subcommand(1);
   keys->footer(
-      "When a gateway runs on the same state_dir, a command ends once the gateway has applied the change.\n"
+      "If a gateway runs on the same state_dir, a command waits until the gateway has applied the change.\n"
       "After tidegate login, or with --gateway, the commands ask that gateway; --config works on its own "
       "machine.");
 
@@ -408,16 +408,17 @@ void AddKeys(CLI::App& app, Run& run) {
   create->add_option("--tenant", request.tenant, "The tenant of the key: a name or a path");
   create->add_option("--admin", request.role,
                      "Make an admin key with this role instead: viewer, operator or admin");
-  create->add_option("--rights", request.rights, "What the admin key may do beside its role: submit_jobs")
+  create
+      ->add_option("--rights", request.rights, "Rights of the admin key in addition to its role: submit_jobs")
       ->delimiter(',');
   create->add_option("--name", request.name, "A label for people");
-  create->add_option("--models", request.models, "Only these of the tenant's models: names or globs")
+  create->add_option("--models", request.models, "Only these models of the tenant: names or globs")
       ->delimiter(',');
   create->add_option("--endpoints", request.endpoints, "Only these endpoints: chat, embeddings, ...")
       ->delimiter(',');
   create->add_option("--expires", request.expires, "When it stops working: 30d, or 2027-01-31T00:00:00Z");
   create->add_option("--priority", request.priority,
-                     "a band of a queue, such as low, normal or high; the tenant's when not given");
+                     "The band of the queue, such as low, normal or high; default: the tenant's");
   create->add_option("--limits", request.limits, "The key's own limits, as JSON");
   create->footer(
       "Examples:\n"
@@ -434,7 +435,8 @@ void AddKeys(CLI::App& app, Run& run) {
   list->footer("Examples:\n  tidegate keys list\n  tidegate keys list --tenant search --json");
 
   options = std::make_shared<KeysOptions>();
-  CLI::App* rotate = AddAction(*keys, run, "rotate", "Replace a key by a new one like it", options, Rotate);
+  CLI::App* rotate = AddAction(*keys, run, "rotate",
+                               "Replace a key by a new one with the same rights and limits", options, Rotate);
   rotate->add_option("id", options->id, "The 10 characters after \"tg-\"")->required();
   rotate->add_option("--overlap", options->overlap, "How long the old key works beside the new one")
       ->capture_default_str();

@@ -74,7 +74,7 @@ absl::StatusOr<ordered_json> ByCode(const AdminOptions& admin) {
   const std::string code = begun->value("code", "");
   fmt::print(stderr, "Open this page, sign in, and confirm the code {}:\n\n  {}\n\n", conf::Visible(code),
              conf::Visible(begun->value("url", "")));
-  fmt::print(stderr, "Waiting; the code ends in five minutes. Ctrl-C stops.\n");
+  fmt::print(stderr, "Waiting. The code expires in five minutes; ctrl-C stops waiting.\n");
   const auto interval =
       std::max(kLeastInterval, std::chrono::milliseconds(begun->value("interval_ms", int64_t{2000})));
   const Interruption interruption;
@@ -97,7 +97,7 @@ int Login(LoginOptions options) {
   std::string code;
   if (!options.link.empty()) {
     if (!options.admin.url.empty()) {
-      return Fail(absl::InvalidArgumentError("give either URL or --link, which has the address in it"));
+      return Fail(absl::InvalidArgumentError("give either a URL or --link, which contains the address"));
     }
     absl::StatusOr<std::pair<std::string, std::string>> link = ReadLink(options.link);
     if (!link.ok()) return Fail(link.status());
@@ -114,7 +114,7 @@ int Login(LoginOptions options) {
   if (!gateways.ok()) return Fail(gateways.status());
   if (absl::Status found = Resolve(options.admin); !found.ok()) return Fail(found);
   if (options.admin.url.starts_with("http://") && !IsLoopback(options.admin.url)) {
-    fmt::print(stderr, "tidegate: {} is not encrypted: others on the way can read the session\n",
+    fmt::print(stderr, "tidegate: {} is not encrypted: others on the network can read the session\n",
                options.admin.url);
   }
   options.admin.user_agent = ClientName();
@@ -128,7 +128,7 @@ int Login(LoginOptions options) {
                        .ca = options.admin.ca,
                        .server_name = options.admin.server_name};
   if (gateway.token.empty())
-    return Fail(absl::UnavailableError("the gateway gave no session; is it of another version?"));
+    return Fail(absl::UnavailableError("the gateway returned no session; does it run another version?"));
   // Another command may have signed in meanwhile.
   gateways = LoadGateways(path);
   if (!gateways.ok()) return Fail(gateways.status());
@@ -191,8 +191,9 @@ int Logout(const LoginOptions& options) {
         AskAdmin(there, "POST", "/admin/v1/session:end", json::object());
     if (!ended.ok() && !absl::IsUnauthenticated(ended.status())) {
       fmt::print(stderr,
-                 "tidegate: {} does not end the session now; it ends by itself, or in the console: {}\n", url,
-                 conf::Std(ended.status().message()));
+                 "tidegate: {} cannot end the session now; it expires by itself, or can be ended in the "
+                 "console: {}\n",
+                 url, conf::Std(ended.status().message()));
     }
     gateways->Remove(url);
     if (!options.admin.json) fmt::print("Signed out of {}\n", url);
@@ -210,7 +211,7 @@ void AddLogin(CLI::App& app, Run& run) {
       app.add_subcommand("login", "Sign in to a gateway; commands then work there from anywhere");
   login->add_option("url", options->admin.url,
                     "The address of the console, such as https://tidegate.example.com:9090");
-  login->add_option("--link", options->link, "Sign in by the link that tidegate console login has printed");
+  login->add_option("--link", options->link, "Sign in with the link that tidegate console login has printed");
   login
       ->add_option("--ca", options->admin.ca,
                    "A PEM file of certificates to trust; it is kept with the session; default: the system's")
@@ -219,9 +220,10 @@ void AddLogin(CLI::App& app, Run& run) {
                     "The name to verify in the certificate; default: the host of the URL");
   login->add_flag("--json", options->admin.json, "Print JSON");
   login->footer(
-      "The session is kept in $XDG_CONFIG_HOME/tidegate/gateways.json, which only you may read. It has your\n"
-      "roles, and Sessions in the console lists it. A key in --key-file or TIDEGATE_ADMIN_KEY comes before "
-      "it.\n"
+      "The session is kept in $XDG_CONFIG_HOME/tidegate/gateways.json, which only you may read. It has "
+      "your\n"
+      "roles, and Sessions in the console lists it. A key in --key-file or TIDEGATE_ADMIN_KEY is used "
+      "first.\n"
       "The last gateway is the current one; --gateway URL asks another.\n\n"
       "Examples:\n"
       "  tidegate login https://tidegate.example.com:9090\n"

@@ -121,8 +121,8 @@ void AddModels(CLI::App& app, Run& run) {
         fmt::format("Example:\n  tidegate models {} chat-small --reason \"new weights\"", name));
     return made;
   };
-  order("pause", "Have a model take no new requests; running ones finish", Pause);
-  order("resume", "Let a paused model take requests again", Resume);
+  order("pause", "Refuse new requests for a model; running ones finish", Pause);
+  order("resume", "Accept requests for a paused model again", Resume);
   const auto [hold, of_hold] =
       order("hold", "Keep the number of a model's replicas, whatever its load", Hold);
   hold->add_option("--for", of_hold->time, "How long, such as 30m; default: until it is released");

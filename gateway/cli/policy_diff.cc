@@ -34,9 +34,8 @@ constexpr conf::Duration kUnknownColdStart = std::chrono::seconds(90);  // the l
 
 // The gateway keeps how it scaled, and of what runs only the size.
 constexpr std::string_view kNotCompared =
-    "Not compared: the keys of placement and replica, such as replica.command and the kind of device, but "
-    "for "
-    "the number of members and devices";
+    "Not compared: the keys of placement and replica, such as replica.command and the kind of device, "
+    "except the number of members and devices";
 
 struct Recorded {
   std::string file;
@@ -252,8 +251,7 @@ std::string InWords(const Comparison& diff) {
                                 diff.model, ShortDuration(conf::Duration(std::llround(diff.seconds() * 1e9))),
                                 diff.recorded->file, diff.file);
   out += fmt::format("Simulated: {}.\n\n", diff.Simulated());
-  if (diff.changes.empty())
-    out += "The two policies scale alike: no key of theirs differs, as far as keys are compared.\n";
+  if (diff.changes.empty()) out += "The two policies scale equally: none of the compared keys differs.\n";
   for (const std::string& change : diff.changes) out += fmt::format("  {}\n", change);
   out += fmt::format("{}.\n", kNotCompared);
   out += fmt::format(
@@ -294,7 +292,8 @@ int DiffPolicies(const PolicyDiffOptions& options) {
   if (!recorded.ok()) return Fail(recorded.status());
   if (recorded->steps.empty()) {
     return Fail(absl::FailedPreconditionError(conf::Abseil(fmt::format(
-        "the gateway has recorded nothing of {} yet, because it has just started; try again in a few seconds",
+        "the gateway has recorded nothing about {} yet, because it has just started; try again in a few "
+        "seconds",
         model))));
   }
   const auto running = config::ReadScalingPolicy(recorded->policy.dump(), recorded->file);

@@ -142,7 +142,7 @@ int ExplainThere(const RouteOptions& options) {
   if (!answer.ok()) return Fail(answer.status());
   auto found = routing::ParseRoute(answer->value("line", nlohmann::ordered_json()).dump());
   if (!found.ok()) return Fail(found.status());
-  if (!*found) return Fail(absl::DataLossError("the gateway's answer is no line of a routing log"));
+  if (!*found) return Fail(absl::DataLossError("the gateway's answer is not a line of a routing log"));
   return PrintRoute(options, **std::move(found));
 }
 
@@ -178,8 +178,7 @@ int Explain(const RouteOptions& options) {
 void AddRoute(CLI::App& app, Run& run) {
   CLI::App* route = app.add_subcommand("route", "Show why requests went where they went");
   route->require_subcommand(1);
-  CLI::App* command =
-      route->add_subcommand("explain", "Show the choices for one request, and make them again");
+  CLI::App* command = route->add_subcommand("explain", "Show the choices for one request, and repeat them");
   auto options = std::make_shared<RouteOptions>();
   options->admin.config = AddConfigOption(*command);
   AddGatewayOptions(*command, options->admin);

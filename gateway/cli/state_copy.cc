@@ -201,9 +201,10 @@ void AddStateCopies(CLI::App& state, Run& run) {
   to_file->add_option("FILE", exporting->file, "The file, of mode 0600")->required();
   to_file->add_flag("--json", exporting->json, "Print JSON");
   to_file->footer(
-      "The file has one line of JSON per object and a sum at its end. A gateway may run meanwhile: the file "
-      "shows one moment.\n\n"
-      "Examples:\n  tidegate state export state.jsonl --config tidegate.yaml");
+      "The file has one line of JSON per object and a checksum at its end. A gateway may run meanwhile: "
+      "the file is a consistent snapshot.\n\n"
+      "Examples:\n"
+      "  tidegate state export state.jsonl --config tidegate.yaml");
   to_file->callback([exporting, &run] { run = [exporting] { return ExportState(*exporting); }; });
 
   auto importing = std::make_shared<StateOptions>();

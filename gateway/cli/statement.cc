@@ -35,7 +35,7 @@ int Verify(const std::string& path) {
   if (!text.ok()) return Fail(text.status());
   const std::optional<bool> good = HasItsDigest(*text);
   if (!good)
-    return Fail(absl::InvalidArgumentError(fmt::format("{} is no statement: it has no digest", path)));
+    return Fail(absl::InvalidArgumentError(fmt::format("{} is not a statement: it has no digest", path)));
   fmt::print("{}: {}\n", path, *good ? "good: it has its digest" : "BAD: it was changed after it was made");
   return *good ? kOk : kFailed;
 }
@@ -89,9 +89,9 @@ void AddStatement(CLI::App& app, Run& run) {
   command->add_option("-o,--out", options->out, "The file to write; default: standard output");
   command->add_option("--verify", options->verify, "Only check that a statement in a file has its digest");
   command->footer(
-      "The same ledger gives the same bytes again, once the month is over. Before that, the state is so_far, "
-      "and\n"
-      "up_to_record names the last record. Where retention has removed records of the month it is "
+      "The same ledger gives the same bytes again, once the month is over. Before that, the state is "
+      "so_far, and\n"
+      "up_to_record names the last record. If retention has removed records of the month, it is "
       "incomplete.\n\n"
       "Examples:\n"
       "  tidegate statement search 2027-01\n"

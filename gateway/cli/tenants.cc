@@ -139,7 +139,7 @@ int AddMember(const TenantsOptions& options) {
 int RemoveMember(const TenantsOptions& options) {
   const json body = {{"tenant", options.path}, {"who", options.who}};
   return PrintAnswer(options, AskAdmin(options.admin, "POST", "/admin/v1/members:remove", body),
-                     fmt::format("{} is no member of {} any more", options.who, options.path));
+                     fmt::format("{} is no longer a member of {}", options.who, options.path));
 }
 
 CLI::App* AddAction(CLI::App& tenants, Run& run, const char* name, const char* what,
@@ -153,7 +153,7 @@ CLI::App* AddAction(CLI::App& tenants, Run& run, const char* name, const char* w
 }
 
 void AddOwn(CLI::App& command, TenantsOptions& options) {
-  command.add_option("--models", options.models, "Only these of the parent's models: names or globs")
+  command.add_option("--models", options.models, "Only these models of the parent: names or globs")
       ->delimiter(',');
   command.add_option("--limits", options.limits, "Its own limits, as JSON; {} for none");
   command.add_option("--weight", options.weight, "Its share of a queue, up to the parent's weight");
@@ -165,8 +165,8 @@ void AddTenants(CLI::App& app, Run& run) {
   CLI::App* tenants = app.add_subcommand("tenants", "List tenants; make, change and remove them at run time");
   tenants->require_subcommand(1);
   tenants->footer(
-      "Tenants can be made below one that has self_service: true in the configuration. What stands in the "
-      "configuration file is changed there.");
+      "New tenants can be made below a tenant that has self_service: true in the configuration. Tenants of "
+      "the configuration file are changed there.");
 
   auto options = std::make_shared<TenantsOptions>();
   AddAction(*tenants, run, "list", "List the tenants and what they may use", options, List, "--json");
@@ -201,7 +201,7 @@ void AddTenants(CLI::App& app, Run& run) {
   options = std::make_shared<TenantsOptions>();
   CLI::App* members =
       AddAction(*tenants, run, "members", "List members added at run time", options, Members, "acme");
-  members->add_option("path", options->path, "Only of this tenant and those below it");
+  members->add_option("path", options->path, "Only those of this tenant and of the tenants below it");
   CLI::App* adding = add("add-member", "Give a person a role over a tenant", AddMember,
                          "acme/demo ada@example.com --role lead");
   adding->add_option("who", options->who, "The id of a person, such as person:corp:ada, or an e-mail address")

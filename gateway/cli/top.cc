@@ -198,7 +198,7 @@ void AddTop(CLI::App& app, Run& run) {
   command->add_flag("--once", options->once, "Print one whole frame as plain text and exit");
   command->footer(
       "Rates and times are of the last minute. TTFT is the time to the first token, ITL the time between\n"
-      "tokens. DEMAND counts replicas' worth of work. SENT requests are at a replica, HELD requests wait "
+      "tokens. DEMAND is the work, measured in replicas. SENT requests are at a replica, HELD requests wait "
       "for\n"
       "one. A viewer's key suffices; the last actions need an operator's. --json also prints one frame.\n\n"
       "Examples:\n  tidegate top\n  tidegate top --once");

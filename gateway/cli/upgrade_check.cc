@@ -80,16 +80,20 @@ int CheckTheUpgrade(const UpgradeOptions& options) {
 
 void AddUpgradeCheck(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand(
-      "upgrade-check", "Tell what an upgrade to this version changes, before this version runs");
+      "upgrade-check", "Show what an upgrade to this version changes, before this version runs");
   auto options = std::make_shared<UpgradeOptions>();
   command->add_option("-c,--config,file", options->config, "Configuration file")->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
-      "Run the new binary with it, as the user of the gateway; the old version may still run. It reads the\n"
+      "Run the new binary with it, as the user of the gateway; the old version may still run. It reads "
+      "the\n"
       "configuration, the store, the ledger and the other files of state_dir, and changes nothing.\n"
-      "Exit code 1: this version refuses something, or something could not be read. 2: the configuration is\n"
-      "refused; options that an earlier version had are named with what replaces them.\n\n"
-      "Examples:\n  tidegate upgrade-check /etc/tidegate/tidegate.yaml\n  tidegate upgrade-check --json");
+      "Exit code 1: this version refuses something, or something could not be read. 2: the configuration "
+      "is\n"
+      "refused; for options of an earlier version, the message names the replacement.\n\n"
+      "Examples:\n"
+      "  tidegate upgrade-check /etc/tidegate/tidegate.yaml\n"
+      "  tidegate upgrade-check --json");
   command->callback([options, &run] { run = [options] { return CheckTheUpgrade(*options); }; });
 }
 

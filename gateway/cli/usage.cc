@@ -312,14 +312,16 @@ void AddUsage(CLI::App& app, Run& run) {
       ->capture_default_str();
   command
       ->add_option("--since", request.since,
-                   "The begin: an age such as 7d, or a time such as 2027-01-31T00:00:00Z")
+                   "The beginning: an age such as 7d, or a time such as 2027-01-31T00:00:00Z")
       ->capture_default_str();
   command->add_option("--until", request.until,
                       "The end, not included; in the form of --since; default: now");
   command->add_option("--tenant", request.tenant, "Only this tenant and the tenants below it");
   command->add_option("--model", request.model, "Only this model");
   command
-      ->add_option("--format", options->format, "table, csv, json, or focus: a CSV by FOCUS 1.2 of each hour")
+      ->add_option("--format", options->format,
+                   "table, csv, json, or focus: a CSV in the format FOCUS "
+                   "1.2, hour by hour")
       ->check(CLI::IsMember({"table", "csv", "json", "focus"}))
       ->capture_default_str();
   command->add_flag("--json", options->json, "The same as --format json");
@@ -327,9 +329,9 @@ void AddUsage(CLI::App& app, Run& run) {
       "REFUSED requests are errors of the caller: credentials, rights, limits, a request that the engine "
       "refused.\n"
       "FAILED ones are errors of an engine or of the gateway: failures, timeouts, interruptions.\n"
-      "Feedback is what applications say of answers: of each key, request and name the latest counts. RATE "
-      "is the\n"
-      "share of true values, with the interval in which it lies with 95 % confidence.\n\n"
+      "Feedback is what applications say about answers: of each key, request and name the latest counts. "
+      "RATE is\n"
+      "the share of true values, with its 95 % confidence interval.\n\n"
       "Examples:\n"
       "  tidegate usage --by tenant,model --since 7d\n"
       "  tidegate usage --by tenant,job --since 7d\n"

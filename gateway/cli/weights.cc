@@ -75,7 +75,7 @@ absl::StatusOr<weights::WeightsOrder> OrderOfPolicy(const WeightsOptions& option
     const std::optional<uint64_t> size = conf::ParseSize(options.size);
     if (!size)
       return absl::InvalidArgumentError(
-          fmt::format("--size: \"{}\" is no size; give one such as 500GiB", options.size));
+          fmt::format("--size: \"{}\" is not a size; give one such as 500GiB", options.size));
     order.size = *size;
   }
   return order;
@@ -161,7 +161,7 @@ int HoldWeights(const WeightsOptions& options) {
     const std::optional<std::string> hex = weights::HexOfDigest(digest);
     if (!hex)
       return Fail(absl::InvalidArgumentError(
-          fmt::format("--digest: \"{}\" is no digest; it must be sha256: and 64 hex digits", digest)));
+          fmt::format("--digest: \"{}\" is not a digest; it must be sha256: and 64 hex digits", digest)));
     auto held = store->Hold("sha256-" + *hex, net::Now());
     if (!held.ok()) return Fail(held.status());
     if (!held->has_value())
@@ -271,13 +271,14 @@ void AddFetch(CLI::App& group, Run& run) {
                     "launcher gives it");
   fetch->add_option("--store", options->store, "With --policy: the folder of this node for weights");
   fetch->add_option("--size", options->size,
-                    "With --policy: what the store may hold (500GiB); default: what the disk has");
+                    "With --policy: how much the store may hold (500GiB); default: what the disk has room "
+                    "for");
   fetch->add_option("COMMAND", options->command,
-                    "After --: it takes the place of this program, and the weights stay while it runs");
+                    "After --: the command that replaces this program; the weights stay while it runs");
   fetch->footer(
-      "The weights are fetched once, however many ask, verified by their digest, and continued after a "
-      "break.\n"
-      "Their folder is printed where no command is given.\n\n"
+      "The weights are fetched once, even if several commands ask for them, verified by their digest, and "
+      "resumed\n"
+      "after a break. Without a command, their folder is printed.\n\n"
       "Example:\n"
       "  tidegate weights fetch --policy conf/policies/scaling/chat.yaml --store /var/lib/tidegate/weights");
   fetch->callback([options, &run] { run = [options] { return FetchStep(*options); }; });
@@ -288,7 +289,8 @@ void AddHold(CLI::App& group, Run& run) {
       "hold", "Keep weights in the store until SIGTERM, beside an engine in a container");
   auto options = std::make_shared<WeightsOptions>();
   AddStoreOption(*hold, options);
-  hold->add_option("--digest", options->digests, "Of the weights: sha256:HEX; may be given several times")
+  hold->add_option("--digest", options->digests,
+                   "Digest of the weights: sha256:HEX; may be given several times")
       ->required();
   hold->add_option("--cache", options->cache, "The key of a compile cache that is kept, too");
   hold->footer(
@@ -339,9 +341,9 @@ void AddWeights(CLI::App& app, Run& run) {
   AddFetch(*group, run);
   AddHold(*group, run);
   AddList(*group, run);
-  AddForEach(*group, run, "pin", "Keep weights although others need their room",
+  AddForEach(*group, run, "pin", "Keep weights even if others need their room",
              [](const weights::Store& store, const std::string& id) { return store.SetPinned(id, true); });
-  AddForEach(*group, run, "unpin", "Let weights leave the store again",
+  AddForEach(*group, run, "unpin", "Let the store remove weights again",
              [](const weights::Store& store, const std::string& id) { return store.SetPinned(id, false); });
   AddForEach(*group, run, "verify", "Read weights again and compare them with their hashes",
              [](const weights::Store& store, const std::string& id) {

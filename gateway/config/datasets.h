@@ -1,4 +1,4 @@
-// Section `datasets`: what is taken out of the texts of exported data sets, beside the built-in rules.
+// Section `datasets`: what is removed from the texts of exported data sets, besides the built-in rules.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
-// What devices measure and draw, in section `scaling`: `device_metrics`, exporters that tell of the devices of other
-// machines; `energy`, what a kilowatt-hour costs and emits; `power`, how much the cluster and its racks may draw.
+// What devices measure and draw, in section `scaling`: `device_metrics`, exporters that report the devices of
+// other machines; `energy`, what a kilowatt-hour costs and emits; `power`, how much the cluster and its racks
+// may draw.
 #pragma once
 
 #include <map>

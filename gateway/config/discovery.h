@@ -59,7 +59,7 @@ std::string SourceOf(const Discovery& discovery);
 std::string DefaultName(const Discovery& discovery);
 
 // An address as a list of a file has it: HOST:PORT or a URL, with the scheme and path of the source where it has
-// none. Nothing, and the reason in `why`, where it is neither.
+// none. Nothing, and the reason in `why`, if it is neither.
 std::optional<Url> ParseTarget(std::string_view text, const Discovery& discovery, std::string& why);
 
 // The fields of an endpoint that say where its addresses come from; nothing where it has a URL.

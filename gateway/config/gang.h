@@ -25,7 +25,7 @@ void Bind(conf::Object& object, Nearness& nearness);
 // "node", and the levels of the cluster's fabric from the lowest up.
 std::vector<std::string_view> LevelsOf(const scheduler::Cluster& cluster);
 
-// RANK and its like, by which a member finds the others.
+// RANK and similar variables, by which a member finds the others.
 bool IsGangVariable(std::string_view name);
 
 // Accepts a duration of any length.

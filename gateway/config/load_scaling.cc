@@ -316,9 +316,9 @@ class Loader {
     if (pods && policy.replica->image.empty())
       Wrong(policy, "/replica/image", "", "is required with launcher: kubernetes, which runs it in a pod");
     if (!pods && !policy.replica->image.empty())
-      Wrong(policy, "/replica/image", policy.replica->image, "has an effect with launcher: kubernetes only");
+      Wrong(policy, "/replica/image", policy.replica->image, "has an effect only with launcher: kubernetes");
     if (!pods && !policy.replica->pod.empty())
-      Wrong(policy, "/replica/pod", "", "has an effect with launcher: kubernetes only");
+      Wrong(policy, "/replica/pod", "", "has an effect only with launcher: kubernetes");
     for (size_t i = 0; pods && i < policy.placement.devices.size(); ++i) {
       if (policy.placement.devices[i].ask.milli > 0) {
         Wrong(

@@ -125,7 +125,7 @@ void Write(conf::Writer& writer, Victim in);
 // The request to the planner for one replica. Its id, its time of submission and, where the policy names
 // none, its queue are the caller's.
 scheduler::Job AskOf(const ModelPolicy& policy);
-// Of one that sleeps: what it holds meanwhile on the nodes where it is. Its places are the caller's.
+// Of a sleeping replica: what it holds meanwhile on its nodes. Its places are the caller's.
 scheduler::Job AskAsleep(const ModelPolicy& policy);
 // Likewise for one that runs for batches alone: it preempts nothing, and all that may preempt batch jobs may
 // preempt it.

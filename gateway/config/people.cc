@@ -26,7 +26,8 @@ static void Bind(conf::Object& o, RoleRule& rule) {
   if (IsOfTenant(rule.role) && !o.Has("tenant")) {
     o.Error("is over a tenant: say which by tenant, or give viewer, operator or admin", "role");
   } else if (!IsOfTenant(rule.role) && o.Has("tenant")) {
-    o.Error("has no effect: the role is over everything; give member or lead for one tenant", "tenant");
+    o.Error("has no effect: the role is over the whole gateway; give member or lead for one tenant",
+            "tenant");
   }
 }
 

@@ -146,7 +146,7 @@ static void CheckWeightsStore(conf::Object& o, const Scaling& scaling) {
   if (pods && store.image.empty())
     o.Error("needs image with launcher: kubernetes: an image of tidegate, which fetches weights", "weights");
   if (!pods && (!store.image.empty() || !store.claim.empty()))
-    o.Error("has image or claim, which have an effect with launcher: kubernetes only; remove them",
+    o.Error("has image or claim, which have an effect only with launcher: kubernetes; remove them",
             "weights");
 }
 

@@ -19,7 +19,7 @@ inline std::string GatewayIdPath(const std::string& state_dir) {
 inline std::string FollowedPath(const Config& config) {
   return config.server.state_dir + "/followed";
 }
-// What the other gateways of a shared store have told of their usage: audit/usage_copy.h.
+// The usage that other gateways of a shared store have reported: audit/usage_copy.h.
 inline std::string UsageCopyPath(const std::string& state_dir) {
   return state_dir + "/usage_copy.db";
 }

@@ -17,15 +17,15 @@ BatchReplicas::Decision BatchReplicas::Tick(const config::BatchStarts& policy, c
   if (seen.lines > 0) last_line_ = now;
   if (seen.there > 0 && (!policy.may_start || now - last_line_ >= kQuiet)) {
     return {.end = true,
-            .why = policy.may_start
-                       ? fmt::format("no line of a batch has been there for {}", conf::InWords(kQuiet))
-                       : "its policy starts no replicas for batches"};
+            .why = policy.may_start ? fmt::format("no line of a batch was waiting or running for {}",
+                                                  conf::InWords(kQuiet))
+                                    : "its policy starts no replicas for batches"};
   }
   if (!policy.may_start || seen.coming > 0 || seen.there >= policy.max_replicas ||
       seen.oldest_wait < kLongWait)
     return {};
   return {.start = true,
-          .why = fmt::format("{} of batches there, of which one has waited {}; {} of at most {} for them",
+          .why = fmt::format("{} of batches to run, of which one has waited {}; {} of at most {} for batches",
                              conf::Counted(static_cast<uint32_t>(seen.lines), "line"),
                              conf::InWords(seen.oldest_wait), seen.there + 1,
                              conf::Counted(policy.max_replicas, "replica"))};

@@ -5,7 +5,8 @@
 //        └─────── another leads ──▶ FollowedReplicas ──────────▶ (the store's word) ────────┴─▶ publish
 //   Gateways: presence, demand and the requests that are left, of each for all
 //
-// A gateway that has its store to itself leads from its start to its end; it follows nothing and tells nothing.
+// A gateway that has its store to itself leads from its start to its end; it follows nothing and reports
+// nothing.
 //
 // Owner: the Process. Thread: the control loop's.
 #pragma once
@@ -54,7 +55,7 @@ class ControlPlane {
 
   // Asks for the lead, and learns of replicas and other gateways. Blocks; before anything is served.
   absl::Status Open();
-  // Takes over what runs, where it leads, and begins.
+  // Begins; as the leader, first takes over what runs.
   void Start();
   void Configure(const Runtime& runtime);
   // A request has begun to wait for a model without waiting requests.

@@ -74,7 +74,7 @@ std::vector<std::string> Cordons::InWords() const {
   sentences.reserve(cordons_.size());
   for (const auto& [id, stored] : cordons_)
     sentences.push_back(
-        fmt::format("{} takes nothing new: {}.", PlaceOf(stored.cordon), WhyOf(stored.cordon)));
+        fmt::format("{} gets no new work: {}.", PlaceOf(stored.cordon), WhyOf(stored.cordon)));
   return sentences;
 }
 
@@ -163,7 +163,7 @@ net::Task<absl::Status> Cordons::Commit(store::Write write, ledger::Event event)
   const absl::StatusOr<store::Committed> committed =
       co_await store_.Commit(std::move(writes), context_.shared ? context_.epoch : 0);
   if (absl::IsPermissionDenied(committed.status()))
-    co_return absl::UnavailableError("another gateway leads by now; try again");
+    co_return absl::UnavailableError("another gateway leads now; try again");
   if (absl::IsAborted(committed.status()))
     co_return absl::UnavailableError("another change of this cordon came first; try again");
   if (!committed.ok()) co_return committed.status();

@@ -75,7 +75,7 @@ net::Task<void> DeviceExporters::Ask(const config::DeviceMetrics& of, std::strin
     } else {
       plugins::devices::Readings readings = plugins::devices::ParseDcgm(answer->body);
       readings.at = net::Now();
-      if (readings.devices.empty()) trouble = "it tells of no device by DCGM's names (DCGM_FI_DEV_…)";
+      if (readings.devices.empty()) trouble = "it reports no device under DCGM's names (DCGM_FI_DEV_…)";
       if (!readings.problems.empty()) trouble = readings.problems.front();
       if (!closed_) on_readings_(node, of, readings);
     }

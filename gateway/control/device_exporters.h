@@ -25,7 +25,7 @@ class DeviceExporters {
   static constexpr conf::Duration kTimeout = std::chrono::seconds(5);
   static constexpr size_t kMaxAtOnce = 16;
 
-  // `on_readings` gets what an exporter has told, and the node that it was asked for; empty: for all.
+  // `on_readings` gets what an exporter has reported, and the node of the request; empty: for all.
   DeviceExporters(net::Loop& loop, const std::vector<config::DeviceMetrics>& configured,
                   std::function<void(const std::string& node, const config::DeviceMetrics& of,
                                      const plugins::devices::Readings& readings)>

@@ -56,7 +56,7 @@ struct HeldDevices {
   std::optional<conf::TimePoint> alive{};
 };
 
-// What a device has drawn since it was last told.
+// The energy of a device since it was last reported.
 struct DrawnEnergy {
   std::string node{};
   uint8_t device = 0;

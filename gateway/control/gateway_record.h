@@ -1,4 +1,5 @@
-// What a gateway tells the others of itself, through the store: who it is, how far it has followed the store, the
+// What a gateway reports to the others about itself, through the store: who it is, how far it has followed
+// the store, the
 // demand that it sees, and the requests that it still has at replicas that are to stop.
 //
 // An object of the kind store::kGateway, by the gateway's name. It is written at least every few seconds; others

@@ -140,7 +140,8 @@ net::Task<void> Gateways::Tell() {
   if (committed.ok() == failing_) {
     failing_ = !committed.ok();
     if (failing_ && !absl::IsAborted(committed.status()))
-      log::Warn("other gateways do not hear of this one", {{"why", conf::Std(committed.status().message())}});
+      log::Warn("other gateways do not see the heartbeats of this one",
+                {{"why", conf::Std(committed.status().message())}});
   }
   telling_ = false;
   if (stopped_) co_return;
@@ -187,7 +188,7 @@ void Gateways::Take(const std::string& name, uint64_t version, const std::string
   if (!others_.contains(name) && others_.size() >= kMostGateways) return;
   absl::StatusOr<GatewayRecord> record = ReadGateway(name, body);
   if (!record.ok()) {
-    log::Warn("a gateway is passed over", {{"why", conf::Std(record.status().message())}});
+    log::Warn("a gateway is skipped", {{"why", conf::Std(record.status().message())}});
     return;
   }
   const conf::TimePoint now = net::Now();

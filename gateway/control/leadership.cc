@@ -47,7 +47,7 @@ net::Task<void> Leadership::Resign() {
   state_.Resign();
   if (options_.alone || epoch == 0) co_return;
   const absl::Status resigned = co_await store_.Resign(options_.holder, epoch);
-  if (!resigned.ok()) log::Warn("the lead was not given back", {{"why", conf::Std(resigned.message())}});
+  if (!resigned.ok()) log::Warn("the lead was not given up", {{"why", conf::Std(resigned.message())}});
 }
 
 uint64_t Leadership::epoch() const {
@@ -121,7 +121,7 @@ void Leadership::Update() {
   const uint64_t epoch = state_.EpochAt(now);
   if (epoch == term_) return;
   if (std::exchange(term_, epoch) != 0) {
-    log::Warn("this gateway leads no more");
+    log::Warn("this gateway no longer leads");
     on_end();
     Wake();
   }

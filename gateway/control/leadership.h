@@ -51,7 +51,7 @@ class Leadership final : private net::Alarm {
   void Deposed(uint64_t epoch);
 
   bool alone() const { return options_.alone; }
-  // What the leader tells of itself; empty: nobody is known to lead.
+  // The leader's description of itself; empty: no leader is known.
   const std::string& leader() const { return leader_; }
 
  private:

@@ -140,7 +140,7 @@ net::Task<absl::Status> NodeDiscovery::RecordOne(std::string_view action, const 
 
 absl::Status NodeDiscovery::Apply(const scheduler::ClusterChange& change) {
   if (const std::string defect = scheduler::FirstDefect(change.cluster); !defect.empty())
-    return absl::InternalError(conf::Abseil(fmt::format("the nodes make no cluster: {}", defect)));
+    return absl::InternalError(conf::Abseil(fmt::format("the nodes do not make a cluster: {}", defect)));
   context_.planning->UpdateCluster(change, context_.now());
   workloads_.Renumber(change.places);
   on_change_();

@@ -1,6 +1,6 @@
-// NodePower: tells the planner what nodes draw now and what busy devices draw, where power is limited.
+// NodePower: reports to the planner the power of nodes now and of busy devices, where power is limited.
 //
-// A device whose holder has just started counts with what a busy device draws, since it does not draw that yet;
+// A device whose holder has just started counts as busy, since it does not draw that power yet;
 // so does a held one without a fresh reading. Any other device counts as measured.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.

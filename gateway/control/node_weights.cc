@@ -44,7 +44,7 @@ net::Task<absl::Status> NodeWeights::Load() {
       known.holds = body.at("holds").get<std::set<std::string>>();
     } catch (const nlohmann::json::exception&) {
       // The node's next fetch says it again.
-      log::Warn("what a node holds of weights cannot be read in the store", {{"node", object.id}});
+      log::Warn("the list of weights on a node cannot be read in the store", {{"node", object.id}});
     }
   }
   changed_ = !nodes_.empty();
@@ -117,7 +117,7 @@ net::Task<void> NodeWeights::Save() {
   saving_ = false;
   if (!committed.ok()) {
     // Nothing depends on it but where replicas go after a restart; it is tried again.
-    log::Warn("which weights nodes hold is not stored yet",
+    log::Warn("the list of weights on nodes is not stored yet",
               {{"why", conf::Std(committed.status().message())}});
     co_return;
   }

@@ -1,7 +1,7 @@
 // NodeWeights: which nodes hold which models' weights, as their own steps have said; and the planner's knowledge
 // of it: labels of nodes, which replicas prefer.
 //
-// What is known is what the last step on a node listed, and it is kept in the store. It may be old: a person may
+// The last step on a node listed what it holds; that list is kept in the store. It may be old: a person may
 // have removed weights since. Then a replica goes to a node that has to fetch them, which is slower and no fault.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.

@@ -34,8 +34,8 @@ class ReplicaKeys {
 
   conf::Secret Of(std::string_view replica) const;
 
-  // The replica's key among others that its engine must refuse. Only who knows the secret can tell which it
-  // is, and they are the same each time.
+  // The replica's key among others that its engine must refuse. Only a process with the secret can tell which
+  // it is, and they are the same each time.
   struct Trial {
     std::vector<conf::Secret> keys;
     size_t right = 0;  // the place of its own

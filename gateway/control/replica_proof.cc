@@ -14,7 +14,7 @@ namespace {
 // What the engine's author is to do.
 std::string HowToHandOver(const plugins::engines::EngineKey& how) {
   if (!how.variable.empty()) return fmt::format("{} has it in {}", how.engine, how.variable);
-  return fmt::format("hand {} over in its command, as docs/models.md shows",
+  return fmt::format("pass {} in its command, as docs/models.md shows",
                      plugins::engines::kReplicaKeyVariable);
 }
 
@@ -52,7 +52,7 @@ net::Task<Proof> ProveReplica(net::Loop& loop, std::shared_ptr<const config::End
                               ReplicaKeys::Trial trial, std::shared_ptr<const net::TlsContext> tls,
                               net::AbortGroup* group) {
   const plugins::engines::EngineKey* const how = plugins::engines::FindEngineKey(Name(endpoint->engine));
-  if (how == nullptr) co_return Proof{Proof::Is::kNever, "its engine can demand no key"};
+  if (how == nullptr) co_return Proof{Proof::Is::kNever, "its engine cannot demand a key"};
   for (size_t i = 0; i <= trial.keys.size(); ++i) {
     const conf::Secret* const key = i == 0 ? nullptr : &trial.keys[i - 1];
     const bool own = i == trial.right + 1;
@@ -65,17 +65,19 @@ net::Task<Proof> ProveReplica(net::Loop& loop, std::shared_ptr<const config::End
     if (own && refused) {
       co_return Proof{
           Proof::Is::kNever,
-          fmt::format("what listens at {} refuses the replica's key: it is another process, or its "
-                      "command sets a key of its own ({})",
-                      endpoint->url.authority(), HowToHandOver(*how))};
+          fmt::format(
+              "the process that listens at {} refuses the replica's key: it is another process, or its "
+              "command sets a key of its own ({})",
+              endpoint->url.authority(), HowToHandOver(*how))};
     }
     if (!own && !refused) {
       co_return Proof{
           Proof::Is::kNever,
-          fmt::format("what listens at {} answers {} {}: it is another process, or the engine was not "
-                      "given the key ({}; with api_key: none, none is demanded)",
-                      endpoint->url.authority(), how->path,
-                      key == nullptr ? "without a key" : "with a wrong key", HowToHandOver(*how))};
+          fmt::format(
+              "the process that listens at {} answers {} {}: it is another process, or the engine was not "
+              "given the key ({}; with api_key: none, none is demanded)",
+              endpoint->url.authority(), how->path, key == nullptr ? "without a key" : "with a wrong key",
+              HowToHandOver(*how))};
     }
   }
   co_return Proof{Proof::Is::kGiven, {}};

@@ -27,8 +27,8 @@ absl::StatusOr<RunUsers> RunUsers::Known(const Config& config, bool may_change) 
   const bool named = !runs.user.empty();
   if (!named && runs.same_user) {
     users.trouble_ =
-        "replicas and jobs run as the gateway's own user, as scaling.runs.same_user says: a job can do all "
-        "that the gateway can";
+        "replicas and jobs run as the gateway's own user, as scaling.runs.same_user says: a job can do "
+        "everything that the gateway can";
     return users;
   }
   const std::string name = named ? runs.user : config::kDefaultRunUser;

@@ -1,5 +1,5 @@
-// ScaleLaw: when to write the number of replicas of an object that Kubernetes runs, beside others who may change it
-// too. Pure.
+// ScaleLaw: when to write the number of replicas of an object that Kubernetes runs, while others may change
+// it, too. Pure.
 //
 // The number that is found at the start is taken as it is. A change by somebody else stays until the number that the
 // autoscaler wants changes, or `hold` has passed; then ours is written.

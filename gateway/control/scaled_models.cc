@@ -189,7 +189,7 @@ net::Task<absl::Status> ScaledModels::Step(Followed& of) {
     }
     if (!absl::IsAborted(changed.status())) co_return changed.status();
   }
-  co_return absl::UnavailableError("others change it all the time; tried again later");
+  co_return absl::UnavailableError("others keep changing it; it is tried again later");
 }
 
 // Best effort: without the right to do it, Kubernetes chooses by its own rules.
@@ -210,7 +210,7 @@ net::Task<void> ScaledModels::TellDeletionCosts(Followed& of) {
                                   kubernetes::DeletionCost(pod.requests));
       if (absl::IsPermissionDenied(changed.status())) {
         of.may_tell_costs = false;
-        log::Warn("pods are not told which to delete first",
+        log::Warn("the costs of deleting pods cannot be set",
                   {{"model", of.model}, {"why", conf::Std(changed.status().message())}});
         co_return;
       }

@@ -100,7 +100,7 @@ class Scaler {
   void Decide(Pool& pool, conf::TimePoint now);
   void UpdateLeadTime(Pool& pool, conf::TimePoint now);
   void DecideForBatches(Pool& pool, const ModelQueue& queue, conf::TimePoint now);
-  // Of a model whose replicas Kubernetes runs: those that are found are ready, the others are on their way.
+  // Of a model whose replicas Kubernetes runs: those that are found are ready, the others are starting.
   void DecideScaled(Pool& pool, conf::TimePoint now);
   std::vector<const router::ReplicaState*> Discovered(const Pool& pool) const;
   uint32_t CountReady(const Pool& pool) const;

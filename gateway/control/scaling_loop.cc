@@ -401,7 +401,8 @@ std::optional<NodeDrain::Order> ScalingLoop::WhyDrained(const std::string& node)
   if (const Cordon* const order = cordons_.Drains(node))
     return NodeDrain::Order{fmt::format("{} is {}", node, WhyOf(*order)), order->by};
   if (const std::optional<std::string> why = node_trust_.WhyLeave(node))
-    return NodeDrain::Order{fmt::format("{} is to be left: {}", node, *why), std::string(launcher_->name())};
+    return NodeDrain::Order{fmt::format("{} has to be emptied: {}", node, *why),
+                            std::string(launcher_->name())};
   return std::nullopt;
 }
 

@@ -94,7 +94,8 @@ net::Task<void> ServedElsewhere::Run() {
     if (told.ok() == failing) {
       failing = !told.ok();
       if (failing)
-        log::Warn("the leader does not hear whom this gateway serves", {{"why", conf::Std(told.message())}});
+        log::Warn("the leader does not get the tokens that this gateway served",
+                  {{"why", conf::Std(told.message())}});
     }
   }
   running_ = false;
@@ -188,7 +189,7 @@ void ServedElsewhere::Take(const std::string& gateway, uint64_t version, const s
   if (gateway == options_.name || (!told_.contains(gateway) && told_.size() >= kMostGateways)) return;
   absl::StatusOr<ServedRecord> record = ReadServed(gateway, body);
   if (!record.ok()) {
-    log::Warn("what a gateway has served is passed over", {{"why", conf::Std(record.status().message())}});
+    log::Warn("what a gateway has served is skipped", {{"why", conf::Std(record.status().message())}});
     return;
   }
   Told& told = told_[gateway];

@@ -1,5 +1,6 @@
-// ServedElsewhere: tells the leader, through the store, which tenants this gateway's replicas have served, and as the
-// leader hears it of the others: device time is shared by the tokens of all gateways, not of the leader's alone.
+// ServedElsewhere: reports to the leader, through the store, which tenants this gateway has served; as the
+// leader, reads it of the others: device time is shared by the tokens of all gateways, not of the leader's
+// alone.
 //
 // A gateway that follows tells sums that only grow, in an object of the kind store::kServed by its name, at most every
 // two seconds and only when they have changed. The leader takes the differences; what was told before its term is its
@@ -65,9 +66,9 @@ class ServedElsewhere {
   // No task of it is under way.
   bool idle() const { return !running_; }
 
-  // A term of this gateway begins: what was told so far is not its own.
+  // A term of this gateway begins: earlier reports do not belong to it.
   void BeginTerm();
-  // What others have told since the last call, or the begin of the term.
+  // What others have reported since the last call, or since the term began.
   std::vector<ledger::Served> TakeNew();
   // Removes what gateways told that are not `known` any more. The leader calls it now and then.
   net::Task<void> RemoveGone(uint64_t epoch, std::set<std::string> known);

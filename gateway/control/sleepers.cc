@@ -179,7 +179,7 @@ void Sleepers::TickAsleep(Workload& replica) {
     const bool is_stuck = context_.now() - replica.serving.wake_asked >= kStuck && HoldersOf(replica).empty();
     if (is_stuck)
       return replicas_.Retire(
-          replica, fmt::format("nothing holds its devices, and it does not get them: {}", replica.unplaced));
+          replica, fmt::format("its devices are free, but it does not get them: {}", replica.unplaced));
     return MakeRoomForWake(replica);
   }
   const conf::Duration asleep = context_.now() - replica.since;
@@ -187,7 +187,8 @@ void Sleepers::TickAsleep(Workload& replica) {
     return replicas_.Retire(replica, fmt::format("it has slept for {}", conf::InWords(asleep)));
   if (!replica.unplaced.empty())
     replicas_.Retire(replica,
-                     fmt::format("its node has no room for what it keeps asleep: {}", replica.unplaced));
+                     fmt::format("its node has no room for the memory that it keeps while it sleeps: {}",
+                                 replica.unplaced));
 }
 
 // Nothing: it may not sleep now, whatever it does.
@@ -307,7 +308,7 @@ net::Task<void> Sleepers::AskToSleep(std::string id) {
     falls_.Add(replica->model, {}, context_.now() - began);
     co_return workloads_.FallAsleep(*replica, replica->why);
   }
-  log::Warn("replica does not fall asleep, and ends",
+  log::Warn("replica does not fall asleep, so it is ended",
             {{"replica", id}, {"why", conf::Std(asleep.message())}});
   replica->afterwards = Afterwards::kEnds;
   workloads_.Enter(*replica, State::kDraining,

@@ -180,7 +180,7 @@ absl::StatusOr<std::vector<ComparedExample>> ReadSet(std::string_view text, size
       example.reference = TextOfMessage(asked.back());
       asked.erase(asked.size() - 1);
     }
-    if (asked.empty()) return wrong("its messages are an answer alone; a question must stand before it");
+    if (asked.empty()) return wrong("its messages are only an answer; a question must come before it");
     example.question = TextOfMessage(asked.back());
     example.messages = Dumped(asked);
     if (const auto tools = read.find("tools"); tools != read.end() && tools->is_array())

@@ -1,5 +1,6 @@
 // A data set out of the ledger: the requests that an expression wants, with the prompts and answers that the
-// policies of their tenants have kept, redacted. What was not kept, or was erased, is counted and left out.
+// policies of their tenants have kept, redacted. Content that was not kept, or was erased, is counted and
+// left out.
 //
 // DatasetSteps reads the segments once, beside a running gateway, in any process. A prompt and an answer stand
 // before the close of their request; recent ones are held, at most kHeldBytes, and others found again by the

@@ -32,7 +32,7 @@ constexpr std::array kFieldInfos = {
     Expression::FieldInfo{"latency", "number", "seconds to the end of the answer"},
     Expression::FieldInfo{"ttft", "number", "seconds to the first token"},
     Expression::FieldInfo{"status", "number", "the HTTP status"},
-    Expression::FieldInfo{"corrected", "boolean", "some feedback has a correction"},
+    Expression::FieldInfo{"corrected", "boolean", "whether any feedback has a correction"},
 };
 constexpr std::string_view kFeedbackPrefix = "feedback.";
 
@@ -143,7 +143,7 @@ class ExpressionParser {
       token_ = {Token::kSymbol, begin, std::string(symbol)};
       return;
     }
-    Fail(begin, fmt::format("\"{}\" cannot stand here; texts with such characters stand in quotes", c));
+    Fail(begin, fmt::format("\"{}\" is not allowed here; write texts with such characters in quotes", c));
   }
 
   bool IsSymbol(std::string_view symbol) const {
@@ -181,8 +181,7 @@ class ExpressionParser {
   size_t Not(size_t depth) {
     if (problem_) return 0;
     if (depth > Expression::kMaxDepth) {
-      Fail(token_.begin,
-           fmt::format("conditions stand in each other more than {} deep", Expression::kMaxDepth));
+      Fail(token_.begin, fmt::format("conditions are nested more than {} deep", Expression::kMaxDepth));
       return 0;
     }
     if (IsKeyword("not")) {
@@ -212,9 +211,9 @@ class ExpressionParser {
       return std::nullopt;
     }
     if (token_.kind != Token::kWord) {
-      Fail(token_.begin,
-           fmt::format("\"{}\" is no field; a condition begins with one, such as model or feedback.helpful",
-                       Shown()));
+      Fail(token_.begin, fmt::format("\"{}\" is not a field; a condition begins with one, such as model or "
+                                     "feedback.helpful",
+                                     Shown()));
       return std::nullopt;
     }
     Expression::Comparison out;
@@ -256,7 +255,7 @@ class ExpressionParser {
     Fail(token_.begin,
          token_.kind == Token::kEnd
              ? std::string("an operator is missing: =, !=, <, <=, >, >=, in or exists")
-             : fmt::format("\"{}\" is no operator; use =, !=, <, <=, >, >=, in or exists", Shown()));
+             : fmt::format("\"{}\" is not an operator; use =, !=, <, <=, >, >=, in or exists", Shown()));
     return std::nullopt;
   }
 
@@ -265,7 +264,7 @@ class ExpressionParser {
     if (token_.kind == Token::kEnd || token_.kind == Token::kSymbol) {
       Fail(token_.begin, token_.kind == Token::kEnd
                              ? std::string("a value is missing")
-                             : fmt::format("a value must stand here, not \"{}\"", Shown()));
+                             : fmt::format("a value is expected here, not \"{}\"", Shown()));
       return false;
     }
     const Token at = token_;

@@ -98,7 +98,7 @@ Result<GivenFeedback> ReadFeedback(const std::string& text) {
         Code::kUnsupportedParameter,
         other != kOtherNames.end()
             ? fmt::format("{} is called {} here", name, other->ours)
-            : fmt::format("{} is no member of feedback, which has request_id, name, value, comment "
+            : fmt::format("{} is not a member of feedback, which has request_id, name, value, comment "
                           "and correction",
                           name.substr(0, 64)),
         name.substr(0, 64));

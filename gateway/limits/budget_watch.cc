@@ -121,7 +121,7 @@ net::Task<void> BudgetWatch::Tell(limits::LimitState budget, uint32_t percent) {
   if (committed.ok()) {
     if (!stopped_) told_(budget, percent);
   } else if (!absl::IsAborted(committed.status())) {  // aborted: it was told before
-    log::Warn("a threshold of a budget is not told yet; it is tried again",
+    log::Warn("a notice of a budget's threshold is not sent yet; it is tried again",
               {{"budget", IdOf(budget)}, {"why", conf::Std(committed.status().message())}});
     if (const auto seen = seen_.find(IdOf(budget)); seen != seen_.end())
       seen->second.told = std::min(seen->second.told, percent - 1);

@@ -1,6 +1,6 @@
 // BudgetWatch: sees how fast budgets are used, and tells once per period when a budget reaches a threshold
-// (`people.budget_thresholds`): one event in the ledger and one notice, whichever process sees it first. What was
-// told is an object of the store, written with the event.
+// (`people.budget_thresholds`): one event in the ledger and one notice, whichever process sees it first. Sent
+// notices are an object of the store, written with the event.
 //
 // Owner: the process. Thread: the loop's.
 #pragma once

@@ -27,7 +27,7 @@ std::set<std::string> BudgetIds(const router::limits::LimitTree& limits);
 // what the keys used that it replaces, and keeps what is charged meanwhile: a request that is settled in the
 // very moment may count twice, none is lost. Safe to repeat after a failure.
 //
-// Blocks: what the shards have recorded is waited for, and the ledger's index is brought up to date, or
+// Blocks: it waits for what the shards have recorded, and the ledger's index is brought up to date, or
 // rebuilt where it is missing. Not for a loop's thread.
 absl::Status RestoreBudgets(std::span<const router::limits::LimitRef> budgets, ledger::Ledger& ledger,
                             const std::string& ledger_dir, const plugins::auth::KeyTable& keys,

@@ -1,7 +1,7 @@
 // FailedAttempts: calls without a valid credential, by the address that they came from, those that are
 // refused before a credential is looked for included. They are added up, and become one record of the ledger
-// a minute, whatever their number; and an address that makes too many is told to wait. Calls whose valid
-// credential was seen are never counted, nor held up by others from their address.
+// a minute, whatever their number; and an address that makes too many is told to wait. Calls with a valid
+// credential are never counted, nor delayed by others from their address.
 //
 // At most kMostAddresses are told apart, IPv6 by its first 64 bits; the rest share one account. Owner: the
 // process. Thread-safe; a short lock for each failed call.

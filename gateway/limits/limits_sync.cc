@@ -257,7 +257,7 @@ net::Task<void> LimitsSync::ReturnShares() {
   absl::Status status;
   for (size_t at = 0; at < all.size() && status.ok(); at += kClaimsAtOnce) {
     status = net::Now() >= until
-                 ? absl::DeadlineExceededError("a lease's time was too short for all of them")
+                 ? absl::DeadlineExceededError("the time of a lease was too short for all of them")
                  : co_await ClaimFor(std::span(all).subspan(at, std::min(kClaimsAtOnce, all.size() - at)));
   }
   if (!status.ok()) {

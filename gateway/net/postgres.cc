@@ -201,7 +201,7 @@ Task<absl::StatusOr<std::vector<PostgresConnection::Server>>> PostgresConnection
   char* problem = nullptr;
   PQconninfoOption* const parts = PQconninfoParse(options_.url.c_str(), &problem);
   if (parts == nullptr) {
-    const absl::Status status = Lost(problem == nullptr ? "not an address of PostgreSQL" : problem);
+    const absl::Status status = Lost(problem == nullptr ? "not a PostgreSQL address" : problem);
     PQfreemem(problem);
     co_return status;
   }

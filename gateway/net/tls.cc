@@ -27,7 +27,7 @@ absl::Status UseKeyPair(SSL_CTX* context, const std::string& certificate, const 
   if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1) {
     return OpenSslError("private key", key);
   }
-  if (SSL_CTX_check_private_key(context) != 1) return OpenSslError("private key does not fit", certificate);
+  if (SSL_CTX_check_private_key(context) != 1) return OpenSslError("private key does not match", certificate);
   return absl::OkStatus();
 }
 
@@ -71,7 +71,7 @@ absl::Status UseKeyPairPem(SSL_CTX* context, const std::string& certificate, con
   if (!secret || SSL_CTX_use_PrivateKey(context, secret.get()) != 1)
     return OpenSslError("client key", "(inline)");
   if (SSL_CTX_check_private_key(context) != 1)
-    return OpenSslError("client key", "does not fit its certificate");
+    return OpenSslError("client key", "does not match its certificate");
   return absl::OkStatus();
 }
 

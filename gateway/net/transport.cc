@@ -416,7 +416,7 @@ absl::StatusOr<std::shared_ptr<ListeningSocket>> ListeningSocket::Open(const std
     const int failed = errno;
     std::string why = std::generic_category().message(failed);
     if (const std::string owner = failed == EADDRINUSE ? PortOwner(endpoint.port()) : ""; !owner.empty())
-      why = fmt::format("the port is taken by {}; end that, or listen on another port", owner);
+      why = fmt::format("the port is in use by {}; end that process, or listen on another port", owner);
     return absl::UnavailableError(fmt::format("cannot listen on {}: {}", address, why));
   }
   return std::shared_ptr<ListeningSocket>(new ListeningSocket(std::move(socket), endpoint.port()));

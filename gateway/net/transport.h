@@ -62,7 +62,8 @@ class Connector final : public Abortable {
 };
 
 // One listening socket of this process, which no other process can share. Several acceptors may take its
-// connections, in turn: each accepts, and hands what is not its own to the one whose turn it is. Any thread.
+// connections, in turn: each accepts, and passes a connection on to the acceptor whose turn it is. Any
+// thread.
 class ListeningSocket {
  public:
   // 127.0.0.1:8080, [::1]:8080, :8080. Unavailable: another process has the port, which the error names.

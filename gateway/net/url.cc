@@ -41,7 +41,7 @@ absl::StatusOr<Url> ParseUrl(std::string_view text) {
   const std::string scheme(parsed->scheme());
   if (scheme != "http" && scheme != "https") {
     return absl::InvalidArgumentError(
-        fmt::format("a URL of scheme \"{}\": only http and https are spoken", scheme));
+        fmt::format("a URL of scheme \"{}\": only http and https are supported", scheme));
   }
   url.tls = scheme == "https";
   if (parsed->has_userinfo()) return absl::InvalidArgumentError("a URL must not carry credentials");

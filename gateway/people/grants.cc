@@ -297,7 +297,7 @@ net::Task<absl::StatusOr<GrantRequest>> Grants::Ask(GrantRequest request, const 
   });
   if (static_cast<size_t>(pending) >= kMaxPendingOfPerson) {
     co_return absl::FailedPreconditionError(conf::Abseil(
-        fmt::format("{} requests of yours wait for an answer, the most; withdraw some", pending)));
+        fmt::format("{} requests of yours wait for an answer, which is the limit; withdraw some", pending)));
   }
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     request.id = NewId("rq_");
@@ -394,7 +394,7 @@ net::Task<absl::StatusOr<GrantRequest>> Grants::Comment(std::string id, RequestC
     if (entry == nullptr) co_return NoSuch("request", id);
     if (entry->value.comments.size() >= kMaxComments) {
       co_return absl::FailedPreconditionError(
-          conf::Abseil(fmt::format("the request {} has {} comments, the most", id, kMaxComments)));
+          conf::Abseil(fmt::format("the request {} has {} comments, which is the limit", id, kMaxComments)));
     }
     GrantRequest commented = entry->value;
     commented.comments.push_back(comment);

@@ -59,7 +59,8 @@ class Grants final : private net::Alarm {
 
   // `grant`: what a rule gives for it at once; of a request that renews a grant, until when that lasts then.
   net::Task<absl::StatusOr<GrantRequest>> Ask(GrantRequest request, const TenantGrant* grant);
-  // `grant` is what is given, possibly less than was asked for; of a request that renews a grant, only its end counts.
+  // `grant` is what is given, possibly less than requested; of a request that renews a grant, only its end
+  // counts.
   net::Task<absl::StatusOr<GrantRequest>> Approve(std::string id, TenantGrant grant, std::string answer,
                                                   conf::TimePoint now);
   // Declined, withdrawn or expired.

@@ -1,5 +1,5 @@
-// KeyHistory: the API keys, put together again after the store was lost: from what can still be read of the
-// damaged store, and from what the ledger tells.
+// KeyHistory: the API keys, rebuilt after the store was lost: from what can still be read of the damaged
+// store, and from the ledger.
 //
 // The ledger never has a key's hash, so a key that cannot be read of the damaged store is lost, and is only
 // named. What the ledger says of a key that can be read counts: one that was revoked or replaced stays so.

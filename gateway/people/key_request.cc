@@ -119,7 +119,7 @@ class Checker {
       const bool matches = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
         return auth::GlobMatch(pattern, name);
       });
-      if (!matches) Add("models", fmt::format("\"{}\" is no model{}", pattern, Hint(pattern, names)));
+      if (!matches) Add("models", fmt::format("\"{}\" is not a model{}", pattern, Hint(pattern, names)));
     }
     spec_.permissions.models = request_.models;
   }
@@ -131,7 +131,7 @@ class Checker {
     for (unsigned i = 0; i < config::kApiFamilies; ++i) families.push_back(Name(static_cast<config::Api>(i)));
     for (const std::string& endpoint : request_.endpoints) {
       if (std::find(families.begin(), families.end(), endpoint) != families.end()) continue;
-      Add("endpoints", fmt::format("\"{}\" is no endpoint{}", endpoint, Hint(endpoint, families)));
+      Add("endpoints", fmt::format("\"{}\" is not an endpoint{}", endpoint, Hint(endpoint, families)));
     }
     spec_.permissions.endpoints = request_.endpoints;
   }

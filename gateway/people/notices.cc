@@ -74,7 +74,7 @@ net::Task<void> Notices::Send() {
     }
     if (sent.ok() || stopped_) continue;
     ++dropped_;
-    log::Warn("a notice is given up: the webhook does not take it",
+    log::Warn("a notice is given up: the webhook does not accept it",
               {{"event", notice.event}, {"id", notice.id}, {"why", conf::Std(sent.message())}});
   }
   sending_ = false;

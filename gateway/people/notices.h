@@ -6,7 +6,7 @@
 //   x-tidegate-signature: v1=HEX               HMAC-SHA256 of `TIMESTAMP.BODY`, when a secret is configured
 //
 // A notice is tried kAttempts times, over about half a minute, and then given up; at most kMaxWaiting wait, and
-// further ones are dropped. The log says so. The ledger has what they tell. Redirects are not followed.
+// further ones are dropped. The log says so. The ledger has the same facts. Redirects are not followed.
 //
 // Owner: the process. Thread: the loop's.
 #pragma once

@@ -102,7 +102,7 @@ std::string Form(const std::vector<std::pair<std::string, std::string>>& fields)
 absl::StatusOr<Discovery> ReadDiscovery(std::string_view text, const config::Provider& provider) {
   const json document = json::parse(text, nullptr, false);
   if (!document.is_object())
-    return absl::InvalidArgumentError("the provider's configuration is no JSON object");
+    return absl::InvalidArgumentError("the provider's configuration is not a JSON object");
   Discovery out;
   out.issuer = Text(document, "issuer");
   if (WithoutSlash(out.issuer) != WithoutSlash(ToString(provider.issuer))) {
@@ -215,7 +215,7 @@ Lack LackOf(const json& claims, const config::Provider& provider) {
 
 absl::Status AddUserInfo(std::string_view text, json& claims) {
   const json info = json::parse(text, nullptr, false);
-  if (!info.is_object()) return absl::InvalidArgumentError("the provider's UserInfo is no JSON object");
+  if (!info.is_object()) return absl::InvalidArgumentError("the provider's UserInfo is not a JSON object");
   if (Text(info, "sub") != Text(claims, "sub"))
     return absl::InvalidArgumentError("the provider's UserInfo names another person than its ID token");
   for (const auto& [name, value] : info.items()) {

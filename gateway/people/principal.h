@@ -1,4 +1,4 @@
-// Principal: who a request is for: the tenant, the key or token it came by, and what they may do.
+// Principal: whom a request is for: the tenant, the key or token that it came with, and what they may do.
 //
 // Immutable, shared by every shard. PrincipalIndex is made anew whenever the keys or the configuration
 // change, and swapped together with the Runtime that it was made for.

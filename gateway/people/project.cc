@@ -70,7 +70,7 @@ std::string EncodeProject(const Project& project) {
 absl::StatusOr<Project> DecodeProject(std::string_view json) {
   absl::StatusOr<Project> project = ReadStored<Project>("tenant", json);
   if (project.ok() && (!plugins::auth::IsTenantPath(project->path) || project->parent().empty()))
-    return absl::DataLossError("tenant/path: is no path below a tenant");
+    return absl::DataLossError("tenant/path: is not a path below a tenant");
   return project;
 }
 
@@ -81,7 +81,7 @@ std::string EncodeMember(const Member& member) {
 absl::StatusOr<Member> DecodeMember(std::string_view json) {
   absl::StatusOr<Member> member = ReadStored<Member>("member", json);
   if (member.ok() && (!plugins::auth::IsTenantPath(member->tenant) || !IsOfTenant(member->role)))
-    return absl::DataLossError("member/role: is no role over a tenant");
+    return absl::DataLossError("member/role: is not a role over a tenant");
   return member;
 }
 

@@ -84,7 +84,7 @@ net::Task<absl::Status> Projects::Create(Project project) {
       projects_.all(), [&](const auto& entry) { return entry.second.value.parent() == project.parent(); });
   if (static_cast<size_t>(siblings) >= kMaxOfParent) {
     co_return absl::FailedPreconditionError(conf::Abseil(fmt::format(
-        "{} has {} tenants made at run time, the most; remove some", project.parent(), siblings)));
+        "{} has {} tenants made at run time, which is the limit; remove some", project.parent(), siblings)));
   }
   std::string body = EncodeProject(project);
   std::vector<store::Write> writes;
@@ -94,7 +94,7 @@ net::Task<absl::Status> Projects::Create(Project project) {
   if (!again.ok()) co_return again.status();
   if (*again)
     co_return absl::FailedPreconditionError(
-        conf::Abseil(fmt::format("the tenant {} is there already", project.path)));
+        conf::Abseil(fmt::format("the tenant {} exists already", project.path)));
   co_return absl::OkStatus();
 }
 
@@ -164,7 +164,7 @@ net::Task<absl::StatusOr<Member>> Projects::RemoveMember(std::string tenant, std
     const auto* const entry = members_.Find(id);
     if (entry == nullptr) {
       co_return absl::NotFoundError(
-          conf::Abseil(fmt::format("{} is no member of {} that was added at run time", who, tenant)));
+          conf::Abseil(fmt::format("{} is not a member of {} that was added at run time", who, tenant)));
     }
     Member removed = entry->value;
     std::vector<store::Write> writes;

@@ -38,7 +38,7 @@ struct Session {
   bool command_line = false;  // its secret is sent as a bearer token, never as a cookie
 };
 
-// What the secret of a command line's session begins with when it is sent, so that it is told from a key.
+// Prefix of the secret of a command line's session when it is sent, to distinguish it from a key.
 inline constexpr std::string_view kSessionPrefix = "tgs_";
 
 // How long sessions last.

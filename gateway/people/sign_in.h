@@ -1,7 +1,7 @@
 // SignIn: people sign in at OpenID Connect providers. It fetches what a provider says of itself and its keys, sends
 // browsers there and turns what they come back with into a person.
 //
-// Nothing is remembered of an attempt but in the browser's cookie. A provider that is slow or gone refuses
+// Only the browser's cookie remembers an attempt. A provider that is slow or gone refuses
 // sign-ins with its reason and harms nothing else: sessions go on. Its keys are fetched again when a token names
 // one that is not known.
 //

@@ -8,9 +8,9 @@
 
 namespace gateway {
 
-// Becomes `server.user`, if one is named, and makes its state_dir where it is missing. Whoever this process
-// is then, root included, it has no capability but that to listen on ports below 1024, and neither has a
-// program that it starts. FailedPrecondition: there is no such user, or it may not be become.
+// Becomes `server.user`, if one is named, and makes its state_dir where it is missing. Whatever its user then
+// is, root included, the process keeps only the capability to listen on ports below 1024, and programs that
+// it starts have none other. FailedPrecondition: there is no such user, or it may not be become.
 absl::Status BecomeUser(const config::Server& server);
 
 // No core file and no look by others of the same user into this process' memory, which holds keys.

@@ -34,7 +34,7 @@ void LogSinkChange(SinkChange change, const SinkStatus& status) {
       log::Info("audit sink delivers", {{"sink", status.name}, {"lag_records", status.lag_records}});
       return;
     case SinkChange::kMissing:
-      log::Error("audit records are missing; 'tidegate audit verify' tells which are damaged",
+      log::Error("audit records are missing; 'tidegate audit verify' shows which are damaged",
                  {{"sink", status.name}, {"missing", status.missing}, {"why", status.last_error}});
       return;
     case SinkChange::kNewLedger:

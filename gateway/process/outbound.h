@@ -33,7 +33,7 @@ class Outbound {
   absl::Status Start(const Config& config, store::Store& store);
   // Back when requests may come. False: this gateway has no shares of limits from the others.
   net::Task<bool> AwaitShares();
-  // Reports metrics from now on: what they tell of must be there.
+  // Reports metrics from now on: all that they measure must exist.
   void Begin() {
     if (metrics_) metrics_->Begin();
   }

@@ -215,7 +215,7 @@ absl::Status Process::Open(Config config) {
   }
   if (absl::Status started = outbound_.Start(runtime_->config(), *store_); !started.ok()) return started;
   if (!net::Await(control_, outbound_.AwaitShares()))
-    log::Warn("limits stand on this gateway's part of them until Redis has answered", {});
+    log::Warn("this gateway uses only its part of each limit until Redis has answered", {});
   indexer_ = std::make_unique<ledger::Indexer>(ledger_dir, kIndexInterval);
   std::vector<std::shared_ptr<net::ListeningSocket>> listeners;
   for (config::Address address : listen) {

@@ -348,8 +348,8 @@ absl::Status WriteDown(const Config& config, const RebuiltState& state) {
 absl::StatusOr<RebuiltState> RebuildState(net::Loop& loop, const Config& config) {
   if (config.state) {
     return absl::FailedPreconditionError(
-        "the state is in a PostgreSQL database, which this command does not rebuild: restore a backup of the "
-        "database; the gateways go on from it");
+        "the state is in a PostgreSQL database, which this command does not rebuild: restore a backup of "
+        "the database; the gateways continue from it");
   }
   const std::string path = StorePath(config.server.state_dir);
   if (!IsThere(path) && TraceOfStore(config.server.state_dir).empty()) {

@@ -97,7 +97,7 @@ absl::StatusOr<StateCopy> ReadStateCopy(std::string_view text) {
         expected = line.at("objects").get<uint64_t>();
       } else if (line.contains(kSum)) {
         if (line[kSum] != SumOf(text.substr(0, at)))
-          return absl::DataLossError("its sum does not fit: it was changed since it was exported");
+          return absl::DataLossError("its checksum does not match: it was changed since it was exported");
         if (end + 1 != text.size() || copy.objects.size() != *expected)
           return absl::DataLossError("it has more or fewer lines than were exported");
         return copy;

@@ -111,7 +111,7 @@ class UpgradeReader {
     if (!There("store", path)) {
       for (const std::string& file : FilesBeforeStore(state_dir_)) {
         Add("store", Effect::kChanged,
-            fmt::format("{}/{} is taken over into the store, and renamed to *{}", state_dir_, file,
+            fmt::format("{}/{} is imported into the store, and renamed to *{}", state_dir_, file,
                         store::kImportedSuffix));
       }
       const std::string trace = TraceOfStore(state_dir_);
@@ -200,7 +200,7 @@ class UpgradeReader {
   void CheckFormat(const std::string& path, const ledger::LineParts& first) {
     const std::optional<uint64_t> format = ledger::FindUint(first.body, "format");
     if (!format) {
-      Add("ledger", Effect::kUnread, fmt::format("{}: its first record names no format", path));
+      Add("ledger", Effect::kUnread, fmt::format("{}: its first record does not name a format", path));
     } else if (*format == kSegmentFormat) {
       Add("ledger", Effect::kKept, fmt::format("segments have format {}, which this version uses", *format));
     } else {

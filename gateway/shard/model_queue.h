@@ -37,7 +37,7 @@
 
 namespace gateway {
 
-// What a request tells the queue that it enters. Texts and weights are the caller's.
+// The facts that a request gives to its queue. Texts and weights are the caller's.
 struct QueueEntry {
   std::string_view request{};  // its id
   std::string_view tenant{};

@@ -1,6 +1,6 @@
 // How far a running gateway has followed the store, told to commands beside it through a small file.
 //
-// A command that has changed something waits until the gateway works by it: `tidegate keys create` prints a
+// A command that has changed something waits until the change is in force: `tidegate keys create` prints a
 // key that the gateway accepts. The gateway holds a lock on the file while it runs, so that a file which a
 // killed gateway left behind is not waited for.
 #pragma once

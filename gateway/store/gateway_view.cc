@@ -44,7 +44,8 @@ net::Task<absl::StatusOr<Listing>> GatewayView::List(std::string kind) {
 }
 
 net::Task<absl::StatusOr<Listing>> GatewayView::ListPage(std::string kind, std::string after, size_t limit) {
-  if (IsOfGateway(kind)) co_return absl::InvalidArgumentError("objects of one gateway have no pages");
+  if (IsOfGateway(kind))
+    co_return absl::InvalidArgumentError("objects of one gateway cannot be listed page by page");
   co_return co_await store_->ListPage(std::move(kind), std::move(after), limit);
 }
 

@@ -462,12 +462,12 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
     identity_ = identity;
     if (lost) {
       options_.on_restored(
-          fmt::format("{}: the database went back from change {} to change {}: what was changed between is "
-                      "lost; all is read again",
+          fmt::format("{}: the database went back from change {} to change {}: the changes between are "
+                      "lost; everything is read again",
                       address_, seen, last));
     } else if (other) {
-      options_.on_restored(
-          fmt::format("{}: another server has taken over, with all changes; all is read again", address_));
+      options_.on_restored(fmt::format(
+          "{}: another server has taken over, with all changes; everything is read again", address_));
     }
     if (lost || other) ToListeners([](Listener& listener) { listener.OnRestored(); });
     co_return absl::OkStatus();

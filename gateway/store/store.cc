@@ -31,7 +31,7 @@ absl::Status CheckWrites(const std::vector<Write>& writes) {
     }
     if (!write.body && write.replaces == 0) {
       return absl::InvalidArgumentError(
-          fmt::format("{} {} is removed without the version that is there", write.kind, write.id));
+          fmt::format("{} {} is removed without naming the stored version", write.kind, write.id));
     }
     if (!seen.emplace(write.kind, write.id).second) {
       return absl::InvalidArgumentError(

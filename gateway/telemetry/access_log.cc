@@ -206,7 +206,7 @@ absl::Status AccessLog::Put(std::string_view lines, const std::string& file) {
     const int polled = poll(&ready, 1, kPollMs);
     if (polled < 0 && errno != EINTR) return net::SystemError("write", "standard error", errno);
     if (polled <= 0) {
-      if (net::Now() >= until) return absl::UnavailableError("standard error takes no lines");
+      if (net::Now() >= until) return absl::UnavailableError("standard error accepts no lines");
       continue;
     }
     const ssize_t sent = write(STDERR_FILENO, lines.data(), std::min(lines.size(), kAtOnce));

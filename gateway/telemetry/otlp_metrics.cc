@@ -185,12 +185,12 @@ net::Task<void> OtlpMetrics::Send() {
   const bool failed_before = !status_.last_error.empty();
   if (sent.ok()) {
     ++status_.sent;
-    if (std::exchange(status_.last_error, {}).size() > 0) log::Info("the collector takes metrics again");
+    if (std::exchange(status_.last_error, {}).size() > 0) log::Info("the collector accepts metrics again");
     co_return;
   }
   ++status_.failures;
   status_.last_error = conf::Std(sent.message());
-  if (!failed_before) log::Warn("the collector does not take metrics", {{"why", status_.last_error}});
+  if (!failed_before) log::Warn("the collector does not accept metrics", {{"why", status_.last_error}});
 }
 
 }  // namespace gateway::telemetry

@@ -40,7 +40,7 @@ void CredentialReader::Header(std::string_view name, std::string_view value) {
 void CredentialReader::Found(std::string_view value) {
   if (value.empty()) return Malformed("the API key in the request headers is empty");
   if (value.size() > kMaxCredentialBytes) return Malformed("the API key is longer than 16384 bytes");
-  if (!IsSecretText(value)) return Malformed("the API key has a character that no key has");
+  if (!IsSecretText(value)) return Malformed("the API key has a character that keys never have");
   if (result_.state == Credential::State::kMissing) {
     result_ = {Credential::State::kFound, value, {}};
   } else if (result_.state == Credential::State::kFound && result_.value != value) {

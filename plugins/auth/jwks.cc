@@ -168,7 +168,7 @@ absl::Status CheckPurpose(const json& object) {
   const auto ops = object.find("key_ops");
   if (ops != object.end() &&
       (!ops->is_array() || std::find(ops->begin(), ops->end(), "verify") == ops->end())) {
-    return Unusable("is not for verifying: \"key_ops\" must hold \"verify\"");
+    return Unusable("is not for verifying: \"key_ops\" must contain \"verify\"");
   }
   return absl::OkStatus();
 }
@@ -181,11 +181,11 @@ absl::StatusOr<Jwk> ReadKey(const json& object) {
     if (!object.contains(name)) continue;
     *out = Text(object, name);
     if (out->empty() || out->size() > kMaxKidBytes)
-      return Unusable(fmt::format("has a \"{}\" that is no short text", name));
+      return Unusable(fmt::format("has a \"{}\" that is not a short text", name));
   }
   if (absl::Status s = CheckPurpose(object); !s.ok()) return s;
   const std::string kty = Text(object, "kty");
-  if (kty == "oct") return Unusable("is a symmetric key, which no public key set may hold");
+  if (kty == "oct") return Unusable("is a symmetric key, which no public key set may contain");
   if (object.contains("d")) return Unusable("holds a private key: it is public now and must be replaced");
   absl::Status read = kty == "RSA"   ? ReadRsa(object, &key)
                       : kty == "EC"  ? ReadEc(object, &key)

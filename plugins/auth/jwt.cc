@@ -128,7 +128,7 @@ absl::StatusOr<JwtVerifier> JwtVerifier::Make(IssuerConfig config) {
   }
   if (config.issuer.empty()) return bad("issuer: is needed, as it stands in the token's \"iss\"");
   if (config.audiences.empty()) {
-    return bad("audiences: at least one is needed, or tokens for other services would open this one");
+    return bad("audiences: at least one is needed, or tokens for other services would be accepted here");
   }
   if (std::find(config.audiences.begin(), config.audiences.end(), "") != config.audiences.end()) {
     return bad("audiences: one is empty");
@@ -186,8 +186,7 @@ JwtResult JwtVerifier::Verify(const ParsedJwt& token, const JwkSet& keys, conf::
 
 JwtResult JwtVerifier::CheckHeader(const json& header, const JwsAlgorithm** algorithm) const {
   if (header.contains("crit")) {
-    return Refuse(JwtRefusal::kCritical,
-                  "the token's header has \"crit\", and no extension is understood here");
+    return Refuse(JwtRefusal::kCritical, "the token's header has \"crit\", and no extension is supported");
   }
   const std::string_view alg = TextOf(header, "alg");
   *algorithm = FindJwsAlgorithm(alg);
@@ -269,7 +268,8 @@ JwtResult JwtVerifier::CheckTimes(const json& claims, conf::TimePoint now,
     }
   }
   const auto& [exp, nbf, iat] = times;
-  if (!exp) return Refuse(JwtRefusal::kClaim, "claim \"exp\" is needed: a token without end is not accepted");
+  if (!exp)
+    return Refuse(JwtRefusal::kClaim, "claim \"exp\" is needed: a token without an expiry is not accepted");
   *valid_until = *exp + config_.leeway;
   if (now >= *valid_until) {
     return Refuse(JwtRefusal::kExpired, fmt::format("the token expired at {}", conf::FormatTime(*exp)));
@@ -279,9 +279,9 @@ JwtResult JwtVerifier::CheckTimes(const json& claims, conf::TimePoint now,
                   fmt::format("the token is not valid before {}", conf::FormatTime(*nbf)));
   }
   if (iat && now + config_.leeway < *iat) {
-    return Refuse(
-        JwtRefusal::kIssuedLater,
-        fmt::format("the token says it was issued at {}, which is yet to come", conf::FormatTime(*iat)));
+    return Refuse(JwtRefusal::kIssuedLater,
+                  fmt::format("the token says that it was issued at {}, which is in the future",
+                              conf::FormatTime(*iat)));
   }
   return {};
 }

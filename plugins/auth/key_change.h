@@ -1,5 +1,5 @@
-// What may be done to API keys, decided: from a key as it is and what is asked for, the keys as they are to
-// be and the event that tells of it. Writing both, together or not at all, is the caller's.
+// Decides changes of API keys: takes a key and the requested change, and gives the new keys and the event
+// that records the change. Writing both, together or not at all, is the caller's.
 //
 // Pure but for the random generator that a new key takes its secret from; any thread. Times are cut to whole
 // microseconds, which is what the stored form keeps.

@@ -168,7 +168,7 @@ absl::StatusOr<KeyRecord> DecodeRecord(const json& object) {
   r.replaced_by = members.Text("replaced_by");
   r.overlap_until = members.Time("overlap_until");
   if (r.replaced_by.empty() == r.overlap_until.has_value()) {
-    members.Fail("overlap_until", "must stand with replaced_by, and only there");
+    members.Fail("overlap_until", "must be given with replaced_by, and only then");
   }
   if (absl::Status s = members.Done(); !s.ok()) return s;
   if (absl::Status s = CheckSpec(r); !s.ok()) {
@@ -282,10 +282,10 @@ absl::StatusOr<KeyEvent> DecodeEvent(std::string_view text) {
   const bool begins = event.kind == KeyEvent::Kind::kCreated || event.kind == KeyEvent::Kind::kRotated;
   const bool ends = event.kind == KeyEvent::Kind::kRotated || event.kind == KeyEvent::Kind::kRevoked;
   if (begins != event.key.has_value())
-    members.Fail("key", "must stand with created and rotated, and only there");
-  if (ends != IsKeyId(event.id)) members.Fail("id", "must stand with rotated and revoked, and only there");
+    members.Fail("key", "must be given with created and rotated, and only then");
+  if (ends != IsKeyId(event.id)) members.Fail("id", "must be given with rotated and revoked, and only then");
   if ((event.kind == KeyEvent::Kind::kRotated) != event.overlap_until.has_value()) {
-    members.Fail("overlap_until", "must stand with rotated, and only there");
+    members.Fail("overlap_until", "must be given with rotated, and only then");
   }
   if (absl::Status s = members.Done(); !s.ok()) return s;
   return event;

@@ -52,8 +52,8 @@ struct Verdict {
   std::string Message() const;
 };
 
-// One hash, one look-up, one comparison in constant time; no allocation. That a key is expired, revoked or
-// replaced is told only to who holds the whole key. At `EndsAt()` itself the key no longer works; a revoked
+// One hash, one look-up, one comparison in constant time; no allocation. Only a caller with the whole key
+// learns that it is expired, revoked or replaced. At `EndsAt()` itself the key no longer works; a revoked
 // key does not work whatever `now` is, so that clocks that differ between machines never let it through.
 Verdict Check(const KeyTable& table, std::string_view secret, conf::TimePoint now);
 

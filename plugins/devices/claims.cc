@@ -47,7 +47,7 @@ absl::Status MakeFolder(const std::string& folder, std::span<const uid_t> ignore
   if (S_ISDIR(info.st_mode) && !others_remove && std::ranges::find(ignored, info.st_uid) == ignored.end())
     return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(
-      "{} cannot hold the claims of devices: it must be a folder that no user of runs owns, and in "
+      "{} cannot hold the locks of devices: it must be a folder that no user of runs owns, and in "
       "which users cannot remove each other's files (mode 1777); remove it",
       folder));
 }
@@ -56,8 +56,7 @@ absl::Status Taken(const std::string& device, const std::string& path, std::stri
   const std::string owner = gateway::net::LockOwner(path);
   return absl::FailedPreconditionError(
       fmt::format("the device {} of this machine is assigned by {}{} already (it holds {}); stop that "
-                  "gateway, or let each "
-                  "have devices of its own",
+                  "gateway, or give each gateway devices of its own",
                   device, owner.empty() ? "another process" : owner, whose, path));
 }
 

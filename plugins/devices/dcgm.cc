@@ -112,7 +112,7 @@ Readings ParseDcgm(std::string_view text) {
     if (!reading.memory_total_mib && reading.memory_used_mib)
       reading.memory_total_mib = *reading.memory_used_mib + std::llround(mib);
   }
-  if (too_many) out.problems.push_back(fmt::format("it tells more than {} devices", kMaxExportedDevices));
+  if (too_many) out.problems.push_back(fmt::format("it reports more than {} devices", kMaxExportedDevices));
   return out;
 }
 

@@ -1,5 +1,4 @@
-// What engines say of themselves, and where they say it: one adapter each, pure functions of what a scrape
-// brought.
+// What engines report about themselves, and where: one adapter each, pure functions of a scrape's text.
 //
 // Engines change the names of their metrics, and start without some of them: what is absent, not a number,
 // negative or out of its range is left out, and never an error. One that runs several engines behind one

@@ -1,4 +1,4 @@
-// Access: where an API server is and what it knows us by: from a kubeconfig, or from inside of a pod.
+// Access: where an API server is, and our credentials: from a kubeconfig, or from inside a pod.
 //
 // ReadAccess() reads all files anew each time, so that a renewed token or certificate is found. Reading
 // blocks; call it off the loop. A value is plain; secrets in it are wiped with it.

@@ -249,7 +249,8 @@ Task<absl::StatusOr<std::unique_ptr<Client::Connection>>> Client::Begin(AbortGro
     case Status::kMalformed:
       co_return absl::UnavailableError(fmt::format("{}: the answer is not HTTP", Where()));
     default:
-      co_return absl::UnavailableError(fmt::format("{}: the connection was closed, unanswered", Where()));
+      co_return absl::UnavailableError(
+          fmt::format("{}: the connection was closed without an answer", Where()));
   }
 }
 

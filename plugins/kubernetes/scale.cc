@@ -46,7 +46,7 @@ std::string ScalePath(Scalable kind, std::string_view name_space, std::string_vi
 absl::StatusOr<Scale> ParseScale(const nlohmann::json& object) {
   const auto kind = object.is_object() ? object.find("kind") : object.end();
   if (!object.is_object() || kind == object.end() || *kind != "Scale")
-    return absl::UnavailableError("the API server has answered with something that is no Scale");
+    return absl::UnavailableError("the API server has answered with something that is not a Scale");
   Scale out{.wanted = ReplicasIn(object, "spec"), .there = ReplicasIn(object, "status"), .version = {}};
   if (const auto metadata = object.find("metadata"); metadata != object.end() && metadata->is_object()) {
     const auto version = metadata->find("resourceVersion");

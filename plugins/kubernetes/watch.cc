@@ -53,7 +53,7 @@ absl::StatusOr<Page> ReadPage(std::string_view text, const std::function<void(co
   const json list = json::parse(text, each, false);
   if (!list.is_object() || !list.contains("metadata") || !list["metadata"].is_object() ||
       !list.contains("items")) {
-    return absl::UnavailableError("the answer of Kubernetes is no list");
+    return absl::UnavailableError("the answer of Kubernetes is not a list");
   }
   return Page{VersionOf(list), Member(list["metadata"], "continue")};
 }
@@ -64,7 +64,7 @@ absl::StatusOr<WatchLine> ReadWatchLine(std::string_view text) {
   };
   json line = json::parse(text, each, false);
   if (!line.is_object() || !line.contains("object") || !line["object"].is_object())
-    return absl::UnavailableError("a line of the watch is no event");
+    return absl::UnavailableError("a line of the watch is not an event");
   const std::string type = Member(line, "type");
   json& object = line["object"];
   if (type == "ERROR") {

@@ -162,7 +162,7 @@ class Reader final : public nlohmann::json_sax<json> {
 
   bool Value(const Scalar& value) {
     Place();
-    if (depth_ == kNothing) return Fail("is no batch");
+    if (depth_ == kNothing) return Fail("is not a batch");
     if (depth_ == kBatch) return TakeBatchField(value);
     if (field_ != Field::kEvents) return true;
     if (depth_ == kEvents) return Fail("has an event that is neither a list nor a map");
@@ -189,7 +189,7 @@ class Reader final : public nlohmann::json_sax<json> {
         return true;
       case Field::kParent:
         if (!null) event_.parent = HashOf(value);
-        return null || event_.parent || Fail("has a parent that is no hash");
+        return null || event_.parent || Fail("has a parent that is not a hash");
       case Field::kBlockSize:
         if (value.kind != Scalar::Kind::kNumber || value.number == 0 || value.number > kMaxBlockSize)
           return Fail("has a block size out of bounds");
@@ -223,7 +223,7 @@ class Reader final : public nlohmann::json_sax<json> {
         return true;
       }
       case Field::kTokens:
-        if (value.kind != Scalar::Kind::kNumber) return Fail("has a token that is no number");
+        if (value.kind != Scalar::Kind::kNumber) return Fail("has a token that is not a number");
         event_.tokens.push_back(value.number);
         return true;
       case Field::kExtraKeys:

@@ -28,7 +28,7 @@ std::string EndToKeep(std::string_view text, size_t most) {
 
 absl::StatusOr<std::string> KeptLogs::PathOf(const std::string& run) const {
   if (run.empty() || run.front() == '.' || run.find('/') != std::string::npos)
-    return absl::InvalidArgumentError(conf::Abseil(fmt::format("\"{}\" is no id of a run", run)));
+    return absl::InvalidArgumentError(conf::Abseil(fmt::format("\"{}\" is not the id of a run", run)));
   return fmt::format("{}/{}{}", folder_, run, kSuffix);
 }
 

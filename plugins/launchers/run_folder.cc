@@ -77,7 +77,7 @@ absl::StatusOr<RunRecord> RunFolder::Load() const {
   absl::StatusOr<RunRecord> run = ReadRecord(*text);
   if (!run.ok())
     return absl::DataLossError(
-        fmt::format("{} is no record of a run: {}", record(), std::string(run.status().message())));
+        fmt::format("{} is not the record of a run: {}", record(), std::string(run.status().message())));
   const std::string name = std::filesystem::path(path_).filename();
   if (run->id != name)
     return absl::DataLossError(fmt::format("{} is the record of another run, {}", record(), run->id));

@@ -46,13 +46,13 @@ absl::StatusOr<Fd> OpenLogForReading(const std::string& path, LogOwner owner) {
   struct stat info{};
   if (fstat(log->get(), &info) != 0) return net::SystemError("stat", path, errno);
   if (owner == LogOwner::kThisProcess && info.st_uid != geteuid()) {
-    return absl::FailedPreconditionError(
-        fmt::format("cannot read {}: it belongs to the user {} and not to this one, so it is no log of a run",
-                    path, info.st_uid));
+    return absl::FailedPreconditionError(fmt::format(
+        "cannot read {}: it belongs to the user {} and not to this one, so it is not the log of a run", path,
+        info.st_uid));
   }
   if (S_ISREG(info.st_mode) && info.st_nlink <= 1) return log;
-  return absl::FailedPreconditionError("cannot read " + path +
-                                       ": it is not a regular file of one name, so it is no log of a run");
+  return absl::FailedPreconditionError(
+      "cannot read " + path + ": it is not a regular file with one name, so it is not the log of a run");
 }
 
 uint64_t LogBytes(const std::string& path) {

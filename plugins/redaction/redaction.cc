@@ -84,7 +84,7 @@ std::string Redaction::WhyWrong(const RedactionPattern& pattern) {
     if (boost::regex_match(std::string(), read))
       return fmt::format("the pattern {} matches the empty text, so it would match everywhere", pattern.name);
   } catch (const std::runtime_error& error) {
-    return fmt::format("the pattern {} is no regular expression: {}", pattern.name, error.what());
+    return fmt::format("the pattern {} is not a regular expression: {}", pattern.name, error.what());
   }
   return {};
 }

@@ -43,7 +43,7 @@ class Sink {
   // until `until`, or as long as the sink's own time-out where that ends earlier.
   virtual gateway::net::Task<absl::Status> Deliver(std::span<const Record> batch, conf::TimePoint until) = 0;
 
-  // Ends a pending Deliver() early where it can; what is not bounded by it is by a time-out.
+  // Ends a pending Deliver() early where it can; a time-out bounds the rest.
   virtual void Close() {}
 };
 

@@ -125,8 +125,8 @@ Task<absl::Status> SyslogSink::SendWhenThereIsRoom(const std::string& message, c
     absl::Status sent = datagram_->Send(message);
     if (!absl::IsResourceExhausted(sent)) co_return sent;
     if (closed_ || gateway::net::Now() >= until) {
-      co_return absl::DeadlineExceededError(
-          fmt::format("{} and took nothing for {}", conf::Std(sent.message()), conf::InWords(until - start)));
+      co_return absl::DeadlineExceededError(fmt::format(
+          "{} and accepted nothing for {}", conf::Std(sent.message()), conf::InWords(until - start)));
     }
     co_await gateway::net::OffLoop(loop_, [this] {
       datagram_->WaitForRoom(kLookAgain);
@@ -189,7 +189,7 @@ Task<absl::Status> SyslogSink::SendStream(std::span<const Record> batch, conf::T
   }
   if (deadline.passed()) {
     co_return absl::DeadlineExceededError(
-        fmt::format("{}: a batch was not taken within {}", Describe(), conf::InWords(until - start)));
+        fmt::format("{}: a batch was not accepted within {}", Describe(), conf::InWords(until - start)));
   }
   co_return status;
 }

@@ -128,7 +128,7 @@ Task<absl::Status> Attempt(Web& web, const DownloadFile& file, const DownloadHoo
   if (status == 416 || (continues && other_size)) {
     // What is here is longer than the file, or of another file.
     if (absl::Status restarted = partial.Restart(); !restarted.ok()) co_return restarted;
-    co_return absl::UnavailableError(fmt::format("{}: it has changed; it is fetched anew", file.name));
+    co_return absl::UnavailableError(fmt::format("{}: it has changed; it is fetched again", file.name));
   }
   if (other_size) {
     co_return absl::DataLossError(fmt::format("{}: it has {}, and should have {}", file.name,

@@ -56,7 +56,7 @@ Task<absl::StatusOr<FilePlan>> PlanHuggingFace(Web& web, HuggingFaceSource sourc
     const json files = json::parse(answer->body, nullptr, false);
     const auto strange = [&] {
       return absl::FailedPreconditionError(
-          fmt::format("{} is no list of files, as Hugging Face's API gives it", ShownUrl(next)));
+          fmt::format("{} is not a list of files, as Hugging Face's API gives it", ShownUrl(next)));
     };
     if (!files.is_array()) co_return strange();
     for (const json& file : files) {
@@ -81,7 +81,7 @@ Task<absl::StatusOr<FilePlan>> PlanHuggingFace(Web& web, HuggingFaceSource sourc
   }
   if (plan.files.empty() && !source.include.empty())
     co_return absl::NotFoundError(
-        fmt::format("no file of {} fits include", conf::Visible(source.repository)));
+        fmt::format("no file of {} matches include", conf::Visible(source.repository)));
   co_return plan;
 }
 

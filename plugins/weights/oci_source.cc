@@ -55,7 +55,7 @@ Task<absl::StatusOr<FilePlan>> PlanOci(Web& web, OciSource source, std::string d
   const auto wrong = [&](std::string_view why) {
     return absl::FailedPreconditionError(fmt::format("{} {}", ShownUrl(url), why));
   };
-  if (!manifest.is_object()) co_return wrong("is no manifest");
+  if (!manifest.is_object()) co_return wrong("is not a manifest");
   if (manifest.contains("manifests"))
     co_return wrong("is an index of several manifests; give the digest of one of them");
   const char* const list = manifest.contains("blobs") ? "blobs" : "layers";

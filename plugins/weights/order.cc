@@ -152,7 +152,7 @@ absl::StatusOr<WeightsOrder> ReadOrder(std::string_view text) {
         fmt::format("the store of weights \"{}\" must be an absolute path", order.store));
   if (!HexOfDigest(order.digest))
     return absl::InvalidArgumentError(
-        fmt::format("\"{}\" is no digest; it must be sha256: and 64 hex digits", order.digest));
+        fmt::format("\"{}\" is not a digest; it must be sha256: and 64 hex digits", order.digest));
   for (const AlsoOrdered& also : order.also) {
     if (!HexOfDigest(also.digest))
       return absl::InvalidArgumentError(

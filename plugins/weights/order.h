@@ -1,4 +1,4 @@
-// WeightsOrder: what the step before an engine is told: where a model's weights come from, which digest they
+// WeightsOrder: the input of the step before an engine: where a model's weights come from, which digest they
 // must have, and in which store of the node they belong. It travels as JSON in one variable, which may hold
 // secrets and which the step does not hand on.
 #pragma once

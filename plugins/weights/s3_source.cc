@@ -43,7 +43,7 @@ Task<absl::StatusOr<FilePlan>> PlanS3(Web& web, S3Source source, std::string dig
     const std::optional<S3Page> page = ReadS3Page(answer->body);
     if (!page) {
       co_return absl::FailedPreconditionError(
-          fmt::format("{} is no list of objects, as S3 gives it", ShownUrl(url)));
+          fmt::format("{} is not a list of objects, as S3 gives it", ShownUrl(url)));
     }
     for (const S3Object& object : page->objects) {
       if (object.key.ends_with('/') || !object.key.starts_with(prefix)) continue;  // a folder's mark

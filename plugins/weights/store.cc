@@ -288,7 +288,7 @@ absl::StatusOr<std::vector<std::string>> Store::MakeRoom(const std::string& id, 
     return left;
   }
   return absl::UnavailableError(
-      fmt::format("{}: weights that were to make room were taken into use each time; try again", folder_));
+      fmt::format("{}: the weights that should make room came into use each time; try again", folder_));
 }
 
 absl::StatusOr<std::string> Store::ListingOf(const std::string& id) const {

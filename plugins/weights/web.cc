@@ -49,7 +49,8 @@ absl::Status WebError(int status, std::string_view url) {
   const std::string text = fmt::format("{} answers {}", ShownUrl(url), status);
   switch (status) {
     case 401:
-      return absl::UnauthenticatedError(fmt::format("{}: it wants credentials, or others than given", text));
+      return absl::UnauthenticatedError(
+          fmt::format("{}: it requires credentials, or other ones than the given", text));
     case 403:
       return absl::PermissionDeniedError(text);
     case 404:
@@ -145,7 +146,7 @@ Task<absl::StatusOr<std::unique_ptr<Web::Connection>>> Web::Open(const WebReques
     absl::StatusOr<Url> next = Target(*url, location);
     if (!next.ok()) {
       co_return absl::FailedPreconditionError(
-          fmt::format("{} redirects to what is no URL of http or https", ShownUrl(Whole(*url))));
+          fmt::format("{} redirects to something that is not an http or https URL", ShownUrl(Whole(*url))));
     }
     if (url->tls && !next->tls) {
       co_return absl::FailedPreconditionError(

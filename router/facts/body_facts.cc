@@ -184,11 +184,11 @@ Failure Reader::ReadMember(ByteRange key) {
   if (spec != nullptr && IsRefused(*spec, api_)) {
     const bool counts = spec->key >= Key::kN && spec->key <= Key::kBestOf;
     if (counts && KindOf(cursor_.Peek()) == kNull) return Skip(1);
-    return FactsError{FactsErrorCode::kUnsupportedMember, spec->name,
-                      counts
-                          ? fmt::format("{} is no parameter of this API, which gives one answer", spec->name)
-                          : fmt::format("{} is no parameter of this API; its bound of the answer is {}",
-                                        spec->name, SpecOf(api_).bound)};
+    return FactsError{
+        FactsErrorCode::kUnsupportedMember, spec->name,
+        counts ? fmt::format("{} is not a parameter of this API, which gives one answer", spec->name)
+               : fmt::format("{} is not a parameter of this API; its bound of the answer is {}", spec->name,
+                             SpecOf(api_).bound)};
   }
   if (spec == nullptr || !Means(*spec, api_)) return Skip(1);
   if (!exact) {

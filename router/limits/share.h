@@ -95,7 +95,7 @@ class ShareHolder {
   ShareHolder(std::string gateway, LimitRef limit, SharePolicy policy, uint64_t first_seq,
               conf::TimePoint now);
 
-  // Gives up what the last answer asked back and is not in use, then states what is held and wanted.
+  // Gives up what the last answer asked back and is not in use, then states what it holds and wants.
   Claim Next(conf::TimePoint now);
 
   // Applies the answer to the claim `seq`. False when it came too late.

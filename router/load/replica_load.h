@@ -70,8 +70,8 @@ struct ReplicaState {
   OutlierStatus outlier;
   OutlierMemory outlier_memory;
   std::atomic<int> refused_credentials{0};  // the status of its last answer, where that was 401 or 403
-  // It answers without stream_options what it refuses with them; until then (since the epoch, in nanoseconds)
-  // it is not asked for usage.
+  // It refuses requests with stream_options and answers them without; until then (since the epoch, in
+  // nanoseconds) it is not asked for usage.
   std::atomic<int64_t> no_usage_until{0};
   prefix::Index* const index;
   const std::optional<prefix::MemberId> member;  // in the index; none: its prefixes are not tracked

@@ -1,4 +1,4 @@
-// What one replica can do, and how much of it a request takes: seconds of the replica, for prefill and
+// The capacity of one replica, and the part that a request takes: seconds of the replica, for prefill and
 // decoding together.
 //
 // All sequences of a decoding step share its base cost, so a token's part of it is the part of a full batch

@@ -165,7 +165,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kObstacle
      {"memory", "lack free memory"},
      {"isolation", "are shared with others"},
      {"devices", "lack free devices"},
-     {"power", "have no power left"}}};
+     {"power", "have no power budget left"}}};
 
 template <size_t N>
 std::string_view SentenceOf(const std::array<std::pair<std::string_view, std::string_view>, N>& table,
@@ -225,7 +225,7 @@ std::string Headline(const Explanation& e) {
     case WaitCause::kPinned:
       return fmt::format("Job {} waits for its own devices on {}: {}.", e.job, e.pinned->node,
                          e.pinned->held_by.empty()
-                             ? std::string("they take no work now, or the node lacks cores or memory")
+                             ? std::string("the node takes no work now, or the node lacks cores or memory")
                              : fmt::format("{} holds them", fmt::join(e.pinned->held_by, ", ")));
     case WaitCause::kReservation:
       return fmt::format("Job {} waits: the free nodes are reserved for jobs ahead of it.", e.job);
@@ -348,8 +348,8 @@ std::vector<std::string> InWords(const Explanation& e) {
   for (const RoleFinding& role : e.roles) AddRole(out, role, e);
   if (e.order) AddOrder(out, *e.order);
   for (const KindFinding& kind : e.kinds) {
-    out.push_back(fmt::format("{} of {} {} are wholly free on nodes that take work.", kind.free, kind.total,
-                              kind.kind));
+    out.push_back(fmt::format("{} of {} {} are completely free on nodes that take work.", kind.free,
+                              kind.total, kind.kind));
   }
   if (e.domain) {
     out.push_back(fmt::format("It {} one {}: {} comes closest, with room for {} of {} members{}.",
@@ -359,7 +359,7 @@ std::vector<std::string> InWords(const Explanation& e) {
                               e.domain->holds_when_empty ? "" : ", and none could hold it even when empty"));
   }
   if (e.domain && e.domain->until) {
-    out.push_back(fmt::format("It accepts any place {}.", At(*e.domain->until, e.as_of)));
+    out.push_back(fmt::format("It will accept any place {}.", At(*e.domain->until, e.as_of)));
   }
   if (!e.unfinished.empty()) {
     out.push_back(fmt::format("It waits for {}, which {} not ended.", fmt::join(e.unfinished, ", "),

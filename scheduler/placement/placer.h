@@ -18,7 +18,7 @@
 
 namespace scheduler {
 
-// Which nodes may be chosen, beside what the shape allows.
+// Limits the nodes that may be chosen, in addition to the shape.
 struct Where {
   DomainId under = kNone;           // only below this fabric domain
   const NodeSet* except = nullptr;  // none of these

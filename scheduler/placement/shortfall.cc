@@ -115,7 +115,7 @@ class RoleShortfall {
   }
 
   std::string InAll(std::string_view asked, std::string_view has) const {
-    return fmt::format("asks for {} in all ({} member{}), the whole cluster has {}", asked, role_.min_count,
+    return fmt::format("asks for {} in total ({} member{}), the whole cluster has {}", asked, role_.min_count,
                        role_.min_count == 1 ? "" : "s", has);
   }
 
@@ -150,9 +150,9 @@ std::string ShortfallOf(const Job& job, const Cluster& cluster, Among among) {
     if (!role.ask.devices.empty()) wanted += int64_t{role.ask.devices.front().count} * role.min_count;
   }
   const int64_t has = Over(nodes, [&](NodeId node) -> int64_t { return cluster.type_of(node).devices; }).all;
-  if (wanted > has) return fmt::format("asks for {} devices in all, the whole cluster has {}", wanted, has);
+  if (wanted > has) return fmt::format("asks for {} devices in total, the whole cluster has {}", wanted, has);
   if (job.topology.required && !job.topology.level.empty()) {
-    return fmt::format("must stand in one {}, and no {} has room for its {} members together",
+    return fmt::format("must run within one {}, and no {} has room for its {} members together",
                        job.topology.level, job.topology.level, MinMembers(job));
   }
   if (job.anti_affinity && MinMembers(job) > nodes.size()) {

@@ -6,7 +6,7 @@
 // (OfWait). So jobs of one account, kind and class can be kept sorted by the first, and a cycle needs the
 // others only once per group and whenever its account was charged: the head of each such group goes into a
 // heap, is scored again when it comes out, and goes back if it is no longer the first. Age needs no clock: all
-// jobs age alike, so the earlier submission says all.
+// jobs age equally, so only the time of submission matters.
 //
 // No job starves by its expected run, which counts as a week at most: with weights e of expected and a of age,
 // a job goes before all that are alike in the other terms and were submitted e / a weeks after it. With a

@@ -221,8 +221,8 @@ std::string QueuePlot(Runs runs, const TimeScale& time, const std::string& name,
       line.points.emplace_back(report.samples[s].hour / time.hours, static_cast<double>(queue->devices[s]));
     }
     line.points = Thin(line.points, kPoints);
-    alt += fmt::format("; {}: {:.0f} GPU-hours, {:.1f} % of its due", runs[i].name, queue->device_hours,
-                       100 * queue->satisfaction);
+    alt += fmt::format("; {}: {:.0f} GPU-hours, {:.1f} % of its fair share", runs[i].name,
+                       queue->device_hours, 100 * queue->satisfaction);
     lines.push_back(std::move(line));
   }
   const Frame frame{.alt = alt, .x = time.axis, .y = {.label = "GPUs held", .from = 0, .to = RoundUp(most)}};

@@ -336,7 +336,7 @@ std::string ClusterState::Check() const {
       if (!nodes_[n].device[d].healthy) fresh.SetDeviceHealth(n, static_cast<int>(d), false);
     }
     for (const MemberId id : on_[n]) {
-      if (members_[id].holding.node != n) return fmt::format("member {} stands on the wrong node", id);
+      if (members_[id].holding.node != n) return fmt::format("member {} is on the wrong node", id);
       fresh.Assign(members_[id]);
     }
     fresh.journal_.clear();
@@ -351,7 +351,7 @@ std::string ClusterState::Check() const {
     if (state.free_cpu_milli < 0 || state.free_memory_mib < 0)
       return fmt::format("node {}: over-allocated", name);
     if (classes_[classes_.of(n)].state != fresh.classes_[fresh.classes_.of(n)].state) {
-      return fmt::format("node {}: stands in the wrong class", name);
+      return fmt::format("node {}: is in the wrong class", name);
     }
   }
   for (DomainId d = 0; d < counters_.size(); ++d) {

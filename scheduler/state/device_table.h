@@ -1,9 +1,9 @@
 // Which devices of a node to take together: those nearest to each other, leaving those that are near.
 //
 // Two devices of one link domain (NVLink, HCCS) are nearest, then two of one NUMA node, then the rest; within
-// a link domain NUMA counts too. Of the free ones, those are taken whose farthest pair is nearest (the
-// bottleneck of a ring), then whose pairs are nearest on the whole, then those that leave the most near pairs
-// behind, then the lowest. For types of up to eight devices each answer is a table look-up; beyond, devices
+// a link domain NUMA counts too. Chooses the free devices whose farthest pair is nearest (the bottleneck of a
+// ring), then whose pairs are nearest on the whole, then those that leave the most near pairs behind, then
+// the lowest. For types of up to eight devices each answer is a table look-up; beyond, devices
 // are taken group by group, from the smallest link domain and NUMA node that holds them.
 //
 // Immutable; the type must outlive it.

@@ -1,7 +1,8 @@
 // The shapes that jobs ask for, each once.
 //
-// A job's ask with n alternatives of devices has n shapes, tried in order. Equal asks share a shape, so that
-// what is known of a shape (which node classes may take it, how well) is known of every job that asks alike.
+// A job's ask with n alternatives of devices has n shapes, tried in order. Equal requests share a shape, so
+// that what is known about a shape (which node classes may take it, how well) holds for every job with that
+// request.
 // Shapes live as long as their table; ids are dense and rise.
 #pragma once
 

@@ -219,7 +219,7 @@ test('a request is talked about, and what was given is renewed', async () => {
   await page.show('/requests');
   await page.getByText('a second demo').first().click();
   const drawer = page.locator('.drawer');
-  await drawer.getByText('Nobody has said anything yet.').waitFor();
+  await drawer.getByText('There are no comments yet.').waitFor();
   await drawer.getByLabel('Comment').fill('<b>would an hour do?</b>');
   await drawer.getByRole('button', { name: 'Say it' }).click();
   await drawer.locator('.comments').getByText('<b>would an hour do?</b>').waitFor();

@@ -194,7 +194,7 @@ describe('feedback', { timeout: 120_000 }, () => {
     const again = await command('dataset', 'evaluate', '--batch', id, '--delete-files', '--json');
     assert.equal(again.code, 0, again.stderr);
     assert.deepEqual(JSON.parse(again.stdout).rows, rows);
-    assert.match((await evaluations(`/${id}`)).error.message, /kept no longer/);
+    assert.match((await evaluations(`/${id}`)).error.message, /no longer kept/);
     assert.equal((await records('admin')).filter((record) => record.action === 'evaluation.read').length, 1);
     const wrong = await command('dataset', 'evaluate', '--set', set, '--models', 'chat-small,none');
     assert.equal(wrong.code, 1);

@@ -119,7 +119,7 @@ Task<std::string> GangWorker::Run() {
   const std::string leader = fmt::format("{}:{}", options_.leader_host, options_.leader_port);
   while (!co_await Join()) {
     if (closing_) co_return "";
-    if (Now() >= until) co_return fmt::format("the leader at {} takes no worker", leader);
+    if (Now() >= until) co_return fmt::format("the leader at {} accepts no worker", leader);
     co_await pause_.For(backoff.Next());
   }
   co_return closing_ ? "" : fmt::format("the leader at {} is gone", leader);

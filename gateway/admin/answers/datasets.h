@@ -1,4 +1,4 @@
-// What the admin API tells of data sets.
+// Answers of the admin API about data sets.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What the admin API tells of evaluations: batches that compare models by a data set.
+// Answers of the admin API about evaluations: batches that compare models by a data set.
 #pragma once
 
 #include "gateway/admin/answers/answer_fields.h"

@@ -1,4 +1,4 @@
-// What the admin API tells of the gateways that share a store.
+// Answers of the admin API about the gateways that share a store.
 #pragma once
 
 #include "gateway/admin/answers/answer_fields.h"

@@ -1,4 +1,4 @@
-// What the admin API tells of members, grants and requests.
+// Answers of the admin API about members, grants and requests.
 #pragma once
 
 #include "gateway/admin/answers/answer_fields.h"

@@ -1,4 +1,4 @@
-// What the admin API tells of the configured tenants, models, endpoints and limits.
+// Answers of the admin API about the configured tenants, models, endpoints and limits.
 #pragma once
 
 #include "gateway/admin/answers/answer_fields.h"

@@ -1,4 +1,4 @@
-// What the admin API tells of jobs, and of the nodes and queues that they share with the replicas.
+// Answers of the admin API about jobs, and of the nodes and queues that they share with the replicas.
 #pragma once
 
 #include "gateway/admin/answers/answer_fields.h"

@@ -1,4 +1,4 @@
-// What the admin API tells of an operator's order for a model.
+// Answers of the admin API about an operator's order for a model.
 #pragma once
 
 #include "gateway/admin/answers/answer_fields.h"

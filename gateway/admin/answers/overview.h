@@ -1,4 +1,4 @@
-// What the admin API tells of the whole: models, devices by holder, jobs, and what is not as it should be.
+// Answers of the admin API about the whole: models, devices by holder, jobs, and problems.
 #pragma once
 
 #include "gateway/admin/answers/answer_fields.h"

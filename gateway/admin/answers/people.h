@@ -1,4 +1,4 @@
-// What the admin API tells of people: who the caller is, how one signs in, and the sessions.
+// Answers of the admin API about people: who the caller is, how one signs in, and the sessions.
 #pragma once
 
 #include "gateway/admin/answers/answer_fields.h"

@@ -1,4 +1,4 @@
-// What the admin API tells of the process itself.
+// Answers of the admin API about the process itself.
 #pragma once
 
 #include <nlohmann/json.hpp>

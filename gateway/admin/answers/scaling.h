@@ -1,4 +1,4 @@
-// What the admin API tells of the replicas that Tidegate runs, and of the demand of each model.
+// Answers of the admin API about the replicas that Tidegate runs, and of the demand of each model.
 #pragma once
 
 #include "gateway/admin/answers/answer_fields.h"

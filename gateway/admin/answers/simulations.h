@@ -1,4 +1,4 @@
-// What the admin API tells of what-if questions.
+// Answers of the admin API about what-if questions.
 #pragma once
 
 #include "gateway/admin/answers/answer_fields.h"

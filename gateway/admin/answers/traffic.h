@@ -1,4 +1,4 @@
-// What the admin API tells of the requests that wait, and of those that were answered of late.
+// Answers of the admin API about the requests that wait, and of those that were answered of late.
 #pragma once
 
 #include "gateway/admin/answers/answer_fields.h"

@@ -1,4 +1,4 @@
-// What the admin API tells from the ledger.
+// Answers of the admin API from the ledger.
 #pragma once
 
 #include <nlohmann/json.hpp>

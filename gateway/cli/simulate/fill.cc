@@ -112,7 +112,7 @@ int SimulateFill(const FillOptions& options) {
 
 void AddSimulateFill(CLI::App& simulate, Run& run) {
   CLI::App* command = simulate.add_subcommand(
-      "fill", "Jobs that arrive in random order and never end: how full a placement gets the cluster");
+      "fill", "Jobs that arrive in random order and never end: how full a placement makes the cluster");
   auto options = std::make_shared<FillOptions>();
   AddTraceOptions(*command, options->input);
   AddClusterOptions(*command, options->input);

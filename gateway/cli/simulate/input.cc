@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kWorkload = "Workload";
 constexpr const char* kCluster = "Cluster";
 constexpr const char* kPolicy = "Policy";
-constexpr const char* kWhatIf = "What if, beside the system as it is";
+constexpr const char* kWhatIf = "What-if changes, compared with the system as it is";
 constexpr const char* kFaults = "Faults and checkpoints";
 
 void AddPolicyShortcuts(CLI::App& command, SimulateInput& input) {

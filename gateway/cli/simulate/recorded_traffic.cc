@@ -169,7 +169,8 @@ void AddSourceOptions(CLI::App& command, TrafficSource& source) {
       ->capture_default_str()
       ->group(kGroup);
   command
-      .add_option("--clients", source.clients, "Of servegen: CLIENT:TIMES@SHIFT,…; default: each as it is")
+      .add_option("--clients", source.clients,
+                  "For servegen: CLIENT:TIMES@SHIFT,…; default: each client unchanged")
       ->delimiter(',')
       ->group(kGroup);
   command.add_option("--from", source.from, "Start of the part to simulate")

@@ -231,10 +231,10 @@ void AddPoolOptions(CLI::App& command, RequestsOptions& options) {
       ->check(CLI::Range(1u, kMostSimulated))
       ->capture_default_str();
   add(command.add_option("--engine", options.engine, "Preset: a model and its GPUs"))->capture_default_str();
-  add(command.add_option("--prefill", options.prefill, "Of these, engines for long prompts alone"));
+  add(command.add_option("--prefill", options.prefill, "Of these, engines that only compute long prompts"));
   add(command.add_option("--slow", options.slow, "REPLICA@SPEED: one replica's speed as a factor"));
-  add(command.add_option("--die", options.die, "REPLICA@TIME: this replica dies then"));
-  add(command.add_option("--hang", options.hang, "REPLICA@TIME: this replica no longer answers"));
+  add(command.add_option("--die", options.die, "REPLICA@TIME: this replica dies at that time"));
+  add(command.add_option("--hang", options.hang, "REPLICA@TIME: this replica hangs from that time on"));
   CLI::Option* adapters =
       add(command.add_option("--adapters", options.adapters, "Number of LoRA adapters that requests use"))
           ->check(CLI::Range(1u, kMostAdapters));
@@ -250,15 +250,16 @@ void AddPoolOptions(CLI::App& command, RequestsOptions& options) {
 void AddRoutingOptions(CLI::App& command, RequestsOptions& options) {
   const auto add = [](CLI::Option* option) { return option->group("Load and routing"); };
   CLI::Option* utilization = add(command.add_option("--utilization", options.utilization,
-                                                    "Load, of the pool's capacity; default: 0.85"))
+                                                    "Load as a share of the pool's capacity; default: 0.85"))
                                  ->check(CLI::Range(0.01, 10.0));
-  add(command.add_option("--speed-up", options.speed_up, "Instead: times the recorded rate"))
+  add(command.add_option("--speed-up", options.speed_up, "Instead: a multiple of the recorded rate"))
       ->check(CLI::Range(1 / kMostSpeedUp, kMostSpeedUp))
       ->excludes(utilization);
   add(command.add_option("--policies", options.policies, "Routing policies to compare; default: all"))
       ->delimiter(',');
   add(command.add_flag("--no-queue", options.no_queue, "Send each request at once, also to full replicas"));
-  add(command.add_option("--telemetry-every", options.telemetry_every, "Between two readings of the engines"))
+  add(command.add_option("--telemetry-every", options.telemetry_every,
+                         "Time between two readings of the engines"))
       ->capture_default_str();
   add(command.add_option("--telemetry-age", options.telemetry_age, "Age of a reading when it arrives"))
       ->capture_default_str();

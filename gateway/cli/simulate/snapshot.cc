@@ -141,7 +141,7 @@ void AddPolicyReplay(CLI::App& policy, Run& run) {
   CLI::App* command = policy.add_subcommand(
       "replay", "Plan once from a snapshot of the planner, and print the plan or why a job waits");
   auto replay = std::make_shared<SnapshotReplay>();
-  command->add_option("SNAPSHOT", replay->snapshot, "As tidegate simulate jobs --dump writes it, a file")
+  command->add_option("SNAPSHOT", replay->snapshot, "A file, as tidegate simulate jobs --dump writes it")
       ->required()
       ->type_name("");
   AddDecisionOptions(*command, replay->input);

@@ -234,7 +234,7 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
   }
   const std::optional<config::Pods> pods = env_.pods();
   if (!pods) {
-    constexpr const char* kOnly = "has an effect with launcher: kubernetes only";
+    constexpr const char* kOnly = "has an effect only with launcher: kubernetes";
     if (!job.image.empty()) wrong("/image", job.image, kOnly);
     if (!job.pod.empty()) wrong("/pod", "", kOnly);
   } else {
@@ -471,7 +471,7 @@ net::Task<absl::Status> Jobs::Record(ledger::Event event) {
 net::Task<absl::Status> Jobs::Cancel(std::string id, std::string actor) {
   Workload* job = Get(id);
   if (job == nullptr) co_return co_await CancelArray(std::move(id), std::move(actor));
-  if (job->over()) co_return NotNow(*job, "cannot be cancelled any more");
+  if (job->over()) co_return NotNow(*job, "can no longer be cancelled");
   if (!job->holds()) {
     if (absl::Status recorded = co_await Record(Asked("job.cancel", *job, actor)); !recorded.ok())
       co_return recorded;
@@ -501,7 +501,7 @@ net::Task<absl::Status> Jobs::CancelArray(std::string id, std::string actor) {
   }
   if (open.empty()) {
     co_return absl::FailedPreconditionError(
-        conf::Abseil(fmt::format("all elements of {} have ended, and cannot be cancelled any more", id)));
+        conf::Abseil(fmt::format("all elements of {} have ended, and can no longer be cancelled", id)));
   }
   ledger::Event event = Asked("job.cancel", *Find(open.front()), actor);
   event.subject = id;
@@ -800,8 +800,8 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
   for (const auto& [name, secret] : file.secret_env) {
     if (!env_.may_name_secret(file.job.tenant, secret.reference())) {
       return absl::FailedPreconditionError(
-          conf::Abseil(fmt::format("secret_env/{}: {} is not listed in job_secrets of tenant {} any more",
-                                   name, secret.reference(), file.job.tenant)));
+          conf::Abseil(fmt::format("secret_env/{}: {} is no longer listed in job_secrets of tenant {}", name,
+                                   secret.reference(), file.job.tenant)));
     }
     conf::Document document(nlohmann::json(secret.reference()).dump(), file.file, env_.sources);
     conf::Secret now;

@@ -1,7 +1,7 @@
 // What the gateway and its launch broker say to each other, as JSON.
 //
 // Every question is an object with `ask`; every answer has either `error` (a message) and `code`, or what was
-// asked for. The broker takes questions for what they are: words of a process that may have been taken over.
+// asked for. The broker trusts no question: its sender may be under an attacker's control.
 #pragma once
 
 #include <absl/status/status.h>

@@ -360,7 +360,7 @@ std::optional<PieceProblem> FirstNull(const json& piece, const std::string& at) 
 
 std::optional<PieceProblem> BesidesKnown(const json& object, std::span<const std::string_view> known,
                                          const std::string& at) {
-  if (!object.is_object()) return PieceProblem{at, "is no object, which "};
+  if (!object.is_object()) return PieceProblem{at, "is not an object, which "};
   for (const auto& [key, value] : object.items()) {
     if (std::ranges::find(known, key) == known.end()) return PieceProblem{fmt::format("{}/{}", at, key), ""};
   }
@@ -372,7 +372,7 @@ std::optional<PieceProblem> BesidesKnownIn(const json& object, const char* list,
                                            std::span<const std::string_view> known, const std::string& at) {
   if (!object.contains(list)) return std::nullopt;
   const json& items = object[list];
-  if (!items.is_array()) return PieceProblem{fmt::format("{}/{}", at, list), "is no list, which "};
+  if (!items.is_array()) return PieceProblem{fmt::format("{}/{}", at, list), "is not a list, which "};
   for (size_t i = 0; i < items.size(); ++i) {
     if (auto found = BesidesKnown(items[i], known, fmt::format("{}/{}/{}", at, list, i))) return found;
   }
@@ -383,7 +383,7 @@ std::optional<PieceProblem> UnsafeContext(const json& object, const std::string&
   if (!object.contains("securityContext")) return std::nullopt;
   const std::string at = of + "/securityContext";
   const json& context = object["securityContext"];
-  if (!context.is_object()) return PieceProblem{at, "is no object, which "};
+  if (!context.is_object()) return PieceProblem{at, "is not an object, which "};
   for (const auto& [key, value] : context.items()) {
     const bool is_id = key == "runAsUser" || key == "runAsGroup" || key == "fsGroup";
     const bool harmless = (key == "runAsNonRoot" && value == true) ||
@@ -405,7 +405,7 @@ std::optional<PieceProblem> UnsafeMounts(const json& piece, const json& containe
                        return volume.contains("name") && volume["name"] == mount["name"];
                      });
     const std::string where = fmt::format("{}/volumeMounts/{}", at, index++);
-    if (!own) return PieceProblem{where, "names no volume of this piece, which "};
+    if (!own) return PieceProblem{where, "names no volume of this pod, which "};
   }
   return std::nullopt;
 }
@@ -422,11 +422,11 @@ std::optional<PieceProblem> FirstUnsafe(const json& piece) {
     for (const json& volume : piece["volumes"]) {
       const std::string at = fmt::format("/volumes/{}", index++);
       if (!volume.contains("emptyDir") || !volume["emptyDir"].is_object())
-        return PieceProblem{at, "is no emptyDir, which "};
+        return PieceProblem{at, "is not an emptyDir, which "};
     }
   }
   if (!piece.contains("containers")) return std::nullopt;
-  if (!piece["containers"].is_array()) return PieceProblem{"/containers", "is no list, which "};
+  if (!piece["containers"].is_array()) return PieceProblem{"/containers", "is not a list, which "};
   size_t index = 0;
   for (const json& container : piece["containers"]) {
     const std::string at = fmt::format("/containers/{}", index++);
@@ -629,12 +629,12 @@ std::string FirstDefect(const Submission& submission) {
   for (const auto& [name, value] : run.env) {
     if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos ||
         value.find('\0') != std::string::npos) {
-      return defect(fmt::format("\"{}\" cannot stand in an environment", name));
+      return defect(fmt::format("\"{}\" cannot be in an environment", name));
     }
   }
   if (run.pod.empty()) return {};
   const json piece = json::parse(run.pod, nullptr, false);
-  if (!piece.is_object()) return defect("its pod is no object");
+  if (!piece.is_object()) return defect("its pod is not an object");
   if (const auto wrong = WrongPiece(piece))
     return defect(fmt::format("pod{} {}", wrong->pointer, wrong->why));
   if (submission.safe_tenants && !run.tenant.empty()) {
@@ -660,7 +660,7 @@ std::string FirstDefect(const Submission& submission) {
 }
 
 std::optional<PieceProblem> WrongPiece(const json& piece) {
-  if (!piece.is_object()) return PieceProblem{"", "must be a piece of a PodSpec: an object"};
+  if (!piece.is_object()) return PieceProblem{"", "must be a part of a PodSpec: an object"};
   for (const Forbidden& own : kOwnOfPod) {
     if (piece.contains(own.key)) return PieceProblem{fmt::format("/{}", own.key), std::string(own.why)};
   }

@@ -120,7 +120,7 @@ std::string WhyEnded(const Job& job, bool told_to_stop) {
     case JobState::kBootFail:
       return fmt::format("{} did not boot for job {}", node, job.id);
     case JobState::kDeadline:
-      return fmt::format("job {} had not begun at its deadline", job.id);
+      return fmt::format("job {} had not started at its deadline", job.id);
     default:
       break;
   }

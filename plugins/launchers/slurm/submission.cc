@@ -124,7 +124,7 @@ std::string FirstDefect(const RunSpec& run) {
   }
   for (const auto& [name, value] : run.env) {
     if (name.empty() || name.find('=') != std::string::npos || has_nul(name) || has_nul(value)) {
-      return defect(fmt::format("\"{}\" cannot stand in an environment", name));
+      return defect(fmt::format("\"{}\" cannot be in an environment", name));
     }
   }
   if (run.grant.node.empty()) return defect("has no node");

@@ -100,7 +100,7 @@ absl::StatusOr<std::vector<Switch>> ReadTopology(std::string_view text) {
     }
     if (!any) continue;
     if (read.name.empty()) return Wrong(number, "has no SwitchName");
-    if (read.nodes.empty() == read.switches.empty()) return Wrong(number, "wants either Nodes or Switches");
+    if (read.nodes.empty() == read.switches.empty()) return Wrong(number, "needs either Nodes or Switches");
     if (switches.size() == kMaxSwitches) return Wrong(number, "more than 10000 switches");
     switches.push_back(std::move(read));
   }
@@ -109,7 +109,7 @@ absl::StatusOr<std::vector<Switch>> ReadTopology(std::string_view text) {
   for (const Switch& above : switches) {
     for (const std::string& below : above.switches) {
       if (!heights.Has(below)) {
-        return absl::InvalidArgumentError(fmt::format("topology.conf: switch {} is not there", below));
+        return absl::InvalidArgumentError(fmt::format("topology.conf: switch {} does not exist", below));
       }
     }
     for (const std::vector<std::string>* names : {&above.switches, &above.nodes}) {
@@ -117,7 +117,7 @@ absl::StatusOr<std::vector<Switch>> ReadTopology(std::string_view text) {
         const std::string key = fmt::format("{} {}", names == &above.nodes ? "node" : "switch", below);
         if (const auto [first, added] = parent.emplace(key, above.name); !added) {
           return absl::InvalidArgumentError(
-              fmt::format("topology.conf: {} stands under both {} and {}", key, first->second, above.name));
+              fmt::format("topology.conf: {} is under both {} and {}", key, first->second, above.name));
         }
       }
     }

@@ -12,7 +12,7 @@
 namespace scheduler::sim {
 
 // Each pod is a job of one member, in a queue named by its quality of service ("default" without one). A pod
-// of a list without times is submitted at 0 and runs until the end. A pod whose deletion stands before its
+// of a list without times is submitted at 0 and runs until the end. A pod whose deletion is before its
 // creation is out of order. Jobs are given in order of creation.
 Trace ReadOpenb(std::string_view text, const std::string& file);
 

@@ -42,8 +42,7 @@ std::optional<double> ParseReal(std::string_view text);
 // Seconds as a duration; nothing where they do not fit into one (about 290 years).
 std::optional<conf::Duration> Seconds(double seconds);
 
-// What is wrong with when the job comes and how long it takes: beyond what a clock can follow; empty:
-// nothing.
+// The problem with a job's arrival or length, if a clock cannot represent it; empty: none.
 std::string DefectOfTimes(const TraceJob& job);
 
 // Leaves the row out of `trace` and says why; of a row that cannot be read, with what it says.

@@ -179,7 +179,7 @@ TEST_P(BadInput, ATruncatedBodyIsRefusedAndRecorded) {
 }
 
 // What only an engine can judge is the engine's to refuse; its words go through, and are recorded.
-TEST_P(BadInput, WhatTheEngineRefusesIsToldInItsWords) {
+TEST_P(BadInput, ARefusalOfTheEngineKeepsItsWords) {
   RawClient client = gateway.Connect();
   const Answer answer =
       client.Ask(Post(GetParam().path, Body(GetParam(), R"("model":"chat-small","temperature":"hot")")));

@@ -65,7 +65,7 @@ TEST(Bytes, LateBytesOfAnEngineAreNotTheNextCallersAnswer) {
   EXPECT_EQ(engine.connections(), 2u);
 }
 
-TEST(Bytes, BytesBeyondAnAnswersFramingAreNobodys) {
+TEST(Bytes, BytesBeyondAnAnswersFramingAreDropped) {
   int calls = 0;
   const std::string stolen = JsonAnswer(ChatAnswer("stolen"));
   KeptUpstream engine([&](const FakeUpstream::Request& request) {
@@ -231,7 +231,7 @@ TEST(Bytes, ACodedBodyIsRefusedAsOne) {
   EXPECT_EQ(gateway.Ask(Chat({{"max_tokens", 1}}, "Content-Encoding: identity\r\n")).status, 200);
 }
 
-TEST(Bytes, ACallerGetsNothingThatSpeaksForTheEnginesHost) {
+TEST(Bytes, ACallerGetsNoHeaderOfTheEnginesHost) {
   const std::string body = ChatAnswer("ok");
   FakeUpstream engine(
       fmt::format("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nAlt-Svc: "

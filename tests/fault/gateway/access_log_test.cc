@@ -42,7 +42,7 @@ struct AccessLines : testing::Test {
   EngineProcess engine;
 };
 
-TEST_F(AccessLines, ALineTellsOfARequestWhatTheLedgerTells) {
+TEST_F(AccessLines, ALineHasTheSameFactsAsTheLedgersRecord) {
   const GatewayProcess gateway(Config("file: " + path()));
   const std::string body = Json{{"model", "chat-small"},
                                 {"max_tokens", 5},
@@ -79,7 +79,7 @@ TEST_F(AccessLines, RefusalsHaveTheirCode) {
   EXPECT_EQ((*line)["model"], "no-such\nmodel");
 }
 
-TEST_F(AccessLines, SighupOpensARotatedFileAnew) {
+TEST_F(AccessLines, SighupReopensARotatedFile) {
   GatewayProcess gateway(Config("file: " + path()));
   const std::string first = gateway.Ask(Chat({{"max_tokens", 1}})).header("x-request-id");
   ASSERT_TRUE(LineOf(path(), first));

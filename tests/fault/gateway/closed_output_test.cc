@@ -59,7 +59,7 @@ TEST_F(ClosedOutput, ASecretIsWrittenIntoNoFileAndIsNotValid) {
     const Result result = Shell(command);
     if (out != "| true") EXPECT_EQ(result.code, 1) << out;
     EXPECT_THAT(result.err, HasSubstr("the output cannot be written")) << out;
-    EXPECT_THAT(result.err, HasSubstr("is revoked, for its secret could not be shown")) << out;
+    EXPECT_THAT(result.err, HasSubstr("is revoked, because its secret could not be shown")) << out;
     const Json keys = Keys();
     EXPECT_EQ(keys.size(), static_cast<size_t>(++made));
     for (const Json& key : keys) EXPECT_EQ(key["state"], "revoked") << out;
@@ -82,7 +82,7 @@ TEST_F(ClosedOutput, EveryCommandSaysThatItsOutputCannotBeWritten) {
   }
 }
 
-TEST_F(ClosedOutput, WhatIsWrongWithACommandLineIsSaidWhereverItsOutputGoes) {
+TEST_F(ClosedOutput, AWrongCommandLineIsReportedWhereverItsOutputGoes) {
   const Result result = Shell("TIDEGATE keys creat >/dev/full");
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("subcommand is required"));

@@ -136,7 +136,7 @@ TEST_F(JobKinds, AJobThatCanNeverStartFailsWithTheReason) {
   EXPECT_EQ(Free(), 4u) << "nothing is held";
 }
 
-TEST_F(JobKinds, WrongFilesAndIdsAreToldOfAndChangeNothing) {
+TEST_F(JobKinds, WrongFilesAndIdsAreReportedAndChangeNothing) {
   const auto refused = [&](std::string_view text) {
     std::ofstream(folder_ / "wrong.yaml", std::ios::binary) << text;
     const CliResult result = commands_.Run({"jobs", "submit", folder_ / "wrong.yaml"});

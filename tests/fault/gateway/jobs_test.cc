@@ -173,7 +173,7 @@ TEST_F(JobsFault, ACordonSurvivesAKillAndRunningWorkContinues) {
               testing::AllOf(HasSubstr("cordoned"), HasSubstr("its fan is replaced")));
   const std::string second = Submit("members: 1\ndevices: [{kind: gpu, count: 1}]\n");
   EXPECT_TRUE(Within(kLong, [&] {
-    return Tidegate({"jobs", "explain", second}).out.find("local takes nothing new") != std::string::npos;
+    return Tidegate({"jobs", "explain", second}).out.find("local gets no new work") != std::string::npos;
   })) << Tidegate({"jobs", "explain", second}).out;
   EXPECT_EQ(Show(second)["state"], "pending");
   EXPECT_EQ(Started(1).size(), 1u);

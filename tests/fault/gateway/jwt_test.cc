@@ -207,7 +207,7 @@ TEST_F(Jwt, ATokenOfANewKeyIsAdmittedOnceTheKeySetIsFetchedAgain) {
   EXPECT_LE(provider.requests(), 3u) << "tokens with unknown keys must not make the gateway hammer it";
 }
 
-TEST_F(Jwt, GoesOnWithTheKeysThatItHasWhileTheProviderIsDead) {
+TEST_F(Jwt, KeepsUsingItsKeysWhileTheProviderIsDown) {
   const tests::FreePort port;
   auto provider = std::make_unique<FakeUpstream>(JsonAnswer(KeySet(OldKey(), "k1")), port.number());
   const GatewayConfig config = Config(Section(Url(*provider), "refresh: 10s"));

@@ -188,7 +188,7 @@ std::string AnthropicStream(const std::string& secret) {
               With(secret));
 }
 
-TEST(Keys, ARevokedKeyEndsWhatRunsWithAnErrorThatIsToldAndCharged) {
+TEST(Keys, ARevokedKeyEndsItsRunningRequestsWithAnErrorAndTheyAreCharged) {
   const EngineProcess engine(
       {"--preset", "demo", "--load-time", "0s", "--step-base", "20ms", "--step-per-sequence", "0s"});
   const GatewayProcess gateway({.replicas = {engine.port()}, .anonymous = false});

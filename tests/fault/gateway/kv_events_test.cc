@@ -212,7 +212,7 @@ TEST_F(KvEvents, WhatWasMissedIsReplayed) {
   EXPECT_EQ(Value(gateway, kClears), 0);
 }
 
-TEST_F(KvEvents, WithoutReplayAGapBeginsAnew) {
+TEST_F(KvEvents, WithoutReplayTheIndexStartsEmptyAfterAGap) {
   const GatewayProcess gateway(Config(fmt::format("url: '{}'", peer.url())));
   peer.AwaitSubscriber();
   ASSERT_TRUE(Within(RawClient::kPatience, [&] { return Value(gateway, "tidegate_exact_replicas") == 1; }));
@@ -242,7 +242,7 @@ TEST_F(KvEvents, NonsenseIsCountedAndDoesNoHarm) {
   EXPECT_EQ(gateway.Ask(ChatPrompt(1)).status, 200);
 }
 
-TEST_F(KvEvents, APeerThatSendsTooMuchIsLeftAndConnectedToAnew) {
+TEST_F(KvEvents, APeerThatSendsTooMuchIsDisconnectedAndConnectedAgain) {
   const GatewayProcess gateway(Config(fmt::format("url: '{}'", peer.url())));
   peer.AwaitSubscriber();
   const auto exact = [&](double replicas) {

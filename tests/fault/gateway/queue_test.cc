@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Queue, ARequestWaitsWhereReplicasAreFullAndIsToldHowLong) {
+TEST(Queue, ARequestWaitsWhileReplicasAreFullAndItsAnswerSaysHowLong) {
   const EngineProcess engine(Paced("5ms"));
   const Queued q({.replicas = {engine.port()}, .model = "queue: {max_running: 1}"});
   RawClient holder = q.Holder();

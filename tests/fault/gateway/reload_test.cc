@@ -57,7 +57,7 @@ struct Reload : testing::Test {
   tests::TempDir folder;
 };
 
-TEST_F(Reload, ARefusedOneIsInTheLedgerWithWhoOfferedWhat) {
+TEST_F(Reload, ARefusedReloadIsInTheLedgerWithItsActorAndTheFile) {
   GatewayProcess gateway(Config());
   gateway.WriteConfig(Config("nonsense: 1\nmore_nonsense: {a: b}\n"));
   gateway.Reload();

@@ -123,7 +123,7 @@ TEST_F(Traces, ASpanTellsOfACallInTheWordsOfTheConvention) {
   EXPECT_FALSE(attributes.contains("error.type"));
 }
 
-TEST_F(Traces, AFailureIsTold) {
+TEST_F(Traces, AFailureIsReported) {
   const FakeUpstream collector(JsonAnswer("{}"));
   const GatewayProcess gateway(Config(collector.port()));
   const std::string long_name(100'000, 'm');

@@ -113,7 +113,7 @@ TEST(RouteExplain, EachChoiceByCostIsMadeAgainFromTheLog) {
   EXPECT_THAT(last.text, HasSubstr("was chosen of 3 replicas: lowest cost in seconds"));
 }
 
-TEST(RouteExplain, AChoiceThatNoLawWouldMakeIsToldOff) {
+TEST(RouteExplain, AChoiceThatNoLawWouldMakeIsReported) {
   const EngineProcess engines[2];
   const GatewayProcess gateway({.replicas = {engines[0].port(), engines[1].port()},
                                 .model = "routing: {policy: cost}",
@@ -357,7 +357,7 @@ struct FallbackCase {
 struct Fallbacks : testing::TestWithParam<FallbackCase> {};
 
 // With the condition the other model serves; with every other condition alone, it does not.
-TEST_P(Fallbacks, GoOnlyWhereTheirConditionSays) {
+TEST_P(Fallbacks, AreUsedOnlyUnderTheirCondition) {
   EngineProcess first;
   const EngineProcess second;
   if (std::string_view(GetParam().fault).empty()) {
@@ -473,7 +473,7 @@ TEST_F(Shadowed, NoAnswerWaitsForACopyThatHangs) {
   EXPECT_EQ(gateway.Stop(), 0);
 }
 
-TEST_F(Shadowed, WhatFailsThereIsNotTheClientsAffair) {
+TEST_F(Shadowed, AFailedCopyDoesNotAffectTheClient) {
   // Who refuses connections cannot be told otherwise: that comes last.
   const char* faults[] = {R"({"kind":"500"})", R"({"kind":"hang"})", R"({"kind":"drop","arg":1})",
                           R"({"kind":"refuse"})"};

@@ -66,7 +66,7 @@ TEST_F(KubeTest, ARunIsAPodWhereThePlannerSaidAndEndsWithinItsGrace) {
   });
 }
 
-TEST_F(KubeTest, WhyARunDoesNotStartOrHasEndedIsToldInWords) {
+TEST_F(KubeTest, ReasonsOfStartsAndEndsAreSentences) {
   RunOnLoop([this](TestLoop& loop) -> Task<void> {
     KubernetesLauncher launcher(loop, Options());
     co_await Ready(loop, launcher);

@@ -60,7 +60,7 @@ TEST_F(KubeTest, ADrainedNodeEndsItsRunsAndSaysSo) {
   });
 }
 
-TEST_F(KubeTest, AnEvictedPodIsTold) {
+TEST_F(KubeTest, AnEvictedPodIsReported) {
   RunOnLoop([this](TestLoop& loop) -> Task<void> {
     KubernetesLauncher launcher(loop, Options());
     co_await Ready(loop, launcher);

@@ -52,7 +52,7 @@ TEST_F(KubeTest, WhatRunsOutlivesTheApiServerAndEtcd) {
   });
 }
 
-TEST_F(KubeTest, ANodeThatFallsSilentTakesNothingNewAndItsRunIsTold) {
+TEST_F(KubeTest, ASilentNodeGetsNoNewWorkAndItsRunIsReported) {
   if (!cluster_->has_parts()) GTEST_SKIP() << "the parts of this cluster cannot be stopped";
   RunOnLoop([this](TestLoop& loop) -> Task<void> {
     KubernetesLauncher launcher(loop, Options());

@@ -161,7 +161,7 @@ TEST_F(SlurmTest, ARunWhoseNodeFailsHasEndedAndIsNotStartedAgainBySlurm) {
   });
 }
 
-TEST_F(SlurmTest, ATokenThatHasExpiredIsReadAnew) {
+TEST_F(SlurmTest, AnExpiredTokenIsReadAgain) {
   RunOnLoop([this](TestLoop& loop) -> Task<void> {
     SlurmLauncher::Options options = Options();
     std::string token = "stale";

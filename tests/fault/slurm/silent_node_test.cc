@@ -55,7 +55,7 @@ class SilentNode : public testing::Test {
   std::unique_ptr<SlurmCluster> cluster_;
 };
 
-TEST_F(SilentNode, TakesNothingNewUntilItAnswersAgainAndTheReasonIsTold) {
+TEST_F(SilentNode, GetsNoNewWorkUntilItAnswersAgainAndTheReasonIsReported) {
   const uint32_t other =
       cluster_->Batch({"--nodelist=node3", "--gres=gpu:h100:8", "--mem=1000"}, "sleep 300");
   ASSERT_TRUE(Within(kLong, [&] { return !Running().empty(); }));

@@ -46,7 +46,7 @@ TEST(Document, RefusesWhatIsNotOneDocumentOfPlainValues) {
       {"{[1]: 2}", "d.yaml (line 1): a key must be a text, found a list or a mapping"},
       {"{~: 2}", "d.yaml (line 1): a key must be a text, found nothing"},
       {"a: &x 1\n*x : 2\n", "d.yaml (line 2): a key must be written out, found an alias"},
-      {"a: &x [*x]", "d.yaml:/a/0 (line 1): an alias must not stand inside the value that it repeats"},
+      {"a: &x [*x]", "d.yaml:/a/0 (line 1): an alias must not be inside the value that it repeats"},
       {"a: !!binary aGk=", "d.yaml:/a (line 1): tags are not accepted; write the plain value"},
       {"a: 1\nb: \xff\xfe", "d.yaml (line 2): is not valid UTF-8"},
       {"a:\n  b: 1\n\tc: 2\n",
@@ -69,7 +69,7 @@ TEST(Document, AcceptsEmptyTextAsNothing) {
 
 TEST(Document, BoundsSize) {
   EXPECT_THAT(Problems("a: 12345678", {.bytes = 10}),
-              ElementsAre("d.yaml (line 1): is 11 bytes long, at most 10 are accepted"));
+              ElementsAre("d.yaml (line 1): is 11 bytes long; at most 10 are accepted"));
 }
 
 TEST(Document, BoundsDepth) {
@@ -117,7 +117,7 @@ TEST(Document, CutsLongValuesAtACharacter) {
 TEST(Document, NamesTheLineOfATextThatIsTooLong) {
   Document document("a: 1\nb: 2\nc: 3\n", "d.yaml", kNoSources, {.bytes = 6});
   EXPECT_EQ(ToString(document.TakeProblems().at(0)),
-            "d.yaml (line 2): is 15 bytes long, at most 6 are accepted");
+            "d.yaml (line 2): is 15 bytes long; at most 6 are accepted");
 }
 
 TEST(Document, AProblemFoundLaterGetsTheLineOfItsPointer) {

@@ -181,7 +181,7 @@ TEST(Reader, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
   }
 }
 
-TEST(Reader, AKeyAtTheWrongLevelIsToldWhereItBelongs) {
+TEST(Reader, AMessageSaysWhereAKeyAtTheWrongLevelBelongs) {
   constexpr std::string_view kKeys[] = {
       "server.listen", "models[].retries.max", "models[].retries", "tags[]", "a.level", "b.level"};
   const auto problem = [&](std::string_view text) {

@@ -64,7 +64,7 @@ TEST(Secret, IsResolvedFromItsReference) {
 TEST(Secret, IsRefusedWithoutShowingWhatStandsThere) {
   const std::pair<std::string_view, std::string_view> kCases[] = {
       {"sk-live-123",
-       "s.yaml (line 1): a secret is given by reference only, env:NAME or file:PATH, so that it never stands "
+       "s.yaml (line 1): a secret is given by reference only, env:NAME or file:PATH, so that it is never "
        "in a "
        "configuration file"},
       {"env:sk-live-123",

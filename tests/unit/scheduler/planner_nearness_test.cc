@@ -101,7 +101,7 @@ TEST(Nearness, ExplanationSaysHowLongTheJobWaitsForIt) {
   w.Run();
   EXPECT_THAT(io::InWords(w.planner.Explain(w.Find("gang"), w.now)),
               AllOf(Contains(HasSubstr("It waits for one leaf: leaf-0 comes closest, with room for 1 of 2")),
-                    Contains(HasSubstr("It accepts any place"))));
+                    Contains(HasSubstr("It will accept any place"))));
 }
 
 }  // namespace

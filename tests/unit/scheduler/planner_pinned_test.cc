@@ -105,7 +105,7 @@ TEST(PinnedJob, WaitsWhileItsNodeOrADeviceTakesNoWork) {
   w.Submit(Pinned(w, "sleeper", 0, 0b1000));
   EXPECT_THAT(w.Run(), IsEmpty());
   EXPECT_THAT(io::InWords(w.planner.Explain(w.Find("sleeper"), w.now)).front(),
-              HasSubstr("they take no work now"));
+              HasSubstr("the node takes no work now"));
 }
 
 TEST(PinnedJob, ASnapshotKeepsThePlacesAndReplaysTheDecision) {

@@ -156,16 +156,17 @@ TEST(AdminInput, ReportsEveryProblemAtOnceWithASuggestion) {
         R"({"tenant":"serch","models":["chat-smal"],"endpoints":["chats"],"expires":"never",)"
         R"("priority":"hi","limits":{"requests_per_minut":1}})");
     EXPECT_EQ(reply.status, 400);
-    EXPECT_THAT(reply.message(), AllOf(HasSubstr("unknown tenant \"serch\", did you mean \"search\"?"),
-                                       HasSubstr("\"chat-smal\" is no model, did you mean \"chat-small\"?"),
-                                       HasSubstr("\"chats\" is no endpoint, did you mean \"chat\"?"),
-                                       HasSubstr("expires: \"never\""), HasSubstr("unknown priority \"hi\""),
-                                       HasSubstr("requests_per_minut")));
+    EXPECT_THAT(reply.message(),
+                AllOf(HasSubstr("unknown tenant \"serch\", did you mean \"search\"?"),
+                      HasSubstr("\"chat-smal\" is not a model, did you mean \"chat-small\"?"),
+                      HasSubstr("\"chats\" is not an endpoint, did you mean \"chat\"?"),
+                      HasSubstr("expires: \"never\""), HasSubstr("unknown priority \"hi\""),
+                      HasSubstr("requests_per_minut")));
     EXPECT_EQ(reply.body["error"]["details"].size(), 6u);
   });
 }
 
-TEST(AdminInput, WhatProblemsQuoteTurnsNoTextAround) {
+TEST(AdminInput, QuotedTextInProblemsCannotReverseTheTextDirection) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     const Reply member = co_await client.Call("POST", "/admin/v1/keys", kBoot, R"({"na\u2066me":"x"})");
@@ -209,7 +210,7 @@ TEST(AdminInput, AHeadThatIsTooLargeIsRefusedWithARequestId) {
   });
 }
 
-TEST(AdminInput, ANumberThatIsTooLargeIsCalledSo) {
+TEST(AdminInput, ANumberThatIsTooLargeIsReported) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     Reply reply = co_await client.Call("GET", "/admin/v1/keys?limit=1000000000000000000000", kBoot);

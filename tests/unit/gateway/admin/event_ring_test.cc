@@ -9,7 +9,7 @@ FeedEvent Of(const std::string& data) {
   return {.type = "changed", .data = data};
 }
 
-TEST(EventRing, AnIdSaysWhereAFollowerGoesOn) {
+TEST(EventRing, AnIdSaysWhereAFollowerContinues) {
   EventRing ring("a1", 10);
   EXPECT_EQ(ring.last(), 0u);
   EXPECT_EQ(ring.PositionOf(ring.IdOf(0)), 0u);

@@ -44,7 +44,7 @@ void EndAfter(World& world, std::function<void()> happens) {
   }(world, std::move(happens)));
 }
 
-TEST(AdminOverview, TellsModelsAndWhatIsNotAsItShouldBe) {
+TEST(AdminOverview, ShowsModelsAndProblems) {
   World world;
   world.reloads.last_ok = false;
   const std::string viewer = world.AdminKey(Role::kViewer);
@@ -110,7 +110,7 @@ TEST(AdminEvents, AFollowerHearsOfActionsWhileTheLeadingGatewayDoesNotAnswer) {
   });
 }
 
-TEST(AdminEvents, ALeadHearsNothingOfOthers) {
+TEST(AdminEvents, ALeadGetsNoEventsOfOtherTenants) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     const SignedIn lead = co_await client.SignIn(kLead);
@@ -123,7 +123,7 @@ TEST(AdminEvents, ALeadHearsNothingOfOthers) {
   });
 }
 
-TEST(AdminEvents, AFollowerGoesOnAfterTheLastIdThatItHas) {
+TEST(AdminEvents, AFollowerContinuesAfterItsLastId) {
   World world;
   const std::string viewer = world.AdminKey(Role::kViewer);
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {

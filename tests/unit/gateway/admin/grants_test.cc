@@ -130,7 +130,7 @@ TEST(Tenants, AMembersRoleCountsFromTheNextCallAndEndsWithIt) {
   });
 }
 
-TEST(Requests, AreDecidedByWhoeverIsAboveAndNeverByTheOneWhoAsked) {
+TEST(Requests, AreDecidedByRolesAboveTheTenantAndNeverByTheRequester) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     const SignedIn ada = co_await client.SignIn(kMember);
@@ -169,7 +169,7 @@ TEST(Requests, AreDecidedByWhoeverIsAboveAndNeverByTheOneWhoAsked) {
   });
 }
 
-TEST(Requests, AreTalkedAboutByTheOneWhoAskedAndThoseWhoDecide) {
+TEST(Requests, AreDiscussedByTheRequesterAndThoseWhoDecide) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     const SignedIn ada = co_await client.SignIn(kMember);
@@ -269,7 +269,7 @@ TEST(Requests, ARuleOfTheConfigurationApproves) {
   });
 }
 
-TEST(Requests, EveryProblemIsToldAtOnce) {
+TEST(Requests, EveryProblemIsReportedAtOnce) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
     const SignedIn ada = co_await client.SignIn(kMember);
@@ -277,8 +277,8 @@ TEST(Requests, EveryProblemIsToldAtOnce) {
         ada, "POST", "/admin/v1/requests",
         R"({"tenant":"search","models":["chat-small","none"],"limits":{"concurrency":5},"until":"1w2"})");
     EXPECT_EQ(reply.status, 400);
-    for (const char* part : {"may use \"chat-small\" already", "\"none\" is no model", "has no concurrency",
-                             "must be a moment after", "needs to know what for"})
+    for (const char* part : {"may use \"chat-small\" already", "\"none\" is not a model",
+                             "has no concurrency", "must be a moment after", "needs to know what for"})
       EXPECT_THAT(reply.message(), HasSubstr(part));
   });
 }

@@ -34,7 +34,7 @@ class AdminJobs : public testing::Test {
   JobsWorld jobs;
 };
 
-TEST_F(AdminJobs, SubmittingIsARightOfItsOwnThatNoOperatorHasByTheRole) {
+TEST_F(AdminJobs, TheRoleOperatorDoesNotIncludeTheRightToSubmit) {
   using plugins::auth::Right;
   const std::string viewer = world.AdminKey(Role::kViewer);
   const std::string op = world.AdminKey(Role::kOperator);
@@ -118,7 +118,7 @@ TEST_F(AdminJobs, OperatorsSubmitAndCancelJobsThatViewersOnlySee) {
   });
 }
 
-TEST_F(AdminJobs, WhatAJobPrintedIsInNoReasonThatViewersAreShown) {
+TEST_F(AdminJobs, ReasonsShownToViewersHaveNoJobOutput) {
   const std::string viewer = world.AdminKey(Role::kViewer);
   const std::string op = world.AdminKey(Role::kOperator, {plugins::auth::Right::kSubmitJobs});
   const std::string body = json{{"job", std::string(kJob) + "restarts: 0\n"}}.dump();
@@ -162,7 +162,7 @@ TEST_F(AdminJobs, AnArrayIsCancelledWhole) {
   });
 }
 
-TEST_F(AdminJobs, AJobIsRunAgainAsItWasAskedForByWhoMaySubmitIt) {
+TEST_F(AdminJobs, AJobIsRerunFromItsFileByCallersWhoMaySubmitIt) {
   const std::string viewer = world.AdminKey(Role::kViewer);
   const std::string op = world.AdminKey(Role::kOperator, {plugins::auth::Right::kSubmitJobs});
   const std::string array =

@@ -243,7 +243,7 @@ TEST(MessagesStream, NeverEndsCleanlyWithoutAFinishReason) {
   EXPECT_EQ(untouched.state(), StreamState::kFailed);
 }
 
-TEST(MessagesStream, TellsFailuresAndThenIsSilent) {
+TEST(MessagesStream, SendsAFailureAndThenNothing) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"not json", "upstream_error"},
       {R"({"error":{"message":"out of memory","code":500}})", "upstream_error"},

@@ -203,7 +203,7 @@ TEST(ChatFromMessages, RefusesTenThousandLevels) {
 }
 
 // As Claude Code sends them.
-TEST(ChatFromMessages, LeavesOutWhatAgentsSendAndNothingIsLostBy) {
+TEST(ChatFromMessages, LeavesOutFieldsOfAgentsThatChangeNothing) {
   const auto request = std::get<ChatRequest>(ChatFromMessages(
       R"({"model":"c","max_tokens":32000,"stream":true,"betas":["context-management-2025-06-27"],
           "anthropic_version":"2023-06-01","thinking":{"type":"adaptive"},

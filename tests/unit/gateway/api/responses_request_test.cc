@@ -232,7 +232,7 @@ TEST(ChatFromCodex, FirstTurnBecomesChat) {
       "stream_options":{"include_usage":true},"verbosity":"low"})"));
 }
 
-TEST(ChatFromCodex, CallsOfEveryKindAreToldAsFunctions) {
+TEST(ChatFromCodex, CallsOfEveryKindBecomeFunctions) {
   const json chat = json::parse(FromCodex(tests::codex::kAfterSearch).body);
   json messages = chat["messages"];
   messages.erase(messages.begin(), messages.begin() + 3);

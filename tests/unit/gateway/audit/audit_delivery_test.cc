@@ -234,7 +234,7 @@ TEST(AuditDelivery, CountsRecordsThatWereGoneBeforeTheyWereDelivered) {
   });
 }
 
-TEST(AuditDelivery, GoesOnPastDamagedRecordsAndCountsThem) {
+TEST(AuditDelivery, SkipsDamagedRecordsAndCountsThem) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     TempDir folder;
     Tail tail;
@@ -259,7 +259,7 @@ TEST(AuditDelivery, GoesOnPastDamagedRecordsAndCountsThem) {
 }
 
 // Someone removed the ledger's files, and the gateway began a new one in the same state folder.
-TEST(AuditDelivery, BeginsAnewWithALedgerThatItsCursorIsNotOf) {
+TEST(AuditDelivery, StartsFromTheBeginningIfTheCursorIsOfAnotherLedger) {
   struct Case {
     const char* what;
     uint64_t last;   // of the ledger found at the second start
@@ -425,7 +425,7 @@ TEST(AuditDelivery, TriesAgainWhenTheLedgerCannotBeRead) {
   });
 }
 
-TEST(AuditDelivery, GoesOnButSaysSoWhenTheCursorCannotBeSaved) {
+TEST(AuditDelivery, ContinuesAndReportsWhenTheCursorCannotBeSaved) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     TempDir folder;
     Tail tail;
@@ -447,7 +447,7 @@ TEST(AuditDelivery, GoesOnButSaysSoWhenTheCursorCannotBeSaved) {
   });
 }
 
-TEST(AuditDelivery, RefusesACursorThatIsNoneAndANameThatIsNoFileName) {
+TEST(AuditDelivery, RefusesAnInvalidCursorAndANameThatIsNotAFileName) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     TempDir folder;
     Tail tail;

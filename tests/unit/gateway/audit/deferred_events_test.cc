@@ -46,7 +46,7 @@ TEST_F(Deferred, EventsAreRecordedInOrder) {
   EXPECT_EQ(Actions(dir), (std::vector<std::string>{"one", "two", "three"}));
 }
 
-TEST_F(Deferred, TheLoopGoesOnWhileTheDiskTakesNothingAndTheEventIsRecordedThen) {
+TEST_F(Deferred, TheLoopContinuesWhileTheDiskHangsAndTheEventIsRecordedLater) {
   append_timeout = 1h;  // the disk takes the event only because the loop goes on meanwhile
   Open();
   disk.full = true;

@@ -72,7 +72,7 @@ TEST_F(SinkSourceTest, GivesEveryRecordOnceAsItStandsUpToWhatIsDurable) {
   EXPECT_EQ(behind.Read(last_ - 2, 1000)->size(), 2u);
 }
 
-TEST_F(SinkSourceTest, LeavesOutWhatIsDamagedAndGoesOn) {
+TEST_F(SinkSourceTest, SkipsDamagedRecordsAndContinues) {
   std::set<uint64_t> damaged;
   Change(0, 1, [](std::string& line) { line[line.size() / 2] = '\x01'; });
   Change(0, 3, [](std::string& line) { line = "no record"; });

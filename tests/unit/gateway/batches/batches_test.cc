@@ -162,7 +162,7 @@ TEST(Batches, EachLineIsSentOnceAndHasOneResult) {
   });
 }
 
-TEST(Batches, AModelWithoutRoomHoldsUpItsOwnLinesAlone) {
+TEST(Batches, AModelWithoutRoomDelaysOnlyItsOwnLines) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     World world(loop);
     bool room = false;
@@ -187,7 +187,7 @@ TEST(Batches, AModelWithoutRoomHoldsUpItsOwnLinesAlone) {
   });
 }
 
-TEST(Batches, AfterAStopItGoesOnWhereItsResultsEnd) {
+TEST(Batches, AfterAStopItContinuesWhereItsResultsEnd) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     World world(loop);
     co_await world.Open();

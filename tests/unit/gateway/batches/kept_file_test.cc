@@ -63,7 +63,7 @@ TEST_P(KeptFileTest, WhatWasAppendedIsReadFromAnyOffset) {
   EXPECT_EQ(TextOf(*file), all + "more");
 }
 
-TEST_P(KeptFileTest, IsCutAnywhereAndGoesOnThere) {
+TEST_P(KeptFileTest, CanBeTruncatedAnywhereAndContinuedThere) {
   const std::string text = Long('A');
   absl::StatusOr<KeptFile> file = Open();
   ASSERT_TRUE(file.ok()) << file.status();

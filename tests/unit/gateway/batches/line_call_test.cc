@@ -14,7 +14,7 @@ LineAnswer Refusal(api::Code code) {
           .should_retry = error.should_retry};
 }
 
-TEST(LineCall, WhatHasNoRoomWaitsAsLongAsItTakes) {
+TEST(LineCall, ALineWithoutRoomWaitsAsLongAsNecessary) {
   for (const api::Code code :
        {api::Code::kRateLimitExceeded, api::Code::kConcurrencyLimit, api::Code::kQueueFull,
         api::Code::kOverloaded, api::Code::kUpstreamUnavailable, api::Code::kLedgerUnavailable,

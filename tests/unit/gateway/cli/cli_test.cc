@@ -59,7 +59,7 @@ TEST(CliKeys, ASecretIsPrintedOnceAndByItself) {
               AllOf(HasSubstr(secret.substr(3, 10)), HasSubstr("active"), Not(HasSubstr(secret))));
 }
 
-TEST(CliKeys, TellsEveryProblemAndMakesNothing) {
+TEST(CliKeys, ReportsEveryProblemAndMakesNoKey) {
   const Cli cli;
   const Result refused =
       cli.With({"keys", "create", "--tenant", "serch", "--models", "chat-smal", "--endpoints",
@@ -68,7 +68,7 @@ TEST(CliKeys, TellsEveryProblemAndMakesNothing) {
   EXPECT_EQ(refused.out, "");
   EXPECT_THAT(refused.err,
               AllOf(HasSubstr("--tenant: unknown tenant \"serch\", did you mean \"search\"?"),
-                    HasSubstr("--models: \"chat-smal\" is no model"), HasSubstr("--endpoints: \"chats\""),
+                    HasSubstr("--models: \"chat-smal\" is not a model"), HasSubstr("--endpoints: \"chats\""),
                     HasSubstr("--expires: \"never\""), HasSubstr("--limits: ")));
   EXPECT_EQ(cli.With({"keys", "create", "--admin", "root"}).code, 2);
   EXPECT_EQ(cli.With({"keys", "create"}).code, 2);
@@ -145,7 +145,7 @@ TEST(CliUsage, ShowsWhatTheLedgerHas) {
   EXPECT_EQ(json::parse(cli.With({"usage", "--tenant", "search", "--json"}).out).size(), 1u);
 }
 
-TEST(CliUsage, ErrorsOfCallersAreToldFromOurs) {
+TEST(CliUsage, ErrorsOfCallersAreSeparateFromOurs) {
   using gateway::ledger::EndReason;
   tests::World world;
   for (const EndReason reason : {EndReason::kDone, EndReason::kRefused, EndReason::kBadRequest,
@@ -172,7 +172,7 @@ TEST(CliUsage, ExitCodesTellWhatWasWrong) {
   EXPECT_EQ(cli({"usages"}).code, 2);
 }
 
-TEST(CliAudit, ExportsGoesOnAndVerifies) {
+TEST(CliAudit, ExportsContinuesAndVerifies) {
   tests::World world;
   world.Serve("demo/search", "chat-small", 100, 20);
   ASSERT_TRUE(world.shared.ledger->Flush().ok());
@@ -271,7 +271,7 @@ TEST(CliCheck, WarnsOfAPortThatIsTaken) {
   const Result checked = cli.With({"check"});
   EXPECT_EQ(checked.code, 0) << "it may be another machine's configuration";
   EXPECT_THAT(checked.err, AllOf(StartsWith("warning: "), HasSubstr("/server/listen (line 1): "),
-                                 HasSubstr("the port is taken")));
+                                 HasSubstr("the port is in use")));
   EXPECT_THAT(checked.out, HasSubstr("1 model, 2 tenants, 1 warning"));
   const json warnings = json::parse(cli.With({"check", "--json"}).out)["warnings"];
   EXPECT_EQ(warnings.at(0)["pointer"], "/server/listen");

@@ -224,7 +224,7 @@ TEST(ModelPolicy, AReplicaMayHaveSeveralMembersNearEachOther) {
   EXPECT_EQ(AskOf(*single.value).roles[0].count, 1u);
 }
 
-TEST(ModelPolicy, WhatSuitsNoReplicaOfSoManyMembersIsRefusedAtItsPlace) {
+TEST(ModelPolicy, AKeyThatDoesNotSuitTheNumberOfMembersIsRefusedAtItsPlace) {
   const std::string gang(kGangReplica);
   const std::string alone(kReplica);
   for (const auto& [text, where, what] : std::vector<std::tuple<std::string, std::string, std::string>>{
@@ -263,7 +263,7 @@ TEST(ModelPolicy, WhatItDoesNotKnowIsRefusedAndNotIgnored) {
   EXPECT_THAT(PolicyProblems(Policy("idle: {standby: 0}")), ElementsAre(HasSubstr("/idle/standby")));
 }
 
-TEST(ModelPolicy, TellsAllThatIsWrongAtOnceAndNoSecret) {
+TEST(ModelPolicy, ReportsAllProblemsAtOnceWithoutSecrets) {
   const auto problems = PolicyProblems(
       std::string(kHead) +
       "placement: {devices: [{kind: h100, count: 0}], priority: urgent}\n"
@@ -328,7 +328,7 @@ TEST(Scaling, OneModelHasOneOwner) {
       ElementsAre(AllOf(HasSubstr("d/b.yaml:/model"), HasSubstr("small already has the policy d/a.yaml"))));
 }
 
-TEST(Scaling, WhatDoesNotFitTogetherIsToldWithItsFile) {
+TEST(Scaling, AContradictionIsReportedWithItsFile) {
   const std::string of_nobody = "model: smal\nreplicas: {max: 1}\nscaling: {policy: demand}\n" +
                                 std::string("placement: {devices: [{kind: b200}], queue: nowhere}\n");
   EXPECT_THAT(
@@ -342,7 +342,7 @@ TEST(Scaling, WhatDoesNotFitTogetherIsToldWithItsFile) {
                     AllOf(HasSubstr("t.yaml:/scaling/policies/2"), HasSubstr("c.yaml"))}));
 }
 
-TEST(Scaling, AReplicaThatTheClusterCanNeverHoldIsToldAtTheLoad) {
+TEST(Scaling, AReplicaThatTheClusterCanNeverHoldIsReportedAtTheLoad) {
   const std::string cluster =
       "devices: [{name: h100, memory: 80GiB}]\n"
       "types: [{name: box, cpu: 64, memory: 512GiB, device: h100, count: 8}]\n"

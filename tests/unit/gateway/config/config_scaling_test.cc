@@ -91,7 +91,7 @@ TEST(ScalingPolicy, AMissingOrForeignThresholdIsRefused) {
               ElementsAre(AllOf(HasSubstr("/scaling/down_at"), HasSubstr("up_at"))));
 }
 
-TEST(ScalingPolicy, TellsAllThatIsWrongAtOnce) {
+TEST(ScalingPolicy, ReportsAllProblemsAtOnce) {
   EXPECT_THAT(Problems(R"(
 replicas: {min: 5, max: 4}
 slo: {ttft: 0s, attainment: 1.5}

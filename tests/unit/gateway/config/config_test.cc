@@ -234,7 +234,7 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
       {With({{"admin", "{bootstrap_key: tg-admin-123456}"}}),
        "t.yaml:/admin/bootstrap_key (line 1): a secret is given by reference only, env:NAME or file:PATH, so "
        "that it "
-       "never stands in a configuration file"},
+       "is never in a configuration file"},
       // Tenants.
       {With({{"tenants", "[{name: search}]"}}),
        "t.yaml:/tenants/0/models (line 3): is required for a tenant without a parent; \"*\" in a list stands "
@@ -504,7 +504,7 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
       {OneEndpoint("url: http://h, api_key: hunter2"),
        "t.yaml:/models/0/endpoints/0/api_key (line 1): a secret is given by reference only, env:NAME or "
        "file:PATH, so "
-       "that it never stands in a configuration file"},
+       "that it is never in a configuration file"},
       {OneEndpoint("url: http://h, headers: {Authorization: Bearer hunter2}"),
        "t.yaml:/models/0/endpoints/0/headers/Authorization (line 1): carries a credential; use api_key, or "
        "give it by "

@@ -26,7 +26,7 @@ Scaling Probed(const std::vector<Device>& first_of_nodes) {
   return scaling;
 }
 
-TEST(CutDevices, WhatAsksForNoKindIsGivenNoneThatIsCut) {
+TEST(CutDevices, ARequestWithoutAKindGetsNoPartitionedDevice) {
   const std::vector<std::string> uncut =
       UncutKinds(Probed({DeviceOf("h100", false), DeviceOf("a100", false), DeviceOf("h100-cut", true)}));
   EXPECT_THAT(uncut, ElementsAre("h100", "a100"));
@@ -39,7 +39,7 @@ TEST(CutDevices, WhatAsksForNoKindIsGivenNoneThatIsCut) {
   EXPECT_THAT(ask.devices[3].kinds, ElementsAre("a100"));
 }
 
-TEST(CutDevices, WhatIsCutIsAskedForByProfileOnly) {
+TEST(CutDevices, PartitionedDevicesAreRequestedOnlyByProfile) {
   const std::vector<std::string> uncut =
       UncutKinds(Probed({DeviceOf("h100", false), DeviceOf("h100-cut", true)}));
   EXPECT_THAT(AsksForCut({.kinds = {"h100-cut"}, .count = 1}, uncut),
@@ -50,7 +50,7 @@ TEST(CutDevices, WhatIsCutIsAskedForByProfileOnly) {
   EXPECT_EQ(AsksForCut({.count = 1}, uncut), "");
 }
 
-TEST(CutDevices, WhereNoneIsCutOrNothingWasProbedNothingChanges) {
+TEST(CutDevices, WithoutPartitionedOrProbedDevicesNothingChanges) {
   EXPECT_THAT(UncutKinds(Scaling()), IsEmpty());
   EXPECT_THAT(UncutKinds(Probed({DeviceOf("h100", false)})), IsEmpty());
   scheduler::Ask ask;

@@ -35,7 +35,7 @@ TEST(DevicePower, IsRead) {
   EXPECT_EQ(scaling.nodes.fabric.domains.back().power_budget_watts, 2000);
 }
 
-TEST(DevicePower, WhatIsWrongIsTold) {
+TEST(DevicePower, ProblemsAreReported) {
   const std::pair<const char*, const char*> cases[] = {
       {"device_metrics: [{url: node}]",
        "/scaling/device_metrics/0/url (line 2): must be an http or https URL"},

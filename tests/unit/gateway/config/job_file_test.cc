@@ -80,7 +80,7 @@ TEST(JobFile, WhatIsNotSaidHasItsDefault) {
   EXPECT_EQ(Read("name: a\ncommand: [x]\ndevices: [{share: 0.25}]\n").job.roles[0].ask.devices[0].milli, 250);
 }
 
-TEST(JobFile, TellsEveryProblemAtOnceWithWhatWouldBeRight) {
+TEST(JobFile, ReportsEveryProblemAtOnceWithWhatWouldBeRight) {
   EXPECT_THAT(
       Problems(R"(
 name: Bad Name

@@ -16,7 +16,7 @@ TEST(BatchReplicas, OneStartsAfterTheOtherWhileLinesWaitLong) {
   const BatchReplicas::Decision first = law.Tick(policy, {.lines = 5, .oldest_wait = seconds(10)}, kBegin);
   EXPECT_TRUE(first.start);
   EXPECT_EQ(first.why,
-            "5 lines of batches there, of which one has waited 10s; 1 of at most 2 replicas for them");
+            "5 lines of batches to run, of which one has waited 10s; 1 of at most 2 replicas for batches");
   BatchReplicas::Seen seen{.lines = 5, .oldest_wait = seconds(20), .there = 1, .coming = 1};
   EXPECT_FALSE(law.Tick(policy, seen, kBegin).start) << "one is on its way";
   seen.coming = 0;

@@ -112,7 +112,7 @@ TEST(Cordons, ACordonedDeviceTakesNothingNewUntilItIsLiftedAlsoAfterARestart) {
     EXPECT_TRUE((co_await after.cordons.Start()).ok());
     EXPECT_THAT(after.Place("j-2", 3), IsEmpty()) << "two devices are not cordoned";
     EXPECT_THAT(after.cordons.InWords().front(),
-                HasSubstr("device 0 of local takes nothing new: cordoned by ada: its fan is replaced"));
+                HasSubstr("device 0 of local gets no new work: cordoned by ada: its fan is replaced"));
     const absl::Status lifted = co_await after.cordons.Lift(Of(3));
     EXPECT_TRUE(lifted.ok()) << lifted;
     EXPECT_THAT(after.PlaceOf("j-2"), ElementsAre(3, 6, 7));

@@ -230,7 +230,7 @@ TEST(NodePower, WhatIsMeasuredAndLearnedCountsAgainstTheBudget) {
   EXPECT_THAT(planning.Explain("b", now), testing::Contains(HasSubstr("power")));
 }
 
-TEST(PowerBudget, ADomainThatTheClusterDoesNotHaveIsTold) {
+TEST(PowerBudget, AnUnknownDomainIsReported) {
   scheduler::Cluster cluster = TwoDevices().nodes;
   EXPECT_THAT(config::ApplyPowerBudget(
                   {.cluster_watts = 0, .domain_watts = {{"leaf-9", 100.0}, {"cluster", 50.0}}}, cluster),

@@ -43,7 +43,7 @@ TEST(GatewayRecord, ReadsWhatItWrote) {
   EXPECT_EQ(*read, record);
 }
 
-TEST(GatewayRecord, OneThatIsNoneIsDataLoss) {
+TEST(GatewayRecord, AnInvalidRecordIsDataLoss) {
   EXPECT_TRUE(absl::IsDataLoss(ReadGateway("a", "{}").status()));
   EXPECT_TRUE(absl::IsDataLoss(ReadGateway("a", "no").status()));
 }

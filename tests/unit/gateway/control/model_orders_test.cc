@@ -84,7 +84,7 @@ TEST(ModelOrders, AHoldEndsWithItsTimeAndLeavesAPauseAlone) {
   });
 }
 
-TEST(ModelOrders, WhatTheLedgerDoesNotHaveIsNotDone) {
+TEST(ModelOrders, AnOrderIsCarriedOutOnlyWhenTheLedgerHasIt) {
   const TempDir dir;
   tests::RunOnLoop([&](TestLoop& loop) -> gateway::net::Task<void> {
     Gateway gateway(loop, dir / "state.db");

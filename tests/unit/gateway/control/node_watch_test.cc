@@ -195,7 +195,7 @@ TEST_F(NodeWatched, TheManagersReportOverridesOurSuspicion) {
   EXPECT_THAT(watch_.suspects(), IsEmpty());
 }
 
-TEST_F(NodeWatched, WhatTheManagerWantsEmptyIsToBeLeft) {
+TEST_F(NodeWatched, ANodeThatTheManagerDrainsHasToBeEmptied) {
   Nodes(2);
   EXPECT_EQ(watch_.WhyLeave("n1"), std::nullopt);
   nodes_[0].leave = true;

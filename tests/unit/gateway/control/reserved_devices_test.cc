@@ -38,7 +38,7 @@ TEST(ReservedDevices, AreAQueueBesideTheDefaultOne) {
   EXPECT_FALSE(queues[1].borrows);
 }
 
-TEST(ReservedDevices, OtherQueuesGiveWayAlikeWhereTheyDeserveMoreThanIsLeft) {
+TEST(ReservedDevices, OtherQueuesShrinkInProportionIfTheyDeserveMoreThanIsLeft) {
   const std::vector<Queue> configured = {
       {.name = "a", .parent = {}, .deserved = {{"h100", 12'000}}},
       {.name = "a1",

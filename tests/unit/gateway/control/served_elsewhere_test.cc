@@ -157,7 +157,7 @@ TEST(ServedElsewhere, SumsOfReplicasThatAreGoneAreDropped) {
   });
 }
 
-TEST(ServedElsewhere, WhatIsUntoldIsToldBeforeTheSumsBeginAnewAndFitsTheStore) {
+TEST(ServedElsewhere, UnreportedTokensAreReportedBeforeTheSumsRestartAndFitTheStore) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore store;
     ServedTokens none;

@@ -69,7 +69,7 @@ struct DatasetTest : ::testing::Test, FeedbackWorld {
   }
 };
 
-TEST_F(DatasetTest, WhatTheExpressionWantsAndThePolicyKeptIsInTheSet) {
+TEST_F(DatasetTest, TheSetHasRequestsThatMatchAndWereKept) {
   const std::string good = Ended("acme", Body("one"), Answer("first"));
   const std::string bad = Ended("acme", Body("two, ada@example.com"), Answer("second"));
   const std::string bare = Ended("acme");

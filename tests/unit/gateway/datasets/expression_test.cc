@@ -108,10 +108,10 @@ TEST(Expression, ErrorsNameThePositionAndWhatWouldBeRight) {
            Case{"model = a and", 14, "a condition is missing"},
            Case{"model in a", 10, "a list must follow"},
            Case{"model in (a b)", 13, "\",\" or the \")\""},
-           Case{"model in ()", 11, "a value must stand here"},
+           Case{"model in ()", 11, "a value is expected here"},
            Case{"model not = a", 11, "\"in\" must follow"},
            Case{"model exists", 1, "exists is for feedback.NAME"},
-           Case{"model = $x", 9, "cannot stand here"},
+           Case{"model = $x", 9, "is not allowed here"},
            Case{"= a", 1, "is no field"},
        }) {
     const auto parsed = Expression::Parse(c.text);

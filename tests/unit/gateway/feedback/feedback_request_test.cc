@@ -49,7 +49,8 @@ TEST(FeedbackRequest, WhatIsWrongIsNamedWithItsMemberAndCode) {
                 "correction", "at most 65536 bytes"},
            Case{R"({"run_id":"r","key":"n","score":1})", "unsupported_parameter", "key", "called name here"},
            Case{R"({"trace_id":"r"})", "unsupported_parameter", "trace_id", "called request_id here"},
-           Case{"{" + good + R"(,"weight":1})", "unsupported_parameter", "weight", "no member of feedback"},
+           Case{"{" + good + R"(,"weight":1})", "unsupported_parameter", "weight",
+                "not a member of feedback"},
        }) {
     const auto read = ReadFeedback(c.body);
     const auto* const error = std::get_if<api::ApiError>(&read);

@@ -60,7 +60,7 @@ class BudgetWatchTest : public testing::Test {
   std::unique_ptr<BudgetWatch> other_;
 };
 
-TEST_F(BudgetWatchTest, EachThresholdIsToldOnceWhoeverSeesItFirst) {
+TEST_F(BudgetWatchTest, EachThresholdIsNotifiedOnceWhicheverGatewaySeesItFirst) {
   Use(85);
   watch_->Start();
   other_ = Open();

@@ -88,7 +88,7 @@ TEST(ClientConnection, DistinguishesTruncatedFromCompleteAnswers) {
 }
 
 // What follows a 101 is another protocol's, and the client asked for none.
-TEST(ClientConnection, AnAnswerThatIsNoAnswerIsMalformed) {
+TEST(ClientConnection, AnAnswerThatIsNotHttpIsMalformed) {
   std::string many;
   for (int i = 0; i < 20; ++i) many += "HTTP/1.1 103 Early Hints\r\n\r\n";
   const std::string whole = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";

@@ -37,7 +37,7 @@ store::Object Stored(const auth::KeyRecord& key) {
   return {store::kKey, key.id, 1, auth::EncodeKey(key)};
 }
 
-TEST(KeyHistory, AKeyWhoseHashIsGoneIsNamedAsLostUnlessItWorkedNoMore) {
+TEST(KeyHistory, AKeyWithoutAHashIsReportedAsLostUnlessItHadEnded) {
   const auth::KeyCreation works = Make("app"), revoked = Make("old"), rotated = Make("turned");
   const auto revocation = auth::RevokeKey(revoked.created, {}, "leaked", kNow);
   const auto rotation = auth::RotateKey(rotated.created, {}, kNow);

@@ -52,7 +52,7 @@ TEST(Notices, ANoticeIsSignedAndSentAgainUntilItIsTaken) {
   });
 }
 
-TEST(Notices, NobodyIsToldWithoutAWebhook) {
+TEST(Notices, NothingIsSentWithoutAWebhook) {
   tests::RunOnLoop([](TestLoop& loop) -> Task<void> {
     Notices notices(loop, [] { return std::optional<gateway::config::Webhook>(); });
     notices.Add("grant.give", "{}");

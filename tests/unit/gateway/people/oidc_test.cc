@@ -97,7 +97,7 @@ TEST(Oidc, TheSecretStandsWhereTheProviderWantsIt) {
   EXPECT_THAT(call.body, HasSubstr("client_id=tide%20gate&client_secret=s%3Ae%2Fcret"));
 }
 
-TEST(Oidc, AnErrorOfTheProviderIsToldByItsCode) {
+TEST(Oidc, AnErrorOfTheProviderIsReportedWithItsCode) {
   const auto refused =
       gateway::oidc::ReadTokens(400, R"({"error":"invalid_grant\n","error_description":"x"})");
   EXPECT_EQ(std::string(refused.status().message()),

@@ -129,7 +129,7 @@ TEST_F(SessionsTest, ACodeWorksOnceAndNotAfterItsEnd) {
   EXPECT_TRUE(absl::IsNotFound(Await(sessions_->RedeemCode("nothing", now_)).status()));
 }
 
-TEST_F(SessionsTest, WhatCannotBeReadLetsNobodyIn) {
+TEST_F(SessionsTest, ASessionThatCannotBeReadAdmitsNobody) {
   const std::string secret = gateway::NewSecret();
   std::vector<gateway::store::Write> writes;
   writes.push_back(gateway::store::Write::Create(gateway::store::kSession, gateway::StoredName(secret),

@@ -98,14 +98,14 @@ TEST_F(TerminalSignInsTest, ACodeIsConfirmedOnce) {
   EXPECT_TRUE(absl::IsNotFound(Await(requests_->Confirm(begun.code, Browser(), now_)).status()));
 }
 
-TEST_F(TerminalSignInsTest, ARefusedCommandLineIsTold) {
+TEST_F(TerminalSignInsTest, ARefusedCommandLineLearnsIt) {
   const TerminalSignIns::Begun begun = Begin();
   ASSERT_TRUE(Await(requests_->Refuse(begun.code, "person:corp:ada", now_)).ok());
   EXPECT_TRUE(absl::IsPermissionDenied(Await(requests_->Redeem(begun.code, begun.secret, now_)).status()));
   EXPECT_TRUE(absl::IsNotFound(Await(requests_->Redeem(begun.code, begun.secret, now_)).status()));
 }
 
-TEST_F(TerminalSignInsTest, WhoTriesManyWrongCodesIsRefusedForAWhile) {
+TEST_F(TerminalSignInsTest, ManyWrongCodesAreRefusedForAWhile) {
   const TerminalSignIns::Begun begun = Begin();
   for (int i = 0; i < TerminalSignIns::kMostWrong; ++i)
     EXPECT_TRUE(absl::IsNotFound(Await(requests_->Find("BBBB-BBBB", "person:m", now_)).status()));

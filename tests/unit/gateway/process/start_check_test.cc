@@ -24,7 +24,7 @@ std::string FoundAt(const std::string& pointer, const std::string& scaling) {
 
 TEST(StartCheck, WarnsOfRunsThatCanDoWhatTheGatewayCan) {
   EXPECT_THAT(FoundAt("/scaling/runs", "{runs: {same_user: true}}"),
-              HasSubstr("can do all that the gateway can"));
+              HasSubstr("can do everything that the gateway can"));
 }
 
 TEST(StartCheck, WarnsOfDevicesThatAnotherGatewayCouldGiveOut) {

@@ -175,7 +175,7 @@ TEST_F(Transfers, TheParametersOfThePrefillReplicaGoToTheReplicaThatAnswers) {
   EXPECT_FALSE(transfer.computed_at());
 }
 
-TEST_F(Transfers, AnAnswerWithoutParametersWasInVain) {
+TEST_F(Transfers, AnAnswerWithoutParametersIsAFailedTransfer) {
   ConfigurePool(world.StartReplica(Answering(200, R"({"usage":{"prompt_tokens":9,"completion_tokens":1}})")));
   TestRequest request(world, router::Api::kChatCompletions, kChat);
   PrefillTransfer transfer(request.outgoing(), prefix, at);

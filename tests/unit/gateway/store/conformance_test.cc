@@ -278,7 +278,7 @@ TEST_P(StoreTest, ChangesComeInPages) {
   });
 }
 
-TEST_P(StoreTest, WhoAsksForChangesBeforeAForgottenRemovalIsToldToListAgain) {
+TEST_P(StoreTest, AFollowerBehindAForgottenRemovalHasToListAgain) {
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
     const auto store = Open(loop, {.kept_removals = 5});
     std::vector<Write> begin = {Write::Create("key", "gone", "x"), Write::Create("key", "kept", "x")};

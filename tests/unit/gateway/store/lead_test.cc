@@ -91,7 +91,7 @@ TEST_P(LeadTest, TheFirstThatAsksLeadsAndKeepsItsEpochWhileItRenews) {
   });
 }
 
-TEST_P(LeadTest, AnotherIsToldWhoLeads) {
+TEST_P(LeadTest, AnotherGatewayLearnsWhoLeads) {
   if (!backend_->is_shared()) GTEST_SKIP() << "the store has one gateway";
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
     const auto one = Open(loop);

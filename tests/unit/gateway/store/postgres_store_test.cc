@@ -65,7 +65,7 @@ TEST_F(PostgresStoreTest, AWrongPasswordIsToldWithoutAnyPassword) {
   });
 }
 
-TEST_F(PostgresStoreTest, ADatabaseOrAServerThatIsNotThereIsTold) {
+TEST_F(PostgresStoreTest, AMissingDatabaseOrServerIsReported) {
   PostgresServer& server = PostgresServer::Shared();
   const tests::FreePort nobody;
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
@@ -171,7 +171,7 @@ class Health final : public store::Store::Listener {
   int restored = 0;
 };
 
-TEST_F(PostgresStoreTest, AServerThatStopsIsToldAndIsUsedAgainWhenItIsBack) {
+TEST_F(PostgresStoreTest, AServerThatStopsIsReportedAndUsedAgainWhenItIsBack) {
   PostgresServer server;
   ASSERT_TRUE(server.Start());
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
@@ -243,7 +243,7 @@ TEST_F(PostgresStoreTest, ACommitThatADeathOfTheServerInterruptsIsWholeOrAbsentA
   });
 }
 
-TEST_F(PostgresStoreTest, AGatewayThatStandsStillInATransactionIsNotWaitedForLong) {
+TEST_F(PostgresStoreTest, AGatewayThatHangsInATransactionDelaysOthersOnlyShortly) {
   PostgresServer server;
   ASSERT_TRUE(server.Start());
   tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {

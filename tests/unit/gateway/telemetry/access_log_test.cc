@@ -86,7 +86,7 @@ TEST(AccessLog, ASampleIsTheSameForOneIdAndAboutAsLargeAsAskedFor) {
   EXPECT_NEAR(logged, 1000, 120);
 }
 
-TEST(AccessLog, WritesLinesAndOpensTheFileAnewAfterARotation) {
+TEST(AccessLog, WritesLinesAndReopensTheFileAfterARotation) {
   tests::TempDir dir;
   const std::string path = dir / "access.log";
   AccessLog log;

@@ -38,7 +38,7 @@ TEST(ApiKey, EveryCharacterOfTheSecretVaries) {
   for (size_t c = 1; c < seen.size(); ++c) EXPECT_GE(seen[c].size(), 55u) << c;
 }
 
-TEST(ApiKey, WhatHasNotTheShapeHasNoId) {
+TEST(ApiKey, TextWithoutTheFormOfAKeyHasNoId) {
   const std::string good = GenerateApiKey().secret;
   ASSERT_FALSE(KeyIdOf(good).empty());
   std::string no_dash = good;

@@ -30,7 +30,7 @@ TEST_F(EnergyOfADevice, IsWhatItsCounterHasRisenBy) {
       << "a counter misses nothing while nobody reads";
 }
 
-TEST_F(EnergyOfADevice, GoesOnByPowerWhereItsCounterWasReset) {
+TEST_F(EnergyOfADevice, IsIntegratedFromPowerAfterItsCounterWasReset) {
   Add(9'000'000, 400);
   const EnergyMeter::Step step = Add(100, 600);
   EXPECT_TRUE(step.reset);

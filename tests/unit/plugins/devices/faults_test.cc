@@ -42,7 +42,7 @@ TEST_F(DeviceFaults, MemoryThatWaitsForAResetOrCannotBeRepairedIsTold) {
   EXPECT_EQ(devices[3].trouble, "");
 }
 
-TEST_F(DeviceFaults, ComeAndGoWithWhatTheDriverSays) {
+TEST_F(DeviceFaults, FollowTheReportsOfTheDriver) {
   FaultWatch watch(Known(), Probes(), TIDEGATE_FAKE_NVML);
   EXPECT_THAT(watch.FindFaults(), IsEmpty());
   Write("remap-pending 1\nlost 0\n");

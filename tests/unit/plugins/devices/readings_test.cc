@@ -70,7 +70,7 @@ TEST_F(NvmlReadings, AnErrorOfOneFigureDoesNotLoseTheOthers) {
   EXPECT_THAT(reading.errors, ElementsAre(HasSubstr("power: Driver Not Loaded (999)")));
 }
 
-TEST_F(NvmlReadings, TellALostDeviceAndGoOnWithTheOthers) {
+TEST_F(NvmlReadings, ReportALostDeviceAndContinueWithTheOthers) {
   Set("lost 2\ngone 3\n");
   const Readings readings = reader_.Read();
   ASSERT_THAT(readings.devices, SizeIs(3));

@@ -5,7 +5,7 @@
 namespace plugins::engines {
 namespace {
 
-TEST(EngineKey, TellsOfEachEngineHowItLearnsItsKeyAndWhereItAsksForIt) {
+TEST(EngineKey, KnowsWhereEachEngineReadsItsKeyAndWhereItDemandsIt) {
   EXPECT_EQ(FindEngineKey("vllm")->variable, "VLLM_API_KEY");
   EXPECT_EQ(FindEngineKey("llamacpp")->variable, "LLAMA_API_KEY");
   EXPECT_EQ(FindEngineKey("llamacpp")->path, "/props") << "its list of models is open to everybody";

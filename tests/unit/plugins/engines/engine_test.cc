@@ -32,7 +32,7 @@ TEST(PrometheusText, SamplesWithLabelsEscapesAndTimestamps) {
   EXPECT_THAT(seen, ElementsAre("a=1.000000 -", "b=2500.000000 q\\\"}{", "c=inf -", "d=nan -"));
 }
 
-TEST(PrometheusText, WhatIsNoSampleIsPassedOver) {
+TEST(PrometheusText, LinesThatAreNotSamplesAreSkipped) {
   for (const char* line :
        {"", "name", "{} 1", "a{x=\"1\" 2", "a{x=\"1} 2", "a one", "a 1e999999x", "\"a\"", "a  "}) {
     ForEachSample(line, [&](const Sample& s) { ADD_FAILURE() << line << " gave " << s.name; });

@@ -142,7 +142,7 @@ TEST(KvEventBatch, SaysWhatIsWrong) {
       {Packed(R"([1, [["BlockStored", 5]]])"), "no list of hashes"},
       {Packed(R"([1, [["BlockStored", [1.5]]]])"), "neither a number nor bytes"},
       {Packed(R"([1, [["BlockStored", [1], 1.5]]])"), "parent"},
-      {Packed(R"([1, [["BlockStored", [1], null, [-1], 1]]])"), "token that is no number"},
+      {Packed(R"([1, [["BlockStored", [1], null, [-1], 1]]])"), "token that is not a number"},
       {Packed(R"([1, [["BlockStored", [1], null, [1], 0]]])"), "block size"},
       {Packed(R"([1, [["BlockStored", [1], null, [1], 70000]]])"), "block size"},
       {Packed(R"([1, [["BlockStored", [1], null, [1, 2, 3], 2]]])"), "do not fill"},

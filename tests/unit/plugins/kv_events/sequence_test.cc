@@ -95,7 +95,7 @@ TEST_F(KvEventSequence, AnAnswerThatDoesNotComeClears) {
   EXPECT_EQ(with_.counts().failed_replays, 1u);
 }
 
-TEST_F(KvEventSequence, WhatComesTwiceIsTakenOnce) {
+TEST_F(KvEventSequence, ABatchThatComesTwiceCountsOnce) {
   Begin(with_, 3);
   with_.OnMessage(1, "b1");
   with_.OnMessage(2, "b2");

@@ -264,7 +264,7 @@ TEST_F(ProcessAdoption, ARecordThatCannotBeReadIsNamedAndLeftAlone) {
     With([&](tests::TestLoop&, ProcessLauncher& launcher) -> Task<void> {
       const RunStatus found = co_await StatusOf(launcher, "a");
       EXPECT_EQ(found.state, RunState::kRunning) << bad;  // by its mark
-      EXPECT_THAT(found.why, HasSubstr(Folder("a") + "/run.json is no record of a run"));
+      EXPECT_THAT(found.why, HasSubstr(Folder("a") + "/run.json is not the record of a run"));
       const absl::Status again = co_await launcher.Start(Sleeper("a"));
       EXPECT_TRUE(absl::IsFailedPrecondition(again)) << again;
     });

@@ -52,7 +52,7 @@ TEST(Redaction, PatternsOfTheConfigurationAreAppliedAndCounted) {
 }
 
 TEST(Redaction, AWrongPatternIsRefusedWithItsReason) {
-  EXPECT_THAT(Redaction::WhyWrong({"open", "(a"}), HasSubstr("the pattern open is no regular expression"));
+  EXPECT_THAT(Redaction::WhyWrong({"open", "(a"}), HasSubstr("the pattern open is not a regular expression"));
   EXPECT_THAT(Redaction::WhyWrong({"all", "x*"}), HasSubstr("matches the empty text"));
   EXPECT_THAT(Redaction::WhyWrong({"Bad name", "x"}), HasSubstr("lower-case letters"));
   EXPECT_THAT(Redaction::WhyWrong({"email", "x"}), HasSubstr("built-in"));

@@ -256,7 +256,7 @@ TEST_F(WeightsFetch, ARefusalIsToldAtOnceAndATroubledServerIsAskedAgain) {
   EXPECT_EQ(calls, 1);
   status = 401;
   EXPECT_EQ(Why(FetchWeights(order, Hasty())),
-            server.url("/m answers 401: it wants credentials, or others than given"));
+            server.url("/m answers 401: it requires credentials, or other ones than the given"));
   calls = 0;
   status = 503;
   EXPECT_TRUE(FetchOnce(order).ok());

@@ -51,7 +51,7 @@ TEST(StoreLaw, PinnedHeldAndJustUsedStay) {
   EXPECT_NE(plan.why.find("may hold 100.0 GiB, of which 60.0 GiB are in use"), std::string::npos) << plan.why;
 }
 
-TEST(StoreLaw, WhatIsIncompleteLeavesBeforeWhatServes) {
+TEST(StoreLaw, IncompleteWeightsAreRemovedBeforeCompleteOnes) {
   std::vector<StoreEntry> entries = Three();
   entries[2].complete = false;
   EXPECT_EQ(PlanEviction(entries, Need(45, 100)).ids, (std::vector<std::string>{"c"}));

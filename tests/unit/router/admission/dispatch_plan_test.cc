@@ -73,7 +73,7 @@ TEST(DispatchPlan, ASpareRequestGoesWhileAQuarterOfTheReplicasStaysQuietForOther
   EXPECT_TRUE(plan.Consider(ModelId{0}, Prompt(1'000)).now) << "of others";
 }
 
-TEST(DispatchPlan, OfOneReplicaASpareRequestTakesWhatOthersDoNotUse) {
+TEST(DispatchPlan, OnASingleReplicaASpareRequestTakesUnusedRoom) {
   Busy pool(Pool(1));
   PickFacts spare = Prompt(1'000);
   spare.spare = true;

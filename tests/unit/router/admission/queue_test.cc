@@ -59,7 +59,7 @@ TEST(AdmissionQueue, TheMostUrgentBandGoesFirst) {
   EXPECT_THAT(w.All(), ElementsAre("urgent", "late"));
 }
 
-TEST(AdmissionQueue, SpareRequestsWaitBehindAllOthersWhoDoNotNoticeThem) {
+TEST(AdmissionQueue, SpareRequestsWaitBehindAllOthersAndDoNotDelayThem) {
   AdmissionSpec spec = Bands({{.name = "high"}, {.name = "low"}, {.name = "batch", .spare = true}});
   spec.max_requests = 2;
   Waiting w(spec);
@@ -405,7 +405,7 @@ struct Family : Waiting {
   std::vector<double> parents{1};
 };
 
-TEST(AdmissionQueue, TenBusyChildrenGetTogetherWhatOneBusyTenantGets) {
+TEST(AdmissionQueue, TenBusyChildrenTogetherGetAsMuchAsOneBusyTenant) {
   Family w;
   for (int i = 0; i < 500; ++i) {
     for (int child = 0; child < 10; ++child) w.Ask(fmt::format("a/{}", child));

@@ -19,7 +19,7 @@ TEST(Price, RoundsARequestUpOnce) {
   EXPECT_EQ(kMini.Cost({.input = 1000, .cached_input = 1000}), 75);
 }
 
-TEST(Price, CountsWhatIsNoToken) {
+TEST(Price, CountsUnitsOtherThanTokens) {
   const Price price{.input = 100,
                     .cached_input = 10,
                     .cache_write = 125,

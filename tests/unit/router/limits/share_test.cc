@@ -435,7 +435,7 @@ TEST(ShareHolder, AProcessThatComesBackFindsRoomAndTakesNoneFromTheOthers) {
   }
 }
 
-TEST(ShareHolder, AProcessThatAsksInVainUsesItsInitialShare) {
+TEST(ShareHolder, AProcessWithoutAnAnswerUsesItsInitialShare) {
   for (const OnLoss on_loss : {OnLoss::kKeepShare, OnLoss::kFailClosed}) {
     SharePolicy policy;
     policy.on_loss = on_loss;

@@ -60,7 +60,7 @@ TEST(Headroom, AllowedLatenessFollowsTheAttainment) {
   EXPECT_EQ(DrivenHeadroom(0.5).Feed(tokens, 900), 0);
 }
 
-TEST(Headroom, FewFirstTokensTellNothing) {
+TEST(Headroom, FewFirstTokensAreNoEvidence) {
   // In 15 minutes 360: four may be late.
   EXPECT_EQ(DrivenHeadroom().Feed({.came = 0.4, .late = 0.4}, 7200), 0);
   EXPECT_GT(DrivenHeadroom().Feed({.came = 0.8, .late = 0.4}, 7200), 0);

@@ -35,7 +35,7 @@ TEST(ChooseSleeper, AColdStartElsewhereIsChosenWhereItIsSooner) {
   EXPECT_EQ(ChooseSleeper(free, quick), 1u);
 }
 
-TEST(ChooseSleeper, DevicesThatStayHeldAreWaitedForByNobody) {
+TEST(ChooseSleeper, NoSleeperWaitsForDevicesThatStayHeld) {
   const std::vector<Sleeper> sleepers = {{1, Devices::kHeldForLong, seconds(1)}};
   EXPECT_EQ(ChooseSleeper(sleepers, {.wake = seconds(2), .room = seconds(10), .cold = {}}), std::nullopt);
 }

@@ -35,7 +35,7 @@ TEST(EmptyCluster, FitsAJobAsIfNothingElseRan) {
   EXPECT_FALSE(empty.Holds(Gang(3, 4, "node")));
 }
 
-TEST(EmptyCluster, CountsNodesThatAreIllAsHealthy) {
+TEST(EmptyCluster, CountsUnhealthyNodesAsHealthy) {
   Cluster cluster = TwoLeaves();
   for (Node& node : cluster.nodes) node.health = Health::kQuarantined;
   EXPECT_TRUE(EmptyCluster(cluster).Holds(Gang(4, 8)));

@@ -47,10 +47,10 @@ TEST(Shortfall, NamesTheResourceOfOneNode) {
 
 TEST(Shortfall, NamesTheResourceOfTheWholeCluster) {
   EXPECT_EQ(Of(4, [](Ask& ask) { ask.devices = {{.kinds = {"a100"}, .count = 8}}; }),
-            "asks for 32 devices of a100 in all (4 members), the whole cluster has 16");
+            "asks for 32 devices of a100 in total (4 members), the whole cluster has 16");
   EXPECT_EQ(Of(
                 2, [](Ask& ask) { ask.devices = {{.kinds = {"a100"}, .count = 8}}; }, Among::kHealthyNodes),
-            "asks for 16 devices of a100 in all (2 members), the whole cluster has 8");
+            "asks for 16 devices of a100 in total (2 members), the whole cluster has 8");
   EXPECT_EQ(Of(1, [](Ask& ask) { ask.devices = {{.kinds = {"h800"}, .count = 1}}; }),
             "asks for 1 device of h800, the cluster has none, but a100, h100");
   EXPECT_EQ(Of(1, [](Ask& ask) { ask.require = {{.key = "zone", .values = {"b"}}}; }),

@@ -108,7 +108,7 @@ TEST(Workload, LeavesOutJobsThatTheClusterCanNeverRun) {
   EXPECT_EQ(trace.report.left_out, 2u);
   EXPECT_EQ(trace.report.problems[0].line, 2);
   EXPECT_THAT(trace.report.problems[0].message,
-              HasSubstr("impossible on this cluster: asks for 24 devices in all (3 members), the "
+              HasSubstr("impossible on this cluster: asks for 24 devices in total (3 members), the "
                         "whole cluster has 16"));
   EXPECT_THAT(trace.report.problems[1].message, HasSubstr("waits for a"));
 }

@@ -87,7 +87,7 @@ TEST(Gang, AWorkerThatFindsNoLeaderInTimeSaysSo) {
     gang.options.join_within = std::chrono::milliseconds(100);
     gang.AddWorker();
     EXPECT_TRUE(co_await Eventually(loop, [&] { return !gang.ends.empty(); }));
-    EXPECT_THAT(gang.ends, testing::ElementsAre(testing::HasSubstr("takes no worker")));
+    EXPECT_THAT(gang.ends, testing::ElementsAre(testing::HasSubstr("accepts no worker")));
   });
 }
 
@@ -111,7 +111,7 @@ TEST(Gang, AWorkerThatGoesTakesTheLeaderWithIt) {
   });
 }
 
-TEST(Gang, WhoDoesNotGreetIsNoWorkerAndWhoFallsSilentIsGone) {
+TEST(Gang, APeerThatDoesNotGreetIsNotAWorkerAndASilentWorkerIsGone) {
   tests::RunOnLoop([](TestLoop& loop) -> Task<void> {
     Gang& gang = loop.Keep(std::make_unique<Gang>(loop, 1));
     gang.options.pulse = std::chrono::milliseconds(20);

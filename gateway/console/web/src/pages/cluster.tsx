@@ -88,7 +88,7 @@ function Rates() {
       <Num of={percent(of.occupation_rate ?? 0)} unit="held in the last hour" title="SOR: held device time over all device time" />
       <Num of={percent(of.node_fragmentation_rate ?? 0)} unit="of nodes partly held" title="GFR: nodes of which some but not all devices are held" />
       <Num of={percent(of.fragmented_share ?? 0)} unit="fragmented" title="Devices that are free where the usual requests cannot use them" />
-      {of.waiting > 0 && <span class="look"><Num of={short(of.waiting)} unit="asked by what waits" /></span>}
+      {of.waiting > 0 && <span class="look"><Num of={short(of.waiting)} unit="requested by waiting work" /></span>}
     </p>
   );
 }
@@ -388,7 +388,7 @@ function Drain({ node, off, onClose }: { node: Node; off: boolean; onClose: () =
   return (
     <Confirm title={off ? <>End the drain of <bdi>{node.name}</bdi></> : <>Drain <bdi>{node.name}</bdi></>} word={off ? 'End the drain' : 'Drain'} act={act} onClose={onClose}>
       {off ? <p>New work can start there again. What has moved away stays where it is.</p> : (
-        <p>It takes nothing new. Its replicas end when others elsewhere are ready. Preemptible jobs save their work and start again elsewhere; the others run to their end.</p>
+        <p>It gets no new work. Its replicas end when others elsewhere are ready. Preemptible jobs save their work and start again elsewhere; the others run to their end.</p>
       )}
       <Text label="Reason" value={reason} onInput={setReason} hint="People see it on the map and in the ledger." />
     </Confirm>
@@ -408,7 +408,7 @@ function Cordon({ node, device, off, onClose }: { node: Node; device: number | u
     <Confirm title={off ? <>Uncordon <bdi>{what}</bdi></> : <>Cordon <bdi>{what}</bdi></>} word={off ? 'Uncordon' : 'Cordon'} act={act} onClose={onClose}>
       {off ? <p>New work can start there again.</p> : (
         <>
-          <p>It takes nothing new. What runs there goes on.</p>
+          <p>It gets no new work. Running work continues.</p>
           <Text label="Reason" value={reason} onInput={setReason} hint="People see it on the map and in the ledger." />
         </>
       )}

@@ -61,7 +61,7 @@ function Compared({ id }: { id: string }) {
       {(of) => (
         <Section title={<>Comparison by <bdi>{of.evaluation.set || id}</bdi></>}>
           <Table caption="Models" columns={MODELS} rows={of.models} id={(each) => each.model} />
-          <p class="hint">The latency of an answer is without its wait among the lines of batches. Reading answers leaves a record in the ledger.</p>
+          <p class="hint">The latency of an answer is without its wait among the lines of batches. Reading answers writes a record to the ledger.</p>
           <h3>{plural(of.examples, 'example')}</h3>
           <ol class="compared">
             {of.data.map((row, at) => <Example key={at} row={row} models={of.models} />)}

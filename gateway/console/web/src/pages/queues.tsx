@@ -273,7 +273,7 @@ function Elements({ array }: { array: string }) {
 const ASKS = {
   cancel: { word: 'Cancel the job', will: 'It ends for good; what it has not saved is lost. A job that is to go on later is suspended instead.' },
   suspend: { word: 'Suspend', will: 'It saves its work and releases its devices, until somebody resumes it.' },
-  resume: { word: 'Resume', will: 'It waits for devices and goes on from what it has saved.' },
+  resume: { word: 'Resume', will: 'It waits for devices and continues from its saved work.' },
 };
 
 function Ask({ job, act, onClose }: { job: Job; act: 'cancel' | 'suspend' | 'resume'; onClose: () => void }) {

@@ -44,7 +44,7 @@ export function Requests() {
             {(of) => {
               const rows = of.data.filter((each) => each.state !== 'ended' || state === '');
               return rows.length === 0
-                ? <Empty title="Nothing is granted now">What is approved stands here until its date.</Empty>
+                ? <Empty title="Nothing is granted now">Approved requests are shown here until their date.</Empty>
                 : <Table caption="Grants" columns={[...GRANTS, { key: 'end', name: 'Act', show: (each) => (
                   <span class="acts">
                     {each.may_renew && <Button onClick={() => setRenewing(each)}>Renew</Button>}
@@ -125,7 +125,7 @@ function Comments({ of }: { of: GrantRequest }) {
   return (
     <>
       <h3>Comments</h3>
-      {of.comments.length === 0 && <p class="faint">{of.may_comment ? 'Nobody has said anything yet.' : 'There are none.'}</p>}
+      {of.comments.length === 0 && <p class="faint">{of.may_comment ? 'There are no comments yet.' : 'There are none.'}</p>}
       <ol class="comments">
         {of.comments.map((each) => (
           <li key={`${each.at} ${each.by}`}>
@@ -164,7 +164,7 @@ function Renew({ of, onClose }: { of: Grant; onClose: () => void }) {
       <form onSubmit={(event) => { event.preventDefault(); void renew(); }}>
         <p><bdi>{of.in_words}</bdi> of <Name of={of.tenant} />, until <Time at={of.until} />.</p>
         <Select label="For" value={days} onChange={setDays} options={LONGER} />
-        <Text label="What for" value={reason} onInput={setReason} hint={gives ? 'For people and the ledger.' : 'Whoever decides reads it.'} />
+        <Text label="What for" value={reason} onInput={setReason} hint={gives ? 'For people and the ledger.' : 'The person who decides reads it.'} />
         {error && <Problem error={error} />}
         <footer>
           <Button onClick={onClose}>Close</Button>
@@ -190,7 +190,7 @@ function Decide({ of, what, onClose }: { of: GrantRequest; what: 'approve' | 'de
     <Confirm title={<>{WORDS[what]}: <bdi>{of.in_words}</bdi></>} word={WORDS[what]} danger={what !== 'approve'} act={act} onClose={onClose}>
       {what === 'approve' && <p>{of.renews ? <><bdi>{of.tenant}</bdi> keeps it until the new date.</> : <><bdi>{of.tenant}</bdi> has it {of.from ? 'from then on' : 'at once'}, until its date, without a reload.</>}</p>}
       {what === 'approve' && <Text label="Until" value={until} onInput={setUntil} placeholder="as asked for" hint="An earlier end, such as 3d or 2027-01-31; empty: as asked for." />}
-      {what !== 'withdraw' && <Text label="Answer" value={answer} onInput={setAnswer} hint={what === 'decline' ? 'The reason, for the one who asked.' : 'For the one who asked.'} />}
+      {what !== 'withdraw' && <Text label="Answer" value={answer} onInput={setAnswer} hint={what === 'decline' ? 'The reason, for the person who asked.' : 'For the person who asked.'} />}
     </Confirm>
   );
 }
@@ -235,7 +235,7 @@ function NewRequest({ onClose }: { onClose: () => void }) {
           : <Text label={kind === 'budget' ? 'The new budget' : kind === 'devices' ? 'How many' : 'The new amount'} value={amount} onInput={setAmount} hint={kind === 'budget' ? 'In US dollars a month, in all.' : kind === 'devices' ? 'Whole devices; nothing else starts on them in that time.' : 'In all, not beside what it has.'} problem={wrong?.of('limits') ?? wrong?.of('weight') ?? wrong?.of('devices')} />}
         <Text label="From" value={from} onInput={setFrom} placeholder="at once" hint="Such as 2h or 2027-01-31T08:00:00Z." problem={wrong?.of('from')} />
         <Select label="Until" value={until} onChange={setUntil} options={TIMES} problem={wrong?.of('until')} hint="From now. It ends by itself then." />
-        <Text label="What for" value={reason} onInput={setReason} placeholder="the demo on Friday" hint="Whoever decides reads it." problem={wrong?.of('reason')} />
+        <Text label="What for" value={reason} onInput={setReason} placeholder="the demo on Friday" hint="The person who decides reads it." problem={wrong?.of('reason')} />
         {error && (!wrong || wrong.details.length === 0) && <Problem error={error} />}
         <footer>
           <Button onClick={onClose}>Close</Button>

@@ -29,7 +29,7 @@ export function Tenants() {
         {() => (
           <>
             {parents.length === 0 && <p class="faint">Tenants can be made here below a tenant that has <code>self_service: true</code> in the configuration.</p>}
-            {rows.length === 0 ? <Empty title="No tenant is yours to see" /> : <Table caption="Tenants" columns={COLUMNS} rows={rows} id={(each) => each.path} open={open} onOpen={(each) => openDrawer('tenant', each.path)} sorted="path" />}
+            {rows.length === 0 ? <Empty title="You may see no tenant" /> : <Table caption="Tenants" columns={COLUMNS} rows={rows} id={(each) => each.path} open={open} onOpen={(each) => openDrawer('tenant', each.path)} sorted="path" />}
           </>
         )}
       </Loaded>

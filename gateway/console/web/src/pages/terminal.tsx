@@ -32,7 +32,7 @@ export function Terminal() {
   if (now.done) {
     return now.done === 'confirm'
       ? <Empty title="The command line is signed in">Go back to the terminal; it goes on by itself. <a href={hrefOf('sessions')}>Sessions</a> lists it, and can end it.</Empty>
-      : <Empty title="The command line was refused">It was told so, and has no session.</Empty>;
+      : <Empty title="The command line was refused">It has been informed, and has no session.</Empty>;
   }
   return (
     <section>

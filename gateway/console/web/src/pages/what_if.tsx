@@ -88,7 +88,7 @@ export function WhatIf() {
       <Section title="Asked since the start">
         <Loaded from={asked} what="the questions">
           {(list) => (list.data.length === 0
-            ? <Empty title="Nothing was asked yet" />
+            ? <Empty title="No question was asked yet" />
             : (
               <Table caption="Questions" rows={list.data} id={(each) => each.id} onOpen={(each) => setQuery({ simulation: each.id })} open={open} columns={[
                 { key: 'question', name: 'Question', wide: true, show: (each) => <Name of={each.question} /> },

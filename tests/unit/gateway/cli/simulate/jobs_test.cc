@@ -138,7 +138,7 @@ TEST_F(CliSimulate, JsonHasStableKeys) {
   EXPECT_FALSE(out.contains("what_if"));
 }
 
-TEST_F(CliSimulate, WritesTheSeriesAsCsvAndAPageThatNeedsNothingElse) {
+TEST_F(CliSimulate, WritesTheSeriesAsCsvAndASelfContainedPage) {
   const Result result = Simulate({"--compare", dir_ / "fifo.yaml", dir_ / "teams.yaml", "--csv",
                                   dir_ / "s.csv", "--html", dir_ / "p.html"});
   EXPECT_EQ(result.code, 0) << result.err;
@@ -177,7 +177,7 @@ TEST_F(CliSimulate, SeedsGiveMeanAndSpreadAndTheSameSeedTheSameBytes) {
   EXPECT_NE(first.out, Simulate({"--mtbf", "6h", "--repair", "10m", "--seeds", "3", "--seed", "8"}).out);
 }
 
-TEST_F(CliSimulate, AWhatIfStandsBesideTheSystemAsItIs) {
+TEST_F(CliSimulate, AWhatIfIsShownBesideThePresentSystem) {
   const json nodes = Json({"--add-nodes", "1"});
   EXPECT_EQ(nodes["what_if"], "1 more node");
   ASSERT_EQ(nodes["policies"].size(), 2u);
@@ -203,7 +203,7 @@ TEST_F(CliSimulate, JobsThatNoLongerFitAreLeftOutOfBothRuns) {
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("jobs.jsonl (line 1): job a: impossible on this cluster: asks for 8 "
-                              "devices in all (2 members), the whole cluster has 4"),
+                              "devices in total (2 members), the whole cluster has 4"),
                     HasSubstr("1 of 3 rows left out")));
   const json out = Json({"--remove-nodes", "1"});
   EXPECT_EQ(out["policies"][0]["mean"]["jobs_submitted"], 2);

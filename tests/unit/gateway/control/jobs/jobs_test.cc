@@ -781,7 +781,7 @@ class ReplicasTest : public JobsTest {
   Workload* Find(const std::string& id) { return world->workloads.Find(id); }
 };
 
-TEST_F(ReplicasTest, WhenItDiesItEndsAndTheReasonIsTold) {
+TEST_F(ReplicasTest, WhenItDiesItEndsAndTheReasonIsReported) {
   const std::string id = world->replicas.Add("m", "one is wanted").id;
   Settle();
   ASSERT_EQ(launcher.Running(), 1u);

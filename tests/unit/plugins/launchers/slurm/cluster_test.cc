@@ -158,8 +158,8 @@ TEST(SlurmTopology, RefusesOtherThanTrees) {
         Case{"SwitchName=s", "either Nodes or Switches"},
         Case{"SwitchName=s Nodes=a Switches=t", "either Nodes or Switches"},
         Case{"SwitchName=s Nodes=a[", "topology.conf:1"}, Case{"SwitchName=s Nods=a", "unknown key"},
-        Case{"SwitchName=s Switches=t", "switch t is not there"},
-        Case{"SwitchName=s Nodes=a\nSwitchName=t Nodes=a", "node a stands under both s and t"},
+        Case{"SwitchName=s Switches=t", "switch t does not exist"},
+        Case{"SwitchName=s Nodes=a\nSwitchName=t Nodes=a", "node a is under both s and t"},
         Case{"SwitchName=s Nodes=a\nSwitchName=s Nodes=b", "two switches s"},
         Case{"SwitchName=s Switches=t\nSwitchName=t Switches=s", "its own ancestor"}}) {
     const auto read = ReadTopology(c.text);
