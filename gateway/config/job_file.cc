@@ -195,10 +195,13 @@ void CheckTogether(conf::Object& o, const JobFile& job) {
   }
 }
 
-// The most devices that one element holds, whichever of its alternatives it gets.
+// The most devices that one element holds, whichever of its alternatives it gets. A partition counts as a whole one.
 int64_t MostMilli(const scheduler::Role& role) {
   int64_t most = 0;
-  for (const scheduler::DeviceAsk& ask : role.ask.devices) most = std::max(most, scheduler::DeviceMilli(ask));
+  for (const scheduler::DeviceAsk& ask : role.ask.devices) {
+    const int64_t milli = ask.profile.empty() ? scheduler::DeviceMilli(ask) : scheduler::kWholeDevice;
+    most = std::max(most, milli);
+  }
   return most * role.count;
 }
 
