@@ -52,9 +52,9 @@ answers::RunTimeAdapter RowOf(const Operations& operations, const Runtime& runti
 }
 
 // By its name; an alias names it, too.
-std::optional<std::string> BaseOf(const Call& call) {
+std::optional<std::string> BaseOf(const Operations& operations, const Call& call) {
   const std::optional<ModelId> id = call.runtime->routes().Find(call.item);
-  if (!id) return std::nullopt;
+  if (!id || operations.adapters == nullptr) return std::nullopt;
   return call.runtime->routes().model(*id).spec.name;
 }
 
@@ -66,7 +66,7 @@ Answer NoSuchBase(const Call& call) {
 }  // namespace
 
 Answer ListAdapters(const Operations& operations, const Call& call) {
-  const std::optional<std::string> base = BaseOf(call);
+  const std::optional<std::string> base = BaseOf(operations, call);
   if (!base) return NoSuchBase(call);
   std::vector<answers::RunTimeAdapter> all;
   for (const Adapter& adapter : operations.adapters->All()) {
@@ -76,7 +76,7 @@ Answer ListAdapters(const Operations& operations, const Call& call) {
 }
 
 net::Task<Answer> LoadAdapter(const Operations& operations, const Call& call) {
-  const std::optional<std::string> base = BaseOf(call);
+  const std::optional<std::string> base = BaseOf(operations, call);
   if (!base) co_return NoSuchBase(call);
   const Adapter adapter{.base = *base,
                         .name = call.Text("name"),
@@ -101,7 +101,7 @@ net::Task<Answer> LoadAdapter(const Operations& operations, const Call& call) {
 }
 
 net::Task<Answer> UnloadAdapter(const Operations& operations, const Call& call) {
-  const std::optional<std::string> base = BaseOf(call);
+  const std::optional<std::string> base = BaseOf(operations, call);
   if (!base) co_return NoSuchBase(call);
   const absl::Status unloaded =
       co_await operations.adapters->Unload(*base, call.second_item, call.caller.actor);

@@ -247,6 +247,7 @@ net::Task<void> AdapterLoads::List(std::shared_ptr<const Runtime> runtime, Place
   known.busy = false;
   const conf::TimePoint now = net::Now();
   known.next_list = now + kListAgain;
+  known.away = !answer.ok();
   if (!answer.ok() || answer->status != 200) co_return;
   absl::StatusOr<std::vector<std::string>> listed = plugins::engines::ListedAdapters(answer->body);
   if (!listed.ok()) co_return;
@@ -360,17 +361,14 @@ net::Task<std::optional<std::string>> AdapterLoads::AwaitFirst(std::string base,
     size_t asked = 0;
     why.reset();
     for (const Place& place : PlacesOf(*runtime, base)) {
-      if (!CanAsk(*runtime, place.id)) continue;
+      const auto at = replicas_.find(place.identity);
+      const Known* const known = at == replicas_.end() ? nullptr : &at->second;
+      if (!CanAsk(*runtime, place.id) || (known != nullptr && known->away)) continue;
       ++asked;
-      const auto known = replicas_.find(place.identity);
-      loaded = loaded || (known != replicas_.end() && known->second.Lists(name));
-      const auto refused = known == replicas_.end() ? decltype(known->second.refused.end())()
-                                                    : known->second.refused.find(name);
-      if (known == replicas_.end() || refused == known->second.refused.end()) {
-        open = true;
-      } else {
-        why = fmt::format("{}: {}", place.identity, refused->second.why);
-      }
+      loaded = loaded || (known != nullptr && known->Lists(name));
+      const bool has_refused = known != nullptr && known->refused.contains(name);
+      open = open || !has_refused;
+      if (has_refused) why = fmt::format("{}: {}", place.identity, known->refused.at(name).why);
     }
     if (loaded) why.reset();
     if (loaded || asked == 0 || !open) break;

@@ -82,6 +82,7 @@ class AdapterLoads final : private net::Alarm {
     conf::TimePoint next_list{};
     std::shared_ptr<router::ReplicaState> state;  // not null once it was seen
     bool busy = false;                            // a call is under way
+    bool away = false;                            // it did not answer the last time
     bool seen = false;                            // the replica is in the routes
 
     bool Lists(const std::string& name) const;

@@ -27,7 +27,8 @@ ScaledModel RollingOut(const std::vector<std::string>& flags, std::string_view m
   return {
       .replicas = "{min: 1, max: 2}",
       .more = fmt::format("version: v1\nrollout:\n  version: v2\n  replica: {{engine: vllm, command: {}}}\n"
-                          "  steps: [50, 100]\n  hold: 1s\n  patience: 60s\n  min_requests: 40\n{}",
+                          "  steps: [50, 100]\n  hold: 1s\n  patience: 60s\n  min_requests: 40\n"
+                          "  bounds: {{ttft: 4, tokens_per_second: 0.2}}\n{}",
                           EngineWith(flags), more)};
 }
 
@@ -120,7 +121,7 @@ TEST(Rollouts, AVersionThatFailsIsRolledBack) {
 }
 
 TEST(Rollouts, ASlowVersionIsRolledBack) {
-  RolloutTest rollout(RollingOut({"--preset", "demo", "--load-time", "0s", "--step-base", "60ms"}));
+  RolloutTest rollout(RollingOut({"--preset", "demo", "--load-time", "0s", "--step-base", "200ms"}));
   rollout.Ask();
   ASSERT_TRUE(rollout.Becomes("rolled_back")) << rollout.Now();
   EXPECT_THAT(rollout.Now()["reason"].get<std::string>(), HasSubstr("the old version's"));

@@ -47,6 +47,7 @@ models:
   - name: chat-small
     aliases: [gpt-4o-mini]
     price: {input: 0.15, output: 0.60}
+    adapters: {sources: [/adapters]}
     endpoints:
       - {name: a, url: 'http://127.0.0.1:8000', engine: vllm}
       - {name: b, url: 'http://127.0.0.1:8001', engine: vllm}

@@ -94,6 +94,36 @@ TEST(ModelPolicy, SleepThatHasNoEffectOrCannotBeIsRefused) {
               ElementsAre(HasSubstr("sglang keeps its weights in host memory")));
 }
 
+TEST(ModelPolicy, ARolloutNamesAnotherVersionAndHowItTakesOver) {
+  const std::string rollout = "rollout: {version: v2, replica: {engine: vllm, command: [serve, new]}";
+  const auto loaded =
+      ReadModelPolicy(Policy(rollout + ", steps: [10, 100], hold: 1m, bounds: {ttft: 1.5}}\nversion: v1\n"),
+                      "p.yaml", FakeSources());
+  ASSERT_TRUE(loaded.value) << testing::PrintToString(Texts(loaded.problems));
+  EXPECT_EQ(loaded.value->version, "v1");
+  const config::Rollout& read = *loaded.value->rollout;
+  EXPECT_EQ(read.version, "v2");
+  EXPECT_THAT(read.replica.command, ElementsAre("serve", "new"));
+  EXPECT_EQ(read.replica.model, loaded.value->model());
+  EXPECT_THAT(read.steps.percents, ElementsAre(10, 100));
+  EXPECT_EQ(read.steps.bounds.ttft, 1.5);
+  EXPECT_EQ(read.steps.bounds.errors, 0.01);
+  EXPECT_EQ(read.steps.patience, std::chrono::hours(1));
+
+  EXPECT_THAT(PolicyProblems(Policy(rollout + ", steps: [50, 20, 100]}\n")),
+              ElementsAre(AllOf(HasSubstr("/rollout/steps"), HasSubstr("must rise from above 0 to 100"))));
+  EXPECT_THAT(PolicyProblems(Policy(rollout + ", steps: [5, 50]}\n")),
+              ElementsAre(HasSubstr("/rollout/steps")));
+  EXPECT_THAT(PolicyProblems(Policy(rollout + ", hold: 2h}\n")),
+              ElementsAre(AllOf(HasSubstr("/rollout/patience"), HasSubstr("must be longer than hold"))));
+  EXPECT_THAT(PolicyProblems(Policy(rollout + "}\nversion: v2\n")),
+              ElementsAre(HasSubstr("names the version that is in force")));
+  EXPECT_THAT(
+      PolicyProblems(
+          Policy("rollout: {version: v2, replica: {engine: vllm, command: [serve, '{weights}']}}\n")),
+      ElementsAre(AllOf(HasSubstr("/rollout/replica/command"), HasSubstr("the policy has no weights"))));
+}
+
 TEST(ModelPolicy, SaysHowAReplicaIsStarted) {
   const auto loaded = ReadModelPolicy(
       std::string(kHead) +
