@@ -73,9 +73,9 @@ struct Scaling {
   std::vector<DeviceMetrics> device_metrics;
   Energy energy;
   PowerBudget power;
-  std::optional<scheduler::MovesPolicy> moves;  // absent: as the planner's file says
-  std::optional<WeightsStore> weights;          // absent: no policy has weights
-  std::string device_locks;                     // the folder of plugins/devices/claims.h; empty: its default
+  std::optional<scheduler::MovesPolicy> moves{};  // absent: as the planner's file says
+  std::optional<WeightsStore> weights;            // absent: no policy has weights
+  std::string device_locks;  // the folder of plugins/devices/claims.h; empty: its default
 
   // The contents of those files.
   std::vector<ModelPolicy> models;

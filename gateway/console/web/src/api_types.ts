@@ -507,6 +507,9 @@ export type Replica = {
   reason: string;
   weights: ReplicaWeights | null;
   start: ReplicaStart | null;
+  replaces: string | null;
+  moved: string | null;
+  gain: string | null;
 };
 
 export type ReplicaMember = {
@@ -962,6 +965,8 @@ export type Job = {
   devices: number;
   attempt: number;
   restarts: number;
+  moved: string | null;
+  gain: string | null;
 };
 
 export type JobDetail = {
@@ -982,6 +987,8 @@ export type JobDetail = {
   devices: number;
   attempt: number;
   restarts: number;
+  moved: string | null;
+  gain: string | null;
   runs: JobMember[];
   file: string | null;
 };
