@@ -48,7 +48,7 @@ void Bind(conf::Object& object, CapLowBands& out);
 struct PowerBudget {
   double cluster_watts = 0;
   std::map<std::string, double> domain_watts;  // by the name of a leaf, spine or other domain of the fabric
-  std::optional<CapLowBands> cap_low_bands;    // absent: no power limit is changed
+  std::optional<CapLowBands> cap_low_bands{};  // absent: no power limit is changed
 };
 void Bind(conf::Object& object, PowerBudget& out);
 

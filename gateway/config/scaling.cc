@@ -192,6 +192,11 @@ void Bind(conf::Object& o, Scaling& scaling) {
   if (!through_slurm && o.Has("slurm")) o.Error("has no effect without launcher: slurm", "slurm");
   CheckKubernetes(o, scaling);
   CheckWeightsStore(o, scaling);
+  if (scaling.power.cap_low_bands && !scaling.cluster.probe)
+    o.Error("has cap_low_bands, which has an effect with cluster: probe only; remove it", "power");
+  const bool no_budget = scaling.power.cluster_watts <= 0 && scaling.power.domain_watts.empty();
+  if (scaling.power.cap_low_bands && no_budget)
+    o.Error("has cap_low_bands, but no budget; give cluster_watts, or remove it", "power");
   if (through_slurm && scaling.cluster.file.empty()) {
     o.Error("must be a file with launcher: slurm, which lists the nodes by Slurm's names", "cluster");
   }

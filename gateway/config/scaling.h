@@ -80,11 +80,11 @@ struct Scaling {
   std::vector<DeviceMetrics> device_metrics;
   Energy energy;
   PowerBudget power;
-  std::optional<scheduler::MovesPolicy> moves;  // absent: as the planner's file says
-  std::optional<WeightsStore> weights;          // absent: no policy has weights, and no job data
-  std::vector<DataSet> data_sets;               // that jobs may name
-  Resources resources;                          // that the cluster has, beside those of its file
-  std::string device_locks;                     // the folder of plugins/devices/claims.h; empty: its default
+  std::optional<scheduler::MovesPolicy> moves{};  // absent: as the planner's file says
+  std::optional<WeightsStore> weights;            // absent: no policy has weights, and no job data
+  std::vector<DataSet> data_sets;                 // that jobs may name
+  Resources resources;                            // that the cluster has, beside those of its file
+  std::string device_locks;  // the folder of plugins/devices/claims.h; empty: its default
 
   // The contents of those files.
   std::vector<ModelPolicy> models;

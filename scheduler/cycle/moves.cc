@@ -85,7 +85,9 @@ bool Moves::MayMove(JobIndex job) const {
 
 // By its reservation; without one, a job that has waited is expected to wait as long again.
 conf::Duration Moves::GainOf(JobIndex job) const {
-  const auto reserved = std::ranges::find(s_.reservations, job, &Reservation::job);
+  const auto reserved = std::ranges::find_if(s_.reservations, [&](const Reservation& reservation) {
+    return reservation.job == job && !reservation.is_nomination();
+  });
   if (reserved != s_.reservations.end()) return reserved->start - draft_.now();
   return draft_.now() - s_.jobs[job].job.submitted;
 }
@@ -277,13 +279,21 @@ bool Moves::TryFor(JobIndex job) {
   return false;
 }
 
+// Of a mended device nothing has to leave.
+uint32_t Moves::EmptiedOn(NodeId node) const {
+  const auto emptied = s_.emptied_devices.find(node);
+  const auto broken = s_.broken_devices.find(node);
+  if (emptied == s_.emptied_devices.end() || broken == s_.broken_devices.end()) return 0;
+  return emptied->second & broken->second;
+}
+
 void Moves::EmptyFaultyDevices() {
   if (s_.emptied_devices.empty()) return;
   std::map<uint64_t, JobIndex> leaving;  // by sequence
   for (const auto& [node, devices] : s_.emptied_devices) {
     for (const MemberId id : s_.state.on(node)) {
       const Member& member = s_.state.member(id);
-      if ((member.holding.devices & devices) == 0) continue;
+      if ((member.holding.devices & EmptiedOn(node)) == 0) continue;
       const JobEntry& entry = s_.jobs[member.job];
       if (CanMove(entry) && !HasMovedLately(entry)) leaving.emplace(entry.sequence, member.job);
     }
@@ -296,8 +306,7 @@ void Moves::EmptyFaultyDevices() {
     std::vector<std::string> devices;
     for (const MemberId id : s_.state.of(job)) {
       const Member& member = s_.state.member(id);
-      const auto at = s_.emptied_devices.find(member.holding.node);
-      const uint32_t faulty = at == s_.emptied_devices.end() ? 0 : member.holding.devices & at->second;
+      const uint32_t faulty = member.holding.devices & EmptiedOn(member.holding.node);
       if (faulty != 0 || whole) move.from.push_back(member);
       for (int d = 0; d < kMaxDevices; ++d) {
         if ((faulty >> d & 1) != 0)

@@ -54,6 +54,7 @@ class Moves {
   bool FindPlacesBeside(Relocated& move, const NodeSet* except);
   bool AreFree(const std::vector<MemberAt>& places) const;
   NodeSet KeepOff(JobIndex job);
+  uint32_t EmptiedOn(NodeId node) const;
   void Move(const Relocated& move, Reason why);
   std::optional<Relocated> Gathered(JobIndex job);
 

@@ -17,6 +17,7 @@
 #include "gateway/config/device_kinds.h"
 #include "gateway/config/never_fits.h"
 #include "gateway/control/grant.h"
+#include "gateway/control/jobs/job_records.h"
 #include "gateway/control/node_weights.h"
 #include "gateway/control/provenance.h"
 #include "plugins/weights/order.h"
@@ -24,11 +25,7 @@
 namespace gateway::control {
 namespace {
 
-using nlohmann::ordered_json;
-
 constexpr conf::Duration kCheckBudgets = std::chrono::seconds(1);
-constexpr size_t kMembersInDetail = 64;     // of a record
-constexpr size_t kMostDetail = 192 * 1024;  // of a record that has a job file
 
 ledger::Event Asked(std::string_view action, const Workload& job, std::string actor) {
   ledger::Event event;
@@ -39,26 +36,6 @@ ledger::Event Asked(std::string_view action, const Workload& job, std::string ac
   event.tenant = job.file().job.tenant;
   event.detail = nlohmann::json{{"reason", "an operator asked for it"}, {"state", JobStateOf(job)}}.dump();
   return event;
-}
-
-// With the job file, so that the ledger alone shows what was submitted; a file that is too large is left out.
-std::string DetailOfSubmission(const Submission& submission, size_t jobs) {
-  const std::string& rerun_of = submission.provenance.rerun_of;
-  ordered_json detail = {{"name", submission.file.name},
-                         {"jobs", jobs},
-                         {"number", submission.number},
-                         {"queue", submission.file.job.queue},
-                         {"file", submission.file.file},
-                         {"provenance", ordered_json::parse(WriteProvenance(submission.provenance))},
-                         {"text", submission.text}};
-  if (!rerun_of.empty()) detail["rerun_of"] = rerun_of;
-  if (!submission.parameters.empty()) detail["parameters"] = submission.parameters;
-  const auto as_text = [&] { return detail.dump(-1, ' ', false, ordered_json::error_handler_t::replace); };
-  std::string text = as_text();
-  if (text.size() <= kMostDetail) return text;
-  detail.erase("text");
-  detail.erase("parameters");
-  return as_text();
 }
 
 absl::Status NoSuchJob(const std::string& id) {
@@ -87,22 +64,6 @@ std::string InWords(const std::vector<scheduler::LabelRule>& rules) {
   for (const scheduler::LabelRule& rule : rules)
     parts.push_back(fmt::format("{} is {}", rule.key, fmt::join(rule.values, " or ")));
   return fmt::format("{}", fmt::join(parts, " and "));
-}
-
-conf::TimePoint BeginOfRuns(const Workload& job) {
-  std::optional<conf::TimePoint> began;
-  for (const Member& member : job.members) {
-    if (member.began) began = std::min(began.value_or(*member.began), *member.began);
-  }
-  return began.value_or(job.started);
-}
-
-std::optional<conf::TimePoint> EndOfRuns(const Workload& job) {
-  std::optional<conf::TimePoint> gone;
-  for (const Member& member : job.members) {
-    if (member.gone) gone = std::max(gone.value_or(*member.gone), *member.gone);
-  }
-  return gone;
 }
 
 }  // namespace
@@ -860,45 +821,7 @@ std::string Jobs::ActionOf(const Workload& job) const {
 }
 
 std::string Jobs::DetailOf(const Workload& job, bool ended) const {
-  const scheduler::Cluster& cluster = context_.cluster();
-  ordered_json detail = {{"reason", job.why}, {"attempt", job.attempt}, {"members", job.members.size()}};
-  if (job.state <= State::kStarting) detail["resumes"] = job.resumes;
-  if (job.state == State::kSaving) detail["saves"] = true;
-  if (!ended && job.moves()) {
-    detail["gain"] = job.gain;
-    ordered_json to = ordered_json::array();
-    for (const scheduler::MemberAt& at : job.next) {
-      const plugins::launchers::DeviceGrant grant = GrantOf(context_.cluster(), at.holding);
-      if (to.size() < kMembersInDetail)
-        to.push_back({{"node", grant.node}, {"kind", grant.kind}, {"devices", grant.devices}});
-    }
-    detail["to"] = std::move(to);
-  }
-  ordered_json places = ordered_json::array();
-  std::map<std::string, int64_t> held;
-  for (const Member& member : job.members) {
-    const plugins::launchers::DeviceGrant grant = member.at.holding.node < cluster.nodes.size()
-                                                      ? GrantOf(cluster, member.at.holding)
-                                                      : plugins::launchers::DeviceGrant();
-    if (!grant.kind.empty()) held[grant.kind] += HeldMilli(cluster, grant);
-    if (places.size() < kMembersInDetail)
-      places.push_back({{"node", grant.node}, {"kind", grant.kind}, {"devices", grant.devices}});
-  }
-  if (!ended) {
-    detail["places"] = std::move(places);
-  } else {
-    const double seconds = conf::ToSeconds(EndOfRuns(job).value_or(context_.now()) - BeginOfRuns(job));
-    detail["seconds"] = seconds;
-    ordered_json device_seconds = ordered_json::object();
-    for (const auto& [kind, milli] : held) device_seconds[kind] = static_cast<double>(milli) * 1e-3 * seconds;
-    detail["device_seconds"] = std::move(device_seconds);
-    const bool fails = job.afterwards == Afterwards::kRetries && !job.blameless;
-    const bool used_up = fails && job.restarts >= job.file().job.restart_budget;
-    detail["outcome"] = Name(used_up ? Afterwards::kFails : job.afterwards);
-    detail["restarts"] = job.restarts + (fails && !used_up ? 1 : 0);
-    detail["resumes"] = job.resumes || job.checkpointed != conf::TimePoint();
-  }
-  return detail.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return ended ? DetailOfEnd(job, context_.cluster(), context_.now()) : DetailOfStep(job, context_.cluster());
 }
 
 }  // namespace gateway::control

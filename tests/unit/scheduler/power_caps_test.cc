@@ -43,13 +43,13 @@ struct Rack {
 };
 
 TEST(PowerCaps, LowWorkPaysForAShortBudgetAndOtherWorkDoesNot) {
-  Rack rack(6'000);
+  Rack rack(7'500);
   for (size_t i = 0; i < 16; ++i) {
     rack.wants[i] = 600;
     rack.devices[i].is_low = i >= 4;
   }
   for (int step = 0; step < 30; ++step) rack.Step();
-  EXPECT_LE(rack.Drawn(), 6'000);
+  EXPECT_LE(rack.Drawn(), 7'500);
   for (size_t i = 0; i < 4; ++i) EXPECT_FALSE(rack.devices[i].cap.has_value());
   for (size_t i = 4; i < 16; ++i) {
     ASSERT_TRUE(rack.devices[i].cap.has_value());
@@ -60,7 +60,7 @@ TEST(PowerCaps, LowWorkPaysForAShortBudgetAndOtherWorkDoesNot) {
   for (size_t i = 4; i < 16; ++i) rack.wants[i] = 400;
   for (int step = 0; step < 60; ++step) {
     rack.Step();
-    EXPECT_LE(rack.Drawn(), 6'000);
+    EXPECT_LE(rack.Drawn(), 7'500);
   }
   for (const CappedDevice& device : rack.devices) EXPECT_FALSE(device.cap.has_value());
 }

@@ -507,6 +507,9 @@ export type Replica = {
   reason: string;
   weights: ReplicaWeights | null;
   start: ReplicaStart | null;
+  replaces: string | null;
+  moved: string | null;
+  gain: string | null;
 };
 
 export type ReplicaMember = {
@@ -963,6 +966,8 @@ export type Job = {
   devices: number;
   attempt: number;
   restarts: number;
+  moved: string | null;
+  gain: string | null;
 };
 
 export type JobComparison = {
@@ -1012,6 +1017,8 @@ export type JobDetail = {
   devices: number;
   attempt: number;
   restarts: number;
+  moved: string | null;
+  gain: string | null;
   runs: JobMember[];
   file: string | null;
   parameters: NamedValue[] | null;

@@ -28,14 +28,14 @@ export function reasonOf(record: LedgerRecord): string {
 const WORDS: { [action: string]: string } = {
   'replica.launch': 'started', 'replica.ready': 'is ready', 'replica.drain': 'drains', 'replica.stop': 'stopped', 'replica.adopt': 'was found running', 'replica.sleep': 'falls asleep', 'replica.wake': 'wakes',
   'job.submit': 'was submitted', 'job.start': 'started', 'job.stop': 'stopped', 'job.ended': 'ended', 'job.suspend': 'is suspended', 'job.resume': 'is resumed',
-  'job.cancel': 'was cancelled', 'job.preempt': 'makes room', 'job.resize': 'changes its size', 'job.retry': 'starts again', 'job.read_log': ': its output was read',
+  'job.cancel': 'was cancelled', 'job.preempt': 'makes room', 'job.resize': 'changes its size', 'job.move': 'moves', 'job.retry': 'starts again', 'job.read_log': ': its output was read',
   'model.pause': 'is paused', 'model.resume': 'takes requests again', 'model.hold': 'is held', 'model.release': 'is released',
   'scale.set': 'is scaled', 'scale.changed_elsewhere': 'was scaled by somebody else',
   'node.drain': 'is drained', 'node.undrain': 'takes new work again',
   'node.cordon': 'was cordoned', 'node.uncordon': 'was uncordoned', 'node.suspect': 'is suspected', 'node.trust': 'is trusted again',
   'weights.prefetch': 'fetches weights beforehand',
   'node.join': 'has joined the cluster', 'node.leave': 'has left the cluster', 'node.change': 'has changed', 'nodes.found': ': its nodes were read',
-  'device.quarantine': 'is set aside', 'device.trust': 'is trusted again', 'session.begin': 'signed in', 'session.end': 'signed out',
+  'device.quarantine': 'is set aside', 'device.trust': 'is trusted again', 'device.cap': 'gets a lower power limit', 'device.uncap': 'has its usual power limit', 'session.begin': 'signed in', 'session.end': 'signed out',
   'command_line.confirm': 'signed a command line in', 'command_line.refuse': 'refused a command line',
 };
 

@@ -24,7 +24,7 @@ TEST(DevicePower, IsRead) {
   const LoadResult loaded = Parse(Scaled(
       "device_metrics: [{url: 'http://{node}:9400/metrics', interval: 5s}], "
       "energy: {usd_per_kwh: 0.3, grams_co2_per_kwh: [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,"
-      "22,23,24]}, power: {cluster_watts: 2000}"));
+      "22,23,24]}, power: {cluster_watts: 2000}, moves: {per_hour: 4, least_gain: 1m}"));
   for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << conf::ToString(problem);
   ASSERT_TRUE(loaded.config);
   const Scaling& scaling = *loaded.config->scaling;
@@ -33,6 +33,8 @@ TEST(DevicePower, IsRead) {
   EXPECT_EQ(scaling.energy.usd_per_kwh.At(*conf::ParseTime("2027-01-01T05:00:00Z")), 0.3);
   EXPECT_EQ(scaling.energy.grams_co2_per_kwh.At(*conf::ParseTime("2027-01-01T05:00:00Z")), 6);
   EXPECT_EQ(scaling.nodes.fabric.domains.back().power_budget_watts, 2000);
+  EXPECT_EQ(scaling.planning.policy.moves.per_hour, 4u);
+  EXPECT_EQ(scaling.planning.policy.moves.least_gain, std::chrono::minutes(1));
 }
 
 TEST(DevicePower, ProblemsAreReported) {
@@ -45,6 +47,11 @@ TEST(DevicePower, ProblemsAreReported) {
       {"power: {cluster_watts: -1}", "/scaling/power/cluster_watts"},
       {"power: {domain_watts: {leaf-9: 5}}", "unknown domain \"leaf-9\"; the cluster's fabric has"},
       {"power: {domain_watts: {leaf-9: 0}}", "must be watts from above 0"},
+      {"power: {cluster_watts: 9, cap_low_bands: {above: 2}}", "/scaling/power/cap_low_bands/above"},
+      {"power: {cluster_watts: 9, cap_low_bands: {}}", "has an effect with cluster: probe only"},
+      {"power: {cap_low_bands: {}}", "but no budget; give cluster_watts"},
+      {"moves: {per_hour: -1}", "/scaling/moves/per_hour"},
+      {"moves: {per_hour: 4, rest: 0s}", "/scaling/moves/rest"},
   };
   for (const auto& [text, problem] : cases)
     EXPECT_THAT(Problems(Scaled(text)), testing::Contains(HasSubstr(problem))) << text;
