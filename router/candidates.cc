@@ -7,6 +7,25 @@
 
 namespace router {
 
+AdapterWanted WantedBy(const Model& model, const LoadView& load) {
+  return {.id = model.adapter,
+          .placements = load.placements(model.id),
+          .must_be_held = model.spec.adapter_at_run_time};
+}
+
+bool WaitsForAdapter(const RouteTable& table, ModelId model, const LoadView& load, conf::TimePoint now) {
+  const Model& of = table.model(model);
+  if (!of.spec.adapter_at_run_time) return false;
+  const Candidates any(of.spec, table.replicas(model), load, {}, now, true);
+  bool usable = false;
+  for (uint32_t place = 0; place < any.size(); ++place) {
+    if (!any.Usable(place)) continue;
+    if (any.state(place).adapters.Holds(of.adapter)) return false;
+    usable = true;
+  }
+  return usable;
+}
+
 bool Candidates::Tried(uint32_t place) const {
   return std::find(tried_.begin(), tried_.end(), replicas_[place].id) != tried_.end();
 }
@@ -18,6 +37,7 @@ bool Candidates::Usable(uint32_t place) const {
   if (avoid.mean_requests && !s.outlier.AdmitsOneMore(s.load.requests(), *avoid.mean_requests, now_)) {
     return false;
   }
+  if (LacksAdapter(place)) return false;
   if (scope_.adapter.avoid_missing && s.adapters.IsMissing(scope_.adapter.id, now_)) return false;
   return InScope(place) && (!ask_health_ || s.health.Usable()) && s.breaker.Allows(now_) && !Tried(place) &&
          (scope_.headroom_for == nullptr || HasHeadroomFor(place, *scope_.headroom_for));

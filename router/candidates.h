@@ -82,7 +82,13 @@ struct AdapterWanted {
   AdapterId id = AdapterId::kNone;                // kNone: no adapter
   const AdapterPlacements* placements = nullptr;  // not null where id is given
   bool avoid_missing = false;                     // avoid replicas known to miss the adapter
+  bool must_be_held = false;                      // only replicas that AdapterSlots::Holds() it
 };
+
+AdapterWanted WantedBy(const Model& model, const LoadView& load);
+
+// Whether requests of the model wait until the gateway has loaded its adapter: no replica holds it, and some could.
+bool WaitsForAdapter(const RouteTable& table, ModelId model, const LoadView& load, conf::TimePoint now);
 
 // Which of a model's replicas are considered.
 struct Scope {
@@ -136,6 +142,9 @@ class Candidates {
   }
   // The place of a replica, if it is one of these.
   std::optional<uint32_t> PlaceOf(ReplicaId id) const;
+  bool LacksAdapter(uint32_t place) const {
+    return scope_.adapter.must_be_held && !state(place).adapters.Holds(scope_.adapter.id);
+  }
   // Tokens of the prompt that the replica is taken to hold; never all of them, since the last one must be
   // computed.
   int64_t HeldAt(uint32_t place, const PickFacts& facts) const;

@@ -30,11 +30,14 @@ void Explain(const Candidates& candidates, conf::TimePoint now, Decision& decisi
   bool down = false;
   bool broken = false;
   bool resting = false;
+  bool lacking = false;
   for (uint32_t place = 0; place < candidates.size(); ++place) {
     if (!candidates.InScope(place)) continue;
     any = true;
     const ReplicaState& state = candidates.state(place);
-    if (candidates.Tried(place)) {
+    if (candidates.LacksAdapter(place)) {
+      lacking = true;
+    } else if (candidates.Tried(place)) {
       tried = true;
     } else if (!state.health.Usable()) {
       down = true;
@@ -50,6 +53,7 @@ void Explain(const Candidates& candidates, conf::TimePoint now, Decision& decisi
                   : broken  ? NoneBecause::kAllBroken
                   : tried   ? NoneBecause::kAllTried
                   : down    ? NoneBecause::kAllDown
+                  : lacking ? NoneBecause::kNoAdapter
                             : NoneBecause::kNoReplicas;
   decision.reason = ReasonText(decision.none);
 }
@@ -219,8 +223,9 @@ class PickRun {
   enum class Avoid : uint8_t { kNone, kTroubled };
 
   Candidates CandidatesIn(Scope scope, bool ask_health) {
-    scope.adapter.id = model_.adapter;
-    scope.adapter.placements = load_.placements(model_.id);
+    const bool avoid_missing = scope.adapter.avoid_missing;
+    scope.adapter = WantedBy(model_, load_);
+    scope.adapter.avoid_missing = avoid_missing;
     scope.roles = roles_;
     if (trace_ != nullptr) {
       trace_->track = scope.track;
@@ -308,7 +313,8 @@ constexpr conf::Word<NoneBecause> kNoneReasons[] = {
     {"every usable replica has been tried", NoneBecause::kAllTried},
     {"every replica is down", NoneBecause::kAllDown},
     {"the circuit breakers of all usable replicas are open", NoneBecause::kAllBroken},
-    {"all usable replicas asked for a pause", NoneBecause::kAllResting}};
+    {"all usable replicas asked for a pause", NoneBecause::kAllResting},
+    {"no replica holds the adapter", NoneBecause::kNoAdapter}};
 
 std::string_view ReasonText(NoneBecause because) {
   return conf::WordOf(kNoneReasons, because);

@@ -26,6 +26,7 @@ enum class NoneBecause : uint8_t {
   kAllDown,     // health probes fail
   kAllBroken,   // breakers are open
   kAllResting,  // they asked for a pause (429, 503)
+  kNoAdapter,   // the gateway has loaded the adapter at none
 };
 std::string_view ReasonText(NoneBecause because);
 

@@ -119,6 +119,7 @@ void AddUse(NodeUses& uses, const Holding& holding) {
 ClusterChange ChangeCluster(const Cluster& before, const Cluster& found, const NodeUses& uses) {
   ClusterChange out;
   out.cluster = found;
+  out.cluster.resources = before.resources;  // no launcher finds them
   out.cluster.nodes.clear();
   out.places.assign(before.nodes.size(), kNone);
   const Ids had = IdsOf(before);

@@ -62,6 +62,17 @@ std::string FirstDefect(const Cluster& cluster) {
     if (node.domain >= domains.size())
       return fmt::format("node {}: its fabric domain does not exist", node.name);
   }
+  for (size_t i = 0; i < cluster.resources.size(); ++i) {
+    const Resource& resource = cluster.resources[i];
+    if (resource.name.empty()) return "a resource has no name";
+    if (resource.count > kMostOfResource)
+      return fmt::format("resource {}: its count is {}, at most {} fit", resource.name, resource.count,
+                         kMostOfResource);
+    for (size_t other = 0; other < i; ++other) {
+      if (cluster.resources[other].name == resource.name)
+        return fmt::format("resource {} is given twice", resource.name);
+    }
+  }
   return {};
 }
 

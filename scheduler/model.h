@@ -25,6 +25,7 @@ using DomainId = uint32_t;
 inline constexpr int kMaxDevices = 16;  // on one node
 inline constexpr int kMaxKinds = 64;    // in one cluster
 inline constexpr uint16_t kWholeDevice = 1000;
+inline constexpr uint32_t kMostOfResource = 1'000'000;  // that a cluster has, and that a job asks for
 inline constexpr uint32_t kNone = UINT32_MAX;
 
 using Labels = std::map<std::string, std::string>;
@@ -102,12 +103,19 @@ struct Fabric {
   std::vector<Domain> domains{};      // parents have larger levels than their children
 };
 
+// Licences and the like: the cluster has so many, wherever their holders run.
+struct Resource {
+  std::string name{};
+  uint32_t count = 0;
+};
+
 struct Cluster {
   std::vector<PartitionLayout> layouts{};
   std::vector<DeviceKind> kinds{};
   std::vector<NodeType> types{};
   std::vector<Node> nodes{};
   Fabric fabric{};
+  std::vector<Resource> resources{};
 
   const NodeType& type_of(NodeId node) const { return types[nodes[node].type]; }
 };

@@ -11,6 +11,8 @@
 namespace scheduler {
 namespace {
 
+constexpr conf::Duration kLookAgain = std::chrono::minutes(1);
+
 // By the shares as they are now.
 std::optional<OrderFinding> FindOrder(PlanningState& s, JobIndex job, conf::TimePoint now) {
   const JobEntry& entry = s.jobs[job];
@@ -105,6 +107,18 @@ void Planner::Moved(JobIndex job, conf::TimePoint now) {
   state_->DropLeaving(job);
 }
 
+JobIndex Planner::HandOver(JobIndex job, Job replacement, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  const JobIndex to = state_->Add(std::move(replacement));
+  state_->HandOver(job, to);
+  return to;
+}
+
+void Planner::Unmoved(JobIndex job, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  state_->TakeBackMove(job);
+}
+
 void Planner::Checkpointed(JobIndex job, conf::TimePoint now) {
   state_->jobs[job].checkpointed = now;
 }
@@ -164,6 +178,11 @@ void Planner::UpdateNode(NodeId node, Health health, uint32_t broken_devices, Ho
   state_->SetHealth(node, health);
 }
 
+void Planner::UpdateEmptied(NodeId node, uint32_t devices, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  state_->SetEmptied(node, devices);
+}
+
 void Planner::UpdateDrawn(NodeId node, double watts) {
   ClusterState& state = state_->state;
   const int64_t before = state.unmodelled(node);
@@ -209,6 +228,7 @@ Explanation Planner::Explain(JobIndex job, conf::TimePoint now) const {
   for (const std::string& id : s.jobs[job].job.after) {
     if (s.jobs.Find(id) != kNone) input.unfinished.push_back(id);
   }
+  input.resources = &s.resources;
   input.order = FindOrder(*state_, job, now);
   return scheduler::Explain(input);
 }
@@ -237,6 +257,9 @@ const ShapeTable& Planner::shapes() const {
 }
 const QueueTree& Planner::queues() const {
   return state_->queues;
+}
+const ResourceCounts& Planner::resources() const {
+  return state_->resources;
 }
 const DemandMix& Planner::mix() const {
   return state_->learner.mix();
@@ -270,6 +293,8 @@ std::optional<conf::TimePoint> Planner::NextDue() const {
     // After its start time it waits for other jobs, whose ends are reported.
     if (entry.job.not_before && *entry.job.not_before > state_->planned) at(*entry.job.not_before);
   }
+  // What could not leave a device with a fault is looked at again.
+  if (state_->policy.moves.per_hour > 0 && !state_->emptied_devices.empty()) at(state_->planned + kLookAgain);
   if (!state_->patience.empty()) at(std::get<conf::TimePoint>(*state_->patience.begin()));
   for (const auto& [node, times] : state_->faults) {
     if (state_->state.health(node) == Health::kSuspect)

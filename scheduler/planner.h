@@ -21,6 +21,7 @@
 #include "scheduler/rng.h"
 #include "scheduler/snapshot.h"
 #include "scheduler/state/job_table.h"
+#include "scheduler/state/resource_counts.h"
 
 namespace scheduler {
 
@@ -40,8 +41,12 @@ class Planner {
   void Withdraw(JobIndex job, conf::TimePoint now);  // it leaves, and nothing is learned from it
   void Failed(JobIndex job,
               conf::TimePoint now);  // by itself: waits again, or leaves when its restarts are used up
-  void Stopped(JobIndex job, conf::TimePoint now);       // as a plan told it to
-  void Moved(JobIndex job, conf::TimePoint now);         // its members stand at their new places only
+  void Stopped(JobIndex job, conf::TimePoint now);  // as a plan told it to
+  void Moved(JobIndex job, conf::TimePoint now);    // its members stand at their new places only
+  // A job that is to move is replaced by another one, which runs at the new places from now. The old places stay
+  // the first one's until it ends, and count as places that are left.
+  JobIndex HandOver(JobIndex job, Job replacement, conf::TimePoint now);
+  void Unmoved(JobIndex job, conf::TimePoint now);       // it does not move, and keeps its old places
   void Checkpointed(JobIndex job, conf::TimePoint now);  // its work up to now is saved
   void Idle(JobIndex job, conf::TimePoint since);        // a notebook without a user
   void Used(JobIndex job, conf::TimePoint now);          // its user is back: starts again if it was suspended
@@ -57,6 +62,9 @@ class Planner {
   // with these values in `health`.
   void UpdateNode(NodeId node, Health health, uint32_t broken_devices, HostAmounts others,
                   conf::TimePoint now);
+
+  // Which of the node's broken devices work is to leave (bit d), as the budget of moves allows.
+  void UpdateEmptied(NodeId node, uint32_t devices, conf::TimePoint now);
 
   // What the node draws now, as measured, and what devices of a kind draw, as learned. Both count against power
   // budgets, and stay until the next report; a member that starts adds what a busy device draws beyond an idle one.
@@ -75,6 +83,7 @@ class Planner {
   const JobTable& jobs() const;
   const ShapeTable& shapes() const;
   const QueueTree& queues() const;
+  const ResourceCounts& resources() const;
   const DemandMix& mix() const;  // learned from the jobs so far
   size_t pending() const;
   // When a cycle is due although nothing happens: a reserved start, a limit, an advance start, an idle

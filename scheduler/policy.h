@@ -55,6 +55,15 @@ struct DefragmentPolicy {
   uint32_t depth = 3;       // of moves that make room for moves
 };
 
+// Moves of running work, each for a gain that is named: a waiting job fits, a gang comes together, a faulty device
+// becomes empty. Whole nodes that become free are the gain of DefragmentPolicy, within the same budget.
+struct MovesPolicy {
+  uint32_t per_hour = 0;  // moved jobs; 0: no work is moved, but off nodes that drain and by DefragmentPolicy
+  conf::Duration rest = std::chrono::minutes(30);        // a job that has started or moved since then stays
+  conf::Duration least_left = std::chrono::minutes(15);  // a job that is expected to end sooner stays
+  conf::Duration least_gain = std::chrono::minutes(10);  // by which a waiting job must start earlier
+};
+
 struct FaultPolicy {
   uint32_t suspect_after = 1;  // faults of a node within `window`
   uint32_t quarantine_after = 3;
@@ -72,6 +81,7 @@ struct Policy {
   BackfillPolicy backfill{};
   PreemptionPolicy preemption{};
   DefragmentPolicy defragment{};
+  MovesPolicy moves{};
   FaultPolicy faults{};
   conf::Duration usage_half_life = std::chrono::hours(24 * 7);
 };

@@ -40,6 +40,7 @@ struct JobState {
   std::optional<conf::TimePoint> idle_since{};  // a notebook without a user
   bool lost_members = false;                    // to a fault, since the last cycle
   std::vector<MemberAt> leaving{};              // old places of members that are moving, held until they have
+  conf::TimePoint moved{};                      // the last time
   conf::Duration done{};                        // useful run time of earlier runs that a restart keeps
   uint32_t restarts = 0;
 };
@@ -47,6 +48,7 @@ struct JobState {
 struct NodeHealth {
   Health health = Health::kHealthy;
   uint32_t broken_devices = 0;            // bit d
+  uint32_t emptied_devices = 0;           // of these, those whose work is to leave
   HostAmounts others{};                   // held by what the planner does not know
   int64_t unmodelled_milliwatts = 0;      // drawn beyond what the watts of its kind say; may be below 0
   std::vector<conf::TimePoint> faults{};  // within the fault policy's window
@@ -61,12 +63,13 @@ struct Snapshot {
   std::vector<JobState> jobs{};  // in the order in which they were submitted
   // Decayed usage in device-milli-seconds as of `as_of`: (queue, user) → amount.
   std::map<std::pair<std::string, std::string>, double> usage{};
-  std::vector<std::string> tenants{};  // in the order of their numbers, which holdings name
-  LearnedDemand demand{};              // the requests so far
-  LearnedRuns runs{};                  // the run times so far, where the order uses them
-  std::vector<Reserved> reserved{};    // by the last cycle
-  std::vector<std::string> failed{};   // ids of jobs that failed for good since the last cycle
-  conf::TimePoint defragmented{};      // when that was last done
+  std::vector<std::string> tenants{};    // in the order of their numbers, which holdings name
+  LearnedDemand demand{};                // the requests so far
+  LearnedRuns runs{};                    // the run times so far, where the order uses them
+  std::vector<Reserved> reserved{};      // by the last cycle
+  std::vector<std::string> failed{};     // ids of jobs that failed for good since the last cycle
+  conf::TimePoint defragmented{};        // when that was last done
+  std::vector<conf::TimePoint> moves{};  // in the last hour, where they have a budget
 };
 
 conf::Words<Phase> WordsOf(Phase);

@@ -30,6 +30,12 @@ struct LabelRule {
   std::vector<std::string> values{};  // any of these
 };
 
+// So many of a countable resource of the cluster, such as licences.
+struct ResourceAsk {
+  std::string name{};
+  uint32_t count = 1;
+};
+
 // The request of one member; all of it must fit on one node.
 struct Ask {
   std::vector<DeviceAsk> devices{};  // in order of preference; empty: none
@@ -73,7 +79,9 @@ struct Job {
   int32_t priority = 0;  // higher goes first
   std::vector<Role> roles{};
   Topology topology{};
-  bool spread = false;         // over failure domains, leaves, then nodes: its members and its array's
+  bool spread = false;  // over failure domains: its members and its array's, where there is a choice
+  std::string
+      spread_over{};  // a label of nodes, before leaves and nodes; "node": nodes alone; empty: leaves, then nodes
   bool anti_affinity = false;  // no two members on one node
   bool preemptible = true;
   std::vector<WorkClass> never_preempts{};  // classes that it never stops, whatever its priority
@@ -87,6 +95,7 @@ struct Job {
   uint32_t max_running = 0;                     // of its array, elements at a time; 0: all
   conf::Duration idle_timeout{};                // notebooks: suspended when idle for so long; 0: never
   uint32_t restart_budget = 3;                  // faults survived before the job fails
+  std::vector<ResourceAsk> resources{};  // held by the job as a whole, from its start until it has stopped
   // Its processes are there already and can work with these devices alone (a replica that slept): it starts
   // with just these members, all of them, or waits. Empty: anywhere.
   std::vector<MemberAt> pinned{};

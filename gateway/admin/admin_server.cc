@@ -49,6 +49,15 @@ bool IsJson(std::string_view content_type) {
   return type.empty() || conf::EqualsIgnoreCase(type, "application/json");
 }
 
+bool Changes(Verb method) {
+  return method == Verb::post || method == Verb::delete_;
+}
+
+void TakeItems(Match& match, Call& call) {
+  if (!match.items.empty()) call.item = std::move(match.items[0]);
+  if (match.items.size() > 1) call.second_item = std::move(match.items[1]);
+}
+
 // What a browser does by itself must not be done in somebody's name.
 std::optional<api::ApiError> CheckSession(const net::http::Head& head, const Call& call) {
   if (!call.caller.browser) return std::nullopt;
@@ -57,7 +66,7 @@ std::optional<api::ApiError> CheckSession(const net::http::Head& head, const Cal
     return api::Make(api::Code::kPermissionDenied,
                      "a session works at the address of people.url, at localhost and at IP addresses only");
   }
-  return head.method == Verb::post ? CheckOwnPage(head, call.caller) : std::nullopt;
+  return Changes(head.method) ? CheckOwnPage(head, call.caller) : std::nullopt;
 }
 
 // A request that could not be read whole has the same errors as one that could.
@@ -168,7 +177,7 @@ net::Task<void> AdminServer::Serve(net::http::Exchange& exchange) {
                                         {"status", answer.status},
                                         {"actor", call.caller.actor},
                                         {"request_id", call.request_id}});
-  } else if (exchange.head().method == Verb::post) {
+  } else if (Changes(exchange.head().method)) {
     log::Info("admin request", {{"method", method},
                                 {"path", exchange.path()},
                                 {"status", answer.status},
@@ -242,7 +251,7 @@ net::Task<Answer> AdminServer::AnswerTo(net::http::Exchange& exchange, Call& cal
     co_return answer;
   }
   const Route& route = *match.route;
-  call.item = std::move(match.item);
+  TakeItems(match, call);
   if (const std::optional<Permission> needed = PermissionFor(route, call.runtime->config())) {
     std::variant<Caller, api::ApiError> caller = CallerOf(exchange.head(), call.runtime->config(), call.now);
     if (const auto* refused = std::get_if<api::ApiError>(&caller))
@@ -289,15 +298,15 @@ net::Task<Answer> AdminServer::Serve(PassedCall passed) {
     co_return Refuse(api::Code::kNotFound,
                      fmt::format("the gateway that leads does not answer {}", passed.path), call.request_id);
   }
-  call.item = std::move(match.item);
+  TakeItems(match, call);
   const std::optional<Permission> needed = PermissionFor(*match.route, call.runtime->config());
   if (needed && !call.caller.authority.May(*needed)) {
     co_return Refuse(api::Code::kPermissionDenied, fmt::format("this call needs {}", WhoMay(*needed)),
                      call.request_id);
   }
   Answer answer = co_await RunChecked(*match.route, passed.query, passed.body, call);
-  if (match.route->method == Verb::post) {
-    log::Info("admin request", {{"method", "POST"},
+  if (Changes(match.route->method)) {
+    log::Info("admin request", {{"method", match.route->method == Verb::post ? "POST" : "DELETE"},
                                 {"path", passed.path},
                                 {"status", answer.status},
                                 {"actor", call.caller.actor},

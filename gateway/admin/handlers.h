@@ -51,6 +51,13 @@ net::Task<Answer> DeclineRequest(const Operations& operations, const Call& call)
 net::Task<Answer> WithdrawRequest(const Operations& operations, const Call& call);
 
 Answer ListModels(const Operations& operations, const Call& call);
+Answer ListRollouts(const Operations& operations, const Call& call);
+net::Task<Answer> PromoteRollout(const Operations& operations, const Call& call);
+net::Task<Answer> AbortRollout(const Operations& operations, const Call& call);
+net::Task<Answer> RestartRollout(const Operations& operations, const Call& call);
+Answer ListAdapters(const Operations& operations, const Call& call);
+net::Task<Answer> LoadAdapter(const Operations& operations, const Call& call);
+net::Task<Answer> UnloadAdapter(const Operations& operations, const Call& call);
 net::Task<Answer> PauseModel(const Operations& operations, const Call& call);
 net::Task<Answer> ResumeModel(const Operations& operations, const Call& call);
 net::Task<Answer> HoldModel(const Operations& operations, const Call& call);
@@ -87,6 +94,7 @@ Answer EraseStored(const Operations& operations, const Call& call);
 net::Task<Answer> SubmitJob(const Operations& operations, const Call& call);
 net::Task<Answer> RerunJob(const Operations& operations, const Call& call);
 Answer ListJobs(const Operations& operations, const Call& call);
+Answer CompareJobs(const Operations& operations, const Call& call);
 Answer ShowOneJob(const Operations& operations, const Call& call);
 Answer ExplainJob(const Operations& operations, const Call& call);
 net::Task<Answer> ReadJobLog(const Operations& operations, const Call& call);
@@ -99,6 +107,7 @@ net::Task<Answer> DrainNode(const Operations& operations, const Call& call);
 net::Task<Answer> UndrainNode(const Operations& operations, const Call& call);
 net::Task<Answer> UncordonNode(const Operations& operations, const Call& call);
 Answer ListJobQueues(const Operations& operations, const Call& call);
+Answer ListResources(const Operations& operations, const Call& call);
 
 Answer StartSimulation(const Operations& operations, const Call& call);
 Answer ListSimulations(const Operations& operations, const Call& call);

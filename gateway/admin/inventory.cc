@@ -109,6 +109,7 @@ Answer ListModels(const Operations& operations, const Call& call) {
     for (const config::Fallback& fallback : model.fallbacks) out.fallbacks.push_back(fallback.model);
     out.paused = ShownPause(operations, model.name);
     out.held = ShownHold(operations, model.name, call.now);
+    out.loads_adapters = model.adapters.has_value();
   }
   return ListPage(std::move(all), &answers::Model::name, call);
 }

@@ -64,8 +64,8 @@ const Workload* FindJob(const Operations& operations, const Call& call, Permissi
 }
 
 // A job of a tenant over which the caller may not submit any; empty: there is no such objection.
-std::string WhyNotTheirs(const Call& call, const std::string& text, const std::string& file) {
-  const auto loaded = config::ReadJobFile(text, file, config::ReferencesOnly());
+std::string WhyNotTheirs(const Call& call, const control::NewJob& job) {
+  const auto loaded = config::ReadJobFile(job.text, job.file, config::ReferencesOnly(), job.parameters);
   if (!loaded.value) return {};  // its problems are told when it is submitted
   const std::string& tenant = loaded.value->job.tenant;
   if (call.May(Permission::kSubmitJobs, PathOfTenant(call, tenant))) return {};
@@ -124,13 +124,63 @@ answers::Job ShowJob(const Workload& job) {
           .max_members = scheduler::Members(ask),
           .devices = job.holds() ? job.devices() : 0,
           .attempt = job.attempt,
-          .restarts = job.restarts};
+          .restarts = job.restarts,
+          .moved = job.moved == conf::TimePoint() ? std::nullopt : answers::TimeOrNull(job.moved),
+          .gain = TextOrNull(job.gain)};
+}
+
+std::vector<answers::NamedValue> ShowPairs(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  std::vector<answers::NamedValue> out;
+  out.reserve(pairs.size());
+  for (const auto& [name, value] : pairs) out.push_back({name, value});
+  return out;
+}
+
+answers::JobProvenance ShowProvenance(const control::Provenance& of) {
+  return {.version = of.version,
+          .configuration_sha256 = of.configuration,
+          .file_sha256 = of.file,
+          .command_sha256 = of.command,
+          .image = TextOrNull(of.image),
+          .seed = of.seed,
+          .data = ShowPairs(of.data),
+          .rerun_of = TextOrNull(of.rerun_of)};
+}
+
+answers::ComparedJob ShowCompared(const Workload& job, const scheduler::Cluster& cluster, const Call& call) {
+  const control::SweepProgress& progress = job.progress;
+  answers::ComparedJob out{.id = job.id,
+                           .state = JobStateOf(job),
+                           .seed = job.of->provenance.seed,
+                           .step = progress.step,
+                           .rungs = progress.rungs.size(),
+                           .stopped = TextOrNull(progress.stopped),
+                           .unread = TextOrNull(progress.unread),
+                           .device_hours = job.DeviceSeconds(cluster, call.now) / 3600,
+                           .attempt = job.attempt};
+  if (progress.step) {
+    out.value = progress.value;
+    out.best = progress.best;
+  }
+  if (call.May(Permission::kReadOutput, TenantOf(job)))
+    out.parameters = ShowPairs(config::ParametersOf(job.file(), job.element));
+  std::set<std::string> kinds;
+  for (const control::Member& member : job.members) {
+    if (member.at.holding.node >= cluster.nodes.size()) continue;
+    if (std::string kind = control::GrantOf(cluster, member.at.holding).kind; !kind.empty())
+      kinds.insert(std::move(kind));
+  }
+  out.devices.assign(kinds.begin(), kinds.end());
+  return out;
 }
 
 // A job's file has its variables.
 answers::JobDetail ShowDetail(const Workload& job, const scheduler::Cluster& cluster, const Call& call) {
   answers::JobDetail out{.job = ShowJob(job), .runs = ShowMembers(job.members, cluster)};
-  if (call.May(Permission::kReadOutput, TenantOf(job))) out.file = job.of->text;
+  out.provenance = ShowProvenance(job.of->provenance);
+  if (!call.May(Permission::kReadOutput, TenantOf(job))) return out;
+  out.file = job.of->text;
+  if (job.file().sweep) out.parameters = ShowPairs(config::ParametersOf(job.file(), job.element));
   return out;
 }
 
@@ -144,6 +194,7 @@ answers::JobDetail ShowArray(const std::string& id, const std::vector<const Work
     out.job.state = JobStateOf(**open);
     out.job.reason = (*open)->why;
   }
+  out.parameters.reset();
   out.job.members = 0;
   out.job.devices = 0;
   for (const Workload* const element : elements) {
@@ -156,18 +207,12 @@ answers::JobDetail ShowArray(const std::string& id, const std::vector<const Work
   return out;
 }
 
-// The words of a job file, which is submitted for the first time or again.
-struct ToSubmit {
-  std::string text;
-  std::string file;      // its name in problems
-  std::string rerun_of;  // the job that it was; empty: none
-};
-
-net::Task<Answer> Submit(const Operations& operations, const Call& call, ToSubmit what) {
-  if (const std::string why = WhyNotTheirs(call, what.text, what.file); !why.empty())
+// For the first time, or again.
+net::Task<Answer> Submit(const Operations& operations, const Call& call, control::NewJob job) {
+  if (const std::string why = WhyNotTheirs(call, job); !why.empty())
     co_return Refuse(api::Code::kPermissionDenied, why, call.request_id);
-  const absl::StatusOr<control::Submitted> submitted = co_await operations.jobs()->Submit(
-      std::move(what.text), std::move(what.file), call.caller.actor, std::move(what.rerun_of));
+  const absl::StatusOr<control::Submitted> submitted =
+      co_await operations.jobs()->Submit(std::move(job), call.caller.actor);
   if (!submitted.ok()) co_return Refuse(submitted.status(), call.request_id);
   if (!submitted->problems.empty()) {
     std::vector<FieldProblem> problems;
@@ -177,7 +222,7 @@ net::Task<Answer> Submit(const Operations& operations, const Call& call, ToSubmi
   }
   if (!submitted->used_up.empty())
     co_return Refuse(api::Code::kInsufficientQuota, submitted->used_up, call.request_id);
-  co_return Json(answers::JobSubmission{.jobs = submitted->jobs}, 201);
+  co_return Json(answers::JobSubmission{.jobs = submitted->jobs, .differences = submitted->differences}, 201);
 }
 
 }  // namespace
@@ -185,8 +230,9 @@ net::Task<Answer> Submit(const Operations& operations, const Call& call, ToSubmi
 net::Task<Answer> SubmitJob(const Operations& operations, const Call& call) {
   if (operations.jobs() == nullptr) co_return NotThere(call);
   const std::string file = call.Text("file");
-  co_return co_await Submit(operations, call,
-                            {.text = call.Text("job"), .file = file.empty() ? "job" : file, .rerun_of = {}});
+  co_return co_await Submit(
+      operations, call,
+      {.text = call.Text("job"), .file = file.empty() ? "job" : file, .parameters = call.Text("parameters")});
 }
 
 net::Task<Answer> RerunJob(const Operations& operations, const Call& call) {
@@ -205,7 +251,10 @@ net::Task<Answer> RerunJob(const Operations& operations, const Call& call) {
         call.request_id);
   }
   co_return co_await Submit(operations, call,
-                            {.text = job->of->text, .file = job->of->file.file, .rerun_of = job->of->id});
+                            {.text = job->of->text,
+                             .file = job->of->file.file,
+                             .parameters = job->of->parameters,
+                             .rerun_of = job->of->id});
 }
 
 Answer ListJobs(const Operations& operations, const Call& call) {
@@ -242,6 +291,52 @@ Answer ShowOneJob(const Operations& operations, const Call& call) {
   const Workload* const job = FindJob(operations, call, Permission::kSeeJobs);
   if (job == nullptr) return NoSuchJob(operations, call);
   return Json(ShowDetail(*job, operations.jobs()->cluster(), call));
+}
+
+Answer CompareJobs(const Operations& operations, const Call& call) {
+  if (operations.jobs() == nullptr) return NotThere(call);
+  constexpr size_t kMostCompared = 1000;
+  std::vector<const Workload*> jobs;
+  const std::vector<std::string> names = SplitList(call.Query("jobs"));
+  for (const std::string& name : names) {
+    std::vector<const Workload*> found = operations.jobs()->ElementsOf(name);
+    if (const Workload* const one = operations.jobs()->Find(name)) found.push_back(one);
+    std::erase_if(found,
+                  [&](const Workload* job) { return !call.May(Permission::kSeeJobs, TenantOf(*job)); });
+    if (found.empty())
+      return Refuse(api::Code::kNotFound, fmt::format("no job, array or sweep has the id \"{}\"", name),
+                    call.request_id);
+    jobs.insert(jobs.end(), found.begin(), found.end());
+  }
+  if (jobs.size() > kMostCompared) {
+    return Refuse(api::Code::kInvalidValue,
+                  std::vector<FieldProblem>{
+                      {"jobs", fmt::format("names {} jobs, at most {} fit", jobs.size(), kMostCompared)}},
+                  call.request_id);
+  }
+  std::ranges::sort(jobs, [](const Workload* a, const Workload* b) {
+    return std::pair(a->of->number, a->element) < std::pair(b->of->number, b->element);
+  });
+  jobs.erase(std::ranges::unique(jobs).begin(), jobs.end());
+  answers::JobComparison out;
+  std::set<std::pair<std::string, bool>> metrics;
+  for (const Workload* const job : jobs) {
+    const std::optional<config::Sweep>& sweep = job->file().sweep;
+    if (sweep && sweep->metric) metrics.emplace(sweep->metric->name, sweep->metric->maximize);
+    out.jobs.push_back(ShowCompared(*job, operations.jobs()->cluster(), call));
+    out.device_hours += out.jobs.back().device_hours;
+  }
+  if (metrics.size() != 1) return Json(out);
+  out.metric = metrics.begin()->first;
+  out.maximize = metrics.begin()->second;
+  const answers::ComparedJob* leads = nullptr;
+  for (const answers::ComparedJob& job : out.jobs) {
+    if (!job.best) continue;
+    if (leads == nullptr || (out.maximize ? *job.best > *leads->best : *job.best < *leads->best))
+      leads = &job;
+  }
+  if (leads != nullptr) out.leads = leads->id;
+  return Json(out);
 }
 
 Answer ExplainJob(const Operations& operations, const Call& call) {
@@ -528,6 +623,33 @@ Answer ListJobQueues(const Operations& operations, const Call& call) {
     }
   }
   return ListPage(std::move(all), &answers::JobQueue::name, call);
+}
+
+Answer ListResources(const Operations& operations, const Call& call) {
+  const scheduler::Planner* const planner = operations.planner();
+  if (planner == nullptr) return NotThere(call);
+  const scheduler::JobTable& jobs = planner->jobs();
+  std::vector<answers::Resource> all;
+  for (const scheduler::Resource& resource : planner->state().cluster().resources) {
+    answers::Resource& out = all.emplace_back();
+    out.name = resource.name;
+    out.count = resource.count;
+    out.held = planner->resources().held(resource.name);
+    out.free = planner->resources().free(resource.name);
+    for (scheduler::JobIndex job = 0; job < jobs.bound(); ++job) {
+      const scheduler::JobEntry& entry = jobs[job];
+      if (!entry.alive || AskedOf(entry.job.resources, resource.name) == 0) continue;
+      const bool holds =
+          entry.phase == scheduler::Phase::kRunning || entry.phase == scheduler::Phase::kStopping;
+      if (!holds) {
+        out.waiting += entry.phase == scheduler::Phase::kPending ? 1 : 0;
+      } else if (out.held_by.size() < kShownHolders) {
+        out.held_by.push_back(entry.job.id);
+      }
+    }
+    std::ranges::sort(out.held_by);
+  }
+  return ListPage(std::move(all), &answers::Resource::name, call);
 }
 
 }  // namespace gateway::admin

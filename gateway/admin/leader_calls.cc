@@ -60,6 +60,7 @@ std::string BodyOf(const PassedCall& call) {
   return Text({{"call",
                 {{"request_id", call.request_id},
                  {"post", call.method == Verb::post},
+                 {"delete", call.method == Verb::delete_},
                  {"path", call.path},
                  {"query", call.query},
                  {"body", call.body},
@@ -75,7 +76,9 @@ absl::StatusOr<PassedCall> ReadPassedCall(std::string_view body) {
   try {
     const json in = json::parse(body).at("call");
     call.request_id = in.at("request_id").get<std::string>();
-    call.method = in.at("post").get<bool>() ? Verb::post : Verb::get;
+    call.method = in.at("post").get<bool>()   ? Verb::post
+                  : in.value("delete", false) ? Verb::delete_
+                                              : Verb::get;
     call.path = in.at("path").get<std::string>();
     call.query = in.at("query").get<std::string>();
     call.body = in.at("body").get<std::string>();

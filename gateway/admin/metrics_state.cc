@@ -168,6 +168,15 @@ void Metrics::CollectScaling(MetricFamilies& out) const {
            {{"by", "launcher"}});
   out.Counter("tidegate_node_suspicions_total", "Times that a node was suspected because it was silent")
       .Add(status.suspicions);
+  out.Counter("tidegate_moves_total", "Moves of running work that were begun, by what moves: job or replica")
+      .Add(status.moves.jobs, {{"of", "job"}})
+      .Add(status.moves.replicas, {{"of", "replica"}});
+  out.Counter("tidegate_replica_moves_ended_total",
+              "Moves of replicas that have ended: done where another serves in their place, or failed")
+      .Add(status.moves.done, {{"result", "done"}})
+      .Add(status.moves.failed, {{"result", "failed"}});
+  out.Gauge("tidegate_devices_capped", "Devices whose power limits are lowered for a power budget")
+      .Add(uint64_t{status.power_caps.size()});
   out.Counter("tidegate_replica_launches_total", "Replicas that were launched").Add(status.launches);
   out.Counter("tidegate_failed_replicas_total", "Replicas that this gateway started and that failed")
       .Add(status.failures);

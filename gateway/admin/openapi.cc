@@ -26,8 +26,9 @@ ordered_json TypeOf(Type type) {
 
 ordered_json Parameters(const Route& route) {
   ordered_json parameters = ordered_json::array();
-  if (const size_t open = route.path.find('{'); open != std::string_view::npos) {
-    const std::string_view name = route.path.substr(open + 1, route.path.find('}') - open - 1);
+  for (size_t open = route.path.find('{'); open != std::string_view::npos;
+       open = route.path.find('{', open + 1)) {
+    const std::string_view name = route.path.substr(open + 1, route.path.find('}', open) - open - 1);
     parameters.push_back(
         {{"name", name}, {"in", "path"}, {"required", true}, {"schema", TypeOf(Type::kText)}});
   }
@@ -97,8 +98,10 @@ ordered_json Document() {
     }
     if (!route.body.empty()) operation["requestBody"] = Body(route);
     operation["responses"] = Responses(route, schemas);
-    paths[std::string(route.path)][route.method == net::http::Verb::get ? "get" : "post"] =
-        std::move(operation);
+    const char* const method = route.method == net::http::Verb::get    ? "get"
+                               : route.method == net::http::Verb::post ? "post"
+                                                                       : "delete";
+    paths[std::string(route.path)][method] = std::move(operation);
   }
   document["components"]["schemas"] = schemas.named();
   document["components"]["securitySchemes"] = {

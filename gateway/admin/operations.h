@@ -49,10 +49,13 @@ class EventFeed;
 }
 
 namespace control {
+class AdapterLoads;
+class Adapters;
 class ControlPlane;
 class Cordons;
 class Jobs;
 class ModelOrders;
+class RolloutDriver;
 }  // namespace control
 
 // How the attempts to load a configuration have gone since the start.
@@ -101,7 +104,9 @@ struct Operations {
       [](const std::string&) { return std::nullopt; };
   std::function<net::Task<absl::Status>(std::string actor)> reload;
   admin::EventFeed* events = nullptr;
-  control::ModelOrders* model_orders = nullptr;  // null: only where a test has none
+  control::ModelOrders* model_orders = nullptr;    // null: only where a test has none
+  control::Adapters* adapters = nullptr;           // null with `model_orders`
+  control::AdapterLoads* adapter_loads = nullptr;  // likewise
   // Writes an event to the ledger, later where it cannot be written now.
   std::function<void(ledger::Event)> record = [](const ledger::Event&) {};
   // The keys of stored content have changed. Any thread.
@@ -113,6 +118,7 @@ struct Operations {
   LedgerCheck* ledger_check = nullptr;                // null: the ledger is not verified here
   // Null until the control loop knows the running workloads, and without scheduling.
   std::function<control::Jobs*()> jobs = [] { return nullptr; };
+  std::function<control::RolloutDriver*()> rollouts = [] { return nullptr; };
   std::function<control::Cordons*()> cordons = [] { return nullptr; };
   std::function<const scheduler::Planner*()> planner = [] { return nullptr; };
   // This gateway among others; null: only where a test has none.

@@ -72,6 +72,7 @@ void JudgeScaling(const control::Status& status, std::vector<Condition>& out) {
   }
   for (const plugins::launchers::DeviceFault& fault : status.faults)
     out.push_back({fmt::format("device:{}/{}", fault.node, fault.device), fault.why});
+  if (!status.power_cap_trouble.empty()) out.push_back({"power:caps", status.power_cap_trouble});
   for (const control::ModelStatus& model : status.models) {
     if (!model.trouble.empty()) out.push_back({"model:" + model.model, model.trouble});
   }

@@ -37,8 +37,9 @@ struct Member {
 // One call, checked against its route: every member is known and of its type.
 struct Call {
   std::string request_id;
-  Caller caller;     // nobody where the route is open
-  std::string item;  // the part of the path that {…} stands for
+  Caller caller;            // nobody where the route is open
+  std::string item;         // the part of the path that the first {…} stands for
+  std::string second_item;  // likewise, the second
   std::map<std::string, std::string, std::less<>> query;
   nlohmann::json body;    // an object; of a route with `raw_body` empty
   std::string_view text;  // the body as it came
@@ -78,7 +79,7 @@ enum class Lane : uint8_t { kLoop, kReads };
 struct Route {
   std::string_view name;  // operationId
   net::http::Verb method;
-  std::string_view path;  // at most one {…}
+  std::string_view path;  // at most two {…}
   std::string_view summary;
   std::optional<Permission>
       permission;  // that the caller needs, over some tenant at least; none: open to all
@@ -107,8 +108,8 @@ bool IsAnsweredByLeader(const Route& route);
 
 struct Match {
   const Route* route = nullptr;
-  std::string item;
-  std::string allow;  // when the path is known, but not for this method: the methods that are
+  std::vector<std::string> items;  // what each {…} of the path stands for
+  std::string allow;               // when the path is known, but not for this method: the methods that are
 };
 
 // `path` is still percent-encoded. HEAD is matched as GET.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gateway/admin/answers/adapters.h"
 #include "gateway/admin/answers/datasets.h"
 #include "gateway/admin/answers/evaluations.h"
 #include "gateway/admin/answers/gateways.h"
@@ -10,6 +11,7 @@
 #include "gateway/admin/answers/overview.h"
 #include "gateway/admin/answers/people.h"
 #include "gateway/admin/answers/process.h"
+#include "gateway/admin/answers/rollouts.h"
 #include "gateway/admin/answers/scaling.h"
 #include "gateway/admin/answers/simulations.h"
 #include "gateway/admin/answers/traffic.h"
@@ -133,10 +135,20 @@ constexpr std::array kErasure = {
     Member{"tenant", Type::kText, true, "A tenant's name or path: it and the tenants below it"},
     Member{"reason", Type::kText, false, "The reason, for the ledger"}};
 
+constexpr std::array kNewAdapter = {
+    Member{"name", Type::kText, true, "Its name at the engines, and of the model that callers name"},
+    Member{"source", Type::kText, true,
+           "Where engines load it from: a path or a name of the hub, in the model's adapters.sources"}};
+
 constexpr std::array kNewJob = {
     Member{"job", Type::kText, true, "A job file: the text of a YAML document, as in conf/jobs"},
     Member{"file", Type::kText, false, "The name of the file in problems; default: job"},
+    Member{"parameters", Type::kText, false,
+           "The text of the file that the job's sweep names: JSON lines, or CSV with a header"},
 };
+
+constexpr std::array kCompared = {
+    Member{"jobs", Type::kText, true, "Jobs, arrays and sweeps by their ids, joined by commas"}};
 
 constexpr std::array kOfJobs = {
     Member{"state", Type::kText, false, "pending, starting, running, …; open: all that have not ended"},
@@ -425,6 +437,30 @@ const std::array kRoutes = {
     Route{"releaseModel", Verb::post, "/admin/v1/models/{name}:release",
           "Let the autoscaler change the number of a held model's replicas again", Permission::kMaintain,
           kNone, kOfOrder, Shows<answers::OrdersForModel>, kOk, Lane::kLoop, nullptr, ReleaseModel},
+    Route{"listAdapters", Verb::get, "/admin/v1/models/{base}/adapters",
+          "The LoRA adapters of a model that were loaded at run time, and which replicas hold which",
+          Permission::kSeeReplicas, kPage, kNone, Shows<answers::ListOf<answers::RunTimeAdapter>>, kOk,
+          Lane::kLoop, ListAdapters},
+    Route{"loadAdapter", Verb::post, "/admin/v1/models/{base}/adapters",
+          "Load a LoRA adapter at the engines of a model, and serve it as a model of its name",
+          Permission::kChangeAdapters, kNone, kNewAdapter, Shows<answers::RunTimeAdapter>, kCreated,
+          Lane::kLoop, nullptr, LoadAdapter},
+    Route{"unloadAdapter", Verb::delete_, "/admin/v1/models/{base}/adapters/{name}",
+          "Unload a LoRA adapter everywhere; its requests are refused at once", Permission::kChangeAdapters,
+          kNone, kNone, Shows<answers::RunTimeAdapter>, kOk, Lane::kLoop, nullptr, UnloadAdapter},
+    Route{"listRollouts", Verb::get, "/admin/v1/rollouts",
+          "The rollouts of new versions of models: their shares, and both versions compared",
+          Permission::kSeeReplicas, kPage, kNone, Shows<answers::ListOf<answers::Rollout>>, kOk, Lane::kLoop,
+          ListRollouts},
+    Route{"promoteRollout", Verb::post, "/admin/v1/rollouts/{model}:promote",
+          "Give a new version all requests now", Permission::kMaintain, kNone, kNone, Shows<answers::Rollout>,
+          kOk, Lane::kLoop, nullptr, PromoteRollout},
+    Route{"abortRollout", Verb::post, "/admin/v1/rollouts/{model}:abort",
+          "Give the old version all requests again", Permission::kMaintain, kNone, kOfOrder,
+          Shows<answers::Rollout>, kOk, Lane::kLoop, nullptr, AbortRollout},
+    Route{"restartRollout", Verb::post, "/admin/v1/rollouts/{model}:restart",
+          "Begin a rollout again that was rolled back or aborted", Permission::kMaintain, kNone, kNone,
+          Shows<answers::Rollout>, kOk, Lane::kLoop, nullptr, RestartRollout},
     Route{"listEndpoints", Verb::get, "/admin/v1/endpoints", "The endpoints, their health and load",
           Permission::kSeeReplicas, kOfModel, kNone, Shows<answers::ListOf<answers::Endpoint>>, kOk,
           Lane::kLoop, ListEndpoints},
@@ -530,6 +566,10 @@ const std::array kRoutes = {
     Route{"listJobs", Verb::get, "/admin/v1/jobs", "The jobs, in the order of submission",
           Permission::kSeeJobs, kOfJobs, kNone, Shows<answers::ListOf<answers::Job>>, kOk, Lane::kLoop,
           ListJobs},
+    Route{"compareJobs", Verb::get, "/admin/v1/jobs:compare",
+          "Jobs, or the elements of a sweep, side by side: parameters, last reports, device-hours",
+          Permission::kSeeJobs, kCompared, kNone, Shows<answers::JobComparison>, kOk, Lane::kLoop,
+          CompareJobs},
     Route{"showJob", Verb::get, "/admin/v1/jobs/{id}", "One job, its members and, for operators, its file",
           Permission::kSeeJobs, kNone, kNone, Shows<answers::JobDetail>, kOk, Lane::kLoop, ShowOneJob},
     Route{"explainJob", Verb::get, "/admin/v1/jobs/{id}/explain",
@@ -571,6 +611,10 @@ const std::array kRoutes = {
           "The queues that share the devices: what each deserves, uses and waits for",
           Permission::kSeeCluster, kPage, kNone, Shows<answers::ListOf<answers::JobQueue>>, kOk, Lane::kLoop,
           ListJobQueues},
+    Route{"listResources", Verb::get, "/admin/v1/resources",
+          "The countable resources of the cluster, such as licences, and what holds them",
+          Permission::kSeeCluster, kPage, kNone, Shows<answers::ListOf<answers::Resource>>, kOk, Lane::kLoop,
+          ListResources},
     Route{"startSimulation", Verb::post, "/admin/v1/simulations",
           "Ask a what-if question of the scheduler, from its present state", Permission::kSimulate, kNone,
           kWhatIf, Shows<answers::Simulation>, kAccepted, Lane::kLoop, StartSimulation},
@@ -596,25 +640,32 @@ const std::array kRoutes = {
 // What only the gateway that leads knows or may change.
 constexpr std::string_view kAtLeader[] = {
     "showOverview", "listReplicas", "listScaling", "showScalingHistory", "submitJob", "listJobs", "showJob",
-    "explainJob", "readJobLog", "cancelJob", "suspendJob", "resumeJob", "rerunJob", "listNodes", "cordonNode",
-    "uncordonNode", "drainNode", "undrainNode", "listJobQueues", "startSimulation", "listSimulations",
-    "showSimulation", "cancelSimulation",
+    "explainJob", "compareJobs", "readJobLog", "cancelJob", "suspendJob", "resumeJob", "rerunJob",
+    "listNodes", "cordonNode", "uncordonNode", "drainNode", "undrainNode", "listJobQueues", "listResources",
+    "startSimulation", "listSimulations", "showSimulation", "cancelSimulation", "listAdapters", "loadAdapter",
+    "unloadAdapter", "listRollouts", "promoteRollout", "abortRollout", "restartRollout",
     // Devices, open jobs and wanted replicas decide whether these may be.
     "holdModel", "removeTenant", "giveGrant", "changeGrant", "askForGrant", "approveRequest"};
 
-// The part of `path` that {…} stands for, percent-decoded; nothing when the pattern does not match.
-std::optional<std::string> ItemOf(std::string_view pattern, std::string_view path) {
-  const size_t open = pattern.find('{');
-  if (open == std::string_view::npos) return pattern == path ? std::optional(std::string()) : std::nullopt;
-  const std::string_view before = pattern.substr(0, open);
-  const std::string_view after = pattern.substr(pattern.find('}') + 1);
-  if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after)) {
-    return std::nullopt;
+// What each {…} of the pattern stands for in `path`, percent-decoded; nothing when the pattern does not match.
+std::optional<std::vector<std::string>> ItemsOf(std::string_view pattern, std::string_view path) {
+  std::vector<std::string> items;
+  while (true) {
+    const size_t open = pattern.find('{');
+    if (path.substr(0, open) != pattern.substr(0, open)) return std::nullopt;
+    if (open == std::string_view::npos) return items;
+    path.remove_prefix(open);
+    pattern.remove_prefix(pattern.find('}') + 1);
+    const size_t end = std::min(path.find_first_of("/:"), path.size());
+    const std::optional<std::string> item = router::PercentDecode(path.substr(0, end));
+    if (end == 0 || !item) return std::nullopt;
+    items.push_back(*item);
+    path.remove_prefix(end);
   }
-  path.remove_prefix(before.size());
-  path.remove_suffix(after.size());
-  if (path.find_first_of("/:") != std::string_view::npos) return std::nullopt;
-  return router::PercentDecode(path);
+}
+
+std::string_view MethodsOf(Verb method) {
+  return method == Verb::get ? "GET, HEAD" : method == Verb::post ? "POST" : "DELETE";
 }
 
 }  // namespace
@@ -636,11 +687,11 @@ Match FindRoute(Verb method, std::string_view path) {
   if (method == Verb::head) method = Verb::get;
   Match match;
   for (const Route& route : kRoutes) {
-    std::optional<std::string> item = ItemOf(route.path, path);
-    if (!item) continue;
-    if (route.method == method) return {&route, *std::move(item), {}};
+    std::optional<std::vector<std::string>> items = ItemsOf(route.path, path);
+    if (!items) continue;
+    if (route.method == method) return {&route, *std::move(items), {}};
     match.allow += match.allow.empty() ? "" : ", ";
-    match.allow += route.method == Verb::get ? "GET, HEAD" : "POST";
+    match.allow += MethodsOf(route.method);
   }
   return match;
 }

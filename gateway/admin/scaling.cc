@@ -42,6 +42,7 @@ Answer ListReplicas(const Operations& operations, const Call& call) {
     answers::Replica& out = all.emplace_back();
     out.id = replica.run;
     out.model = replica.model;
+    out.version = TextOrNull(replica.version);
     out.state = Name(replica.state);
     const control::MemberPlace leader = replica.members.empty() ? control::MemberPlace() : replica.members[0];
     out.node = TextOrNull(leader.node);
@@ -68,6 +69,9 @@ Answer ListReplicas(const Operations& operations, const Call& call) {
       if (replica.arrival.of > 0) out.weights->total_bytes = replica.arrival.of;
     }
     out.start = StartOf(replica.phases);
+    out.replaces = TextOrNull(replica.replaces);
+    if (replica.moved != conf::TimePoint()) out.moved = answers::Time{replica.moved};
+    out.gain = TextOrNull(replica.gain);
   }
   return ListPage(std::move(all), &answers::Replica::id, call);
 }

@@ -429,6 +429,9 @@ class Question {
     file.job.submitted = plan.changed.as_of;
     file.job.user = call_.caller.actor;
     file.job.after.clear();
+    scheduler::Ask& ask = file.job.roles.front().ask;
+    for (scheduler::LabelRule& rule : config::ResidencyOf(call_.runtime->config().tenants, file.job.tenant))
+      ask.require.push_back(std::move(rule));
     const std::string name = NewIdOf(file.name, plan.changed);
     const uint32_t elements = std::min(file.elements, kMostElements);
     for (uint32_t i = 0; i < std::max(elements, 1U); ++i) {

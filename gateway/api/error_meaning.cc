@@ -106,6 +106,10 @@ std::string_view MeaningOf(Code code) {
       return "The request uses a transfer coding other than `chunked`.";
     case Code::kUpstreamError:
       return "The replica failed or sent an answer that is not valid.";
+    case Code::kAdapterRefused:
+      return "No engine of the base model could load the adapter; the message has the answer of one. Nothing "
+             "is "
+             "kept of it.";
     case Code::kStreamInterrupted:
       return "The replica broke off after the answer had begun; the stream ends with this error.";
     case Code::kStreamLimit:
@@ -120,6 +124,8 @@ std::string_view MeaningOf(Code code) {
       return "The request waited for a replica longer than allowed.";
     case Code::kNoReplicaStarted:
       return "No replica of the model started within `cold_start.hold`; the message says why.";
+    case Code::kAdapterNotLoaded:
+      return "No engine loaded the LoRA adapter that the request names within `queue.max_wait`.";
     case Code::kModelPaused:
       return "An operator has paused the model; the message gives the reason. Running requests finish.";
     case Code::kDeadlineUnreachable:

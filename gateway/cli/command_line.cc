@@ -34,6 +34,8 @@ int RunCommandLine(int argc, const char* const* argv) {
   AddDataset(app, run);
   AddJobs(app, run);
   AddModels(app, run);
+  AddAdapters(app, run);
+  AddRollouts(app, run);
   AddNodes(app, run);
   AddDevices(app, run);
   AddGateways(app, run);

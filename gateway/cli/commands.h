@@ -34,6 +34,8 @@ void AddAudit(CLI::App& app, Run& run);
 void AddDataset(CLI::App& app, Run& run);
 void AddDatasetEvaluate(CLI::App& dataset, Run& run);  // of the command `dataset`
 void AddJobs(CLI::App& app, Run& run);
+void AddAdapters(CLI::App& app, Run& run);
+void AddRollouts(CLI::App& app, Run& run);
 void AddModels(CLI::App& app, Run& run);
 void AddNodes(CLI::App& app, Run& run);
 void AddDevices(CLI::App& app, Run& run);

@@ -22,7 +22,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr size_t kMostJobFile = 192 * 1024;
+constexpr size_t kMostJobFile = 192 * 1024;  // and of the file of its parameters: both fit a request
 constexpr std::chrono::milliseconds kLogInterval{500};
 
 struct JobsOptions {
@@ -30,6 +30,7 @@ struct JobsOptions {
   std::string file;
   bool check = false;
   std::string id;
+  std::vector<std::string> ids;
   bool all = false;
   std::string state;
   std::string queue;
@@ -41,6 +42,7 @@ struct JobsOptions {
   std::optional<uint32_t> device;
   std::string reason;
   bool measured = false;
+  bool resources = false;
 };
 using JobsOptionsRef = std::shared_ptr<JobsOptions>;
 
@@ -51,7 +53,25 @@ int PrintSubmitted(const JobsOptions& options, const absl::StatusOr<ordered_json
     return kOk;
   }
   for (const ordered_json& id : (*answer)["jobs"]) fmt::print("{}\n", id.get<std::string>());
+  const auto differences = answer->find("differences");
+  if (differences == answer->end()) return kOk;
+  // Not among the ids, which scripts read.
+  for (const ordered_json& sentence : *differences)
+    fmt::print(stderr, "not the same: {}\n", VisibleLines(sentence.get<std::string>()));
   return kOk;
+}
+
+// The text of the file of parameters that a job's sweep names, beside the job file; empty: it names none.
+absl::StatusOr<std::string> ReadParameters(const std::string& job_file, const std::string& text) {
+  std::string file = config::ParameterFileOf(text);
+  if (file.empty()) return std::string();
+  const size_t folder = job_file.rfind('/');
+  if (!file.starts_with('/') && folder != std::string::npos) file = job_file.substr(0, folder + 1) + file;
+  absl::StatusOr<std::string> parameters = ReadWhole(file, kMostJobFile);
+  if (!parameters.ok())
+    return absl::InvalidArgumentError(
+        conf::Abseil(fmt::format("{}:/sweep/file: {}", job_file, conf::Std(parameters.status().message()))));
+  return parameters;
 }
 
 int Submit(const JobsOptions& options) {
@@ -59,14 +79,17 @@ int Submit(const JobsOptions& options) {
   if (!text.ok()) {
     return Fail(absl::InvalidArgumentError(text.status().message()));
   }
-  const auto read = config::ReadJobFile(*text, options.file, config::ReferencesOnly());
+  const absl::StatusOr<std::string> parameters = ReadParameters(options.file, *text);
+  if (!parameters.ok()) return Fail(parameters.status());
+  const auto read = config::ReadJobFile(*text, options.file, config::ReferencesOnly(), *parameters);
   if (!read.value) return PrintProblems(read.problems, options.admin.json);
   if (options.check) {
     if (!options.admin.json) fmt::print("{}: valid\n", options.file);
     return kOk;
   }
-  return PrintSubmitted(options, AskAdmin(options.admin, "POST", "/admin/v1/jobs",
-                                          json{{"job", *text}, {"file", options.file}}));
+  json body = {{"job", *text}, {"file", options.file}};
+  if (!parameters->empty()) body["parameters"] = *parameters;
+  return PrintSubmitted(options, AskAdmin(options.admin, "POST", "/admin/v1/jobs", body));
 }
 
 // A list as JSON, or as a table of these members.
@@ -206,6 +229,19 @@ int Nodes(const JobsOptions& options) {
       });
 }
 
+// Licences and the like.
+int Resources(const JobsOptions& options) {
+  return PrintList(options, "/admin/v1/resources",
+                   {{"RESOURCE"}, {"COUNT", true}, {"FREE", true}, {"WAITING", true}, {"HELD BY"}},
+                   [](const ordered_json& resource) -> std::vector<std::string> {
+                     std::string holders;
+                     for (const ordered_json& holder : resource["held_by"])
+                       holders += (holders.empty() ? "" : " ") + TextOf(holder);
+                     return {TextOf(resource["name"]), TextOf(resource["count"]), TextOf(resource["free"]),
+                             TextOf(resource["waiting"]), holders.empty() ? "-" : holders};
+                   });
+}
+
 int ChangeCordon(const JobsOptions& options, bool sets) {
   json body = json::object();
   if (options.device) body["device"] = *options.device;
@@ -282,6 +318,49 @@ int Explain(const JobsOptions& options) {
     return kOk;
   }
   for (const ordered_json& sentence : (*answer)["text"]) fmt::print("{}\n", sentence.get<std::string>());
+  return kOk;
+}
+
+// "lr=0.1 layers=4"
+std::string ParametersIn(const ordered_json& job) {
+  const ordered_json& parameters = job["parameters"];
+  if (!parameters.is_array()) return "-";
+  std::string text;
+  for (const ordered_json& one : parameters)
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", TextOf(one["name"]), TextOf(one["value"]));
+  return text.empty() ? "-" : text;
+}
+
+int Compare(const JobsOptions& options) {
+  std::string jobs;
+  for (const std::string& id : options.ids) jobs += (jobs.empty() ? "" : ",") + id;
+  const absl::StatusOr<ordered_json> answer =
+      AskAdmin(options.admin, "GET", "/admin/v1/jobs:compare?jobs=" + net::PercentEncode(jobs));
+  if (!answer.ok()) return Fail(answer.status());
+  if (options.admin.json) {
+    fmt::print("{}\n", answer->dump());
+    return kOk;
+  }
+  const std::string metric = (*answer)["metric"].is_null() ? "VALUE" : TextOf((*answer)["metric"]);
+  Table table({{"ID"},
+               {"STATE"},
+               {"PARAMETERS"},
+               {"STEP", true},
+               {metric, true},
+               {"BEST", true},
+               {"DEVICE-HOURS", true},
+               {"REMARK"}});
+  for (const ordered_json& job : (*answer)["jobs"]) {
+    std::string remark = job["id"] == (*answer)["leads"] ? "the best" : "";
+    if (!job["stopped"].is_null())
+      remark += fmt::format("{}stopped early: {}", remark.empty() ? "" : "; ", TextOf(job["stopped"]));
+    if (!job["unread"].is_null())
+      remark += fmt::format("{}{}", remark.empty() ? "" : "; ", TextOf(job["unread"]));
+    table.Add({TextOf(job["id"]), TextOf(job["state"]), ParametersIn(job), TextOf(job["step"]),
+               Measured(job, "value", 1, "{:.6g}"), Measured(job, "best", 1, "{:.6g}"),
+               Measured(job, "device_hours", 1, "{:.3f}"), remark.empty() ? "-" : remark});
+  }
+  fmt::print("{}", table.Render());
   return kOk;
 }
 
@@ -426,6 +505,16 @@ void AddJobs(CLI::App& app, Run& run) {
       "Examples:\n  tidegate jobs logs finetune-qwen-7\n  tidegate jobs logs finetune-qwen-7 --rank 3 "
       "--before\n  tidegate jobs logs finetune-qwen-7 --follow");
 
+  options = std::make_shared<JobsOptions>();
+  CLI::App* compare =
+      AddCommand(*jobs, run, "compare",
+                 "Show jobs, or the elements of a sweep, side by side: parameters, last reports, "
+                 "device-hours",
+                 options, Compare);
+  compare->add_option("jobs", options->ids, "Jobs, arrays and sweeps by their ids")->required();
+  compare->footer(
+      "Examples:\n  tidegate jobs compare tune-7\n  tidegate jobs compare finetune-4 finetune-9 --json");
+
   AddChange(*jobs, run, "cancel", "End a job for good, or an array with all its elements", Cancel);
   AddChange(*jobs, run, "suspend", "Suspend a job: it saves its work and releases its devices", Suspend);
   AddChange(*jobs, run, "resume", "Let a suspended job start again", Resume);
@@ -440,13 +529,18 @@ void AddNodes(CLI::App& app, Run& run) {
   nodes->add_flag(
       "--devices", listed->measured,
       "Print a row for each device with its last figures: use, memory, power, temperature and energy");
+  nodes->add_flag("--resources", listed->resources,
+                  "The countable resources of the cluster, such as licences, and what holds them");
   nodes->require_subcommand(0, 1);
   nodes->callback([listed, nodes, &run] {
     if (nodes->get_subcommands().empty())
-      run = [listed] { return listed->measured ? Devices(*listed) : Nodes(*listed); };
+      run = [listed] {
+        return listed->resources ? Resources(*listed) : listed->measured ? Devices(*listed) : Nodes(*listed);
+      };
   });
   nodes->footer(
-      "Examples:\n  tidegate nodes\n  tidegate nodes --devices\n  tidegate nodes --admin "
+      "Examples:\n  tidegate nodes\n  tidegate nodes --devices\n  tidegate nodes --resources\n  tidegate "
+      "nodes --admin "
       "http://127.0.0.1:9090 --json");
 
   const auto add = [&](const char* name, const char* what, int (*action)(const JobsOptions&)) {

@@ -39,7 +39,6 @@ struct WeightsOptions {
   std::string store;
   std::string size;
   std::string policy;
-  std::string digest;
   std::string cache;
   std::string path;
   std::vector<std::string> digests;
@@ -95,14 +94,19 @@ absl::StatusOr<weights::WeightsOrder> OrderOfEnvironment() {
   return order;
 }
 
+// What was fetched in one step.
+using FetchedAll = std::vector<weights::FetchedWeights>;
+
 void Inherit(const weights::Lease& lease) {
   fcntl(lease.lock.get(), F_SETFD, 0);
 }
 
 // The leases are handed on, so that the kernel holds them as long as the program lives.
-int Become(const std::vector<std::string>& command, const weights::FetchedWeights& fetched) {
-  Inherit(fetched.weights);
-  if (fetched.cache) Inherit(*fetched.cache);
+int Become(const std::vector<std::string>& command, const FetchedAll& fetched) {
+  for (const weights::FetchedWeights& one : fetched) {
+    Inherit(one.weights);
+    if (one.cache) Inherit(*one.cache);
+  }
   std::signal(SIGPIPE, SIG_DFL);
   std::signal(SIGXFSZ, SIG_DFL);
   std::vector<char*> argv;
@@ -122,31 +126,48 @@ int FetchStep(const WeightsOptions& options) {
       options.policy.empty() ? OrderOfEnvironment() : OrderOfPolicy(options);
   if (!order.ok()) return Fail(order.status());
   std::signal(SIGXFSZ, SIG_IGN);  // a limit of files is an error that is told
-  weights::FetchOptions how;
-  how.report = [](const weights::FetchProgress& progress) { Say(weights::ProgressLine(progress)); };
-  const absl::StatusOr<weights::FetchedWeights> fetched = weights::FetchWeights(*order, std::move(how));
-  if (!fetched.ok()) {
-    const std::string why(conf::Std(fetched.status().message()));
-    Say(weights::ProgressLine({.phase = weights::FetchPhase::kFailed, .at = net::Now(), .why = why}));
-    return Fail(fetched.status());
+  // One after the other: each is reported by itself, and all are held from then on.
+  std::vector<weights::WeightsOrder> orders = {*order};
+  for (const weights::AlsoOrdered& also : order->also) {
+    weights::WeightsOrder& next = orders.emplace_back(*order);
+    next.digest = also.digest;
+    next.model = also.name;
+    next.source = also.source;
+    next.cache.clear();
   }
-  if (!options.command.empty()) return Become(options.command, *fetched);
-  fmt::print("{}\n", fetched->weights.folder);
+  FetchedAll all;
+  for (const weights::WeightsOrder& one : orders) {
+    weights::FetchOptions how;
+    how.report = [](const weights::FetchProgress& progress) { Say(weights::ProgressLine(progress)); };
+    absl::StatusOr<weights::FetchedWeights> fetched = weights::FetchWeights(one, std::move(how));
+    if (!fetched.ok()) {
+      const std::string why(conf::Std(fetched.status().message()));
+      Say(weights::ProgressLine({.phase = weights::FetchPhase::kFailed, .at = net::Now(), .why = why}));
+      return Fail(fetched.status());
+    }
+    all.push_back(*std::move(fetched));
+  }
+  if (!options.command.empty()) return Become(options.command, all);
+  for (const weights::FetchedWeights& one : all) fmt::print("{}\n", one.weights.folder);
   return kOk;
 }
 
 int HoldWeights(const WeightsOptions& options) {
   const absl::StatusOr<weights::Store> store = weights::Store::Open(options.store);
   if (!store.ok()) return Fail(store.status());
-  const std::optional<std::string> hex = weights::HexOfDigest(options.digest);
-  if (!hex)
-    return Fail(absl::InvalidArgumentError(fmt::format(
-        "--digest: \"{}\" is not a digest; it must be sha256: and 64 hex digits", options.digest)));
   const Interruption interruption;
-  const auto held = store->Hold("sha256-" + *hex, net::Now());
-  if (!held.ok()) return Fail(held.status());
-  if (!held->has_value())
-    return Fail(absl::NotFoundError(fmt::format("{} has no weights {}", options.store, options.digest)));
+  std::vector<weights::Lease> leases;
+  for (const std::string& digest : options.digests) {
+    const std::optional<std::string> hex = weights::HexOfDigest(digest);
+    if (!hex)
+      return Fail(absl::InvalidArgumentError(
+          fmt::format("--digest: \"{}\" is not a digest; it must be sha256: and 64 hex digits", digest)));
+    auto held = store->Hold("sha256-" + *hex, net::Now());
+    if (!held.ok()) return Fail(held.status());
+    if (!held->has_value())
+      return Fail(absl::NotFoundError(fmt::format("{} has no weights {}", options.store, digest)));
+    leases.push_back(*std::move(*held));
+  }
   std::optional<weights::Lease> cache;
   if (!options.cache.empty()) {
     auto lease = store->HoldCache("cache-" + options.cache, net::Now());
@@ -268,7 +289,9 @@ void AddHold(CLI::App& group, Run& run) {
       "hold", "Keep weights in the store until SIGTERM, beside an engine in a container");
   auto options = std::make_shared<WeightsOptions>();
   AddStoreOption(*hold, options);
-  hold->add_option("--digest", options->digest, "Digest of the weights: sha256:HEX")->required();
+  hold->add_option("--digest", options->digests,
+                   "Digest of the weights: sha256:HEX; may be given several times")
+      ->required();
   hold->add_option("--cache", options->cache, "The key of a compile cache that is kept, too");
   hold->footer(
       "Example:\n  tidegate weights hold --store /var/lib/tidegate-weights --digest sha256:0123…  # the "

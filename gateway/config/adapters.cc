@@ -40,6 +40,17 @@ std::string WhyNoBase(const std::vector<Model>& models, size_t m) {
 }  // namespace
 
 void CheckAdapters(conf::Document& document, const std::vector<Model>& models) {
+  for (size_t m = 0; m < models.size(); ++m) {
+    if (!models[m].adapters) continue;
+    const auto none = std::ranges::find_if(
+        models[m].endpoints, [](const Endpoint& endpoint) { return !LoadsAdapters(endpoint.engine); });
+    if (none == models[m].endpoints.end()) continue;
+    document.AddAt(
+        fmt::format("/models/{}/adapters", m), "",
+        fmt::format("endpoint {} is {}, which loads no adapter while it runs; the endpoints must all be "
+                    "of vllm or sglang",
+                    none->name, Name(none->engine)));
+  }
   std::map<std::pair<std::string, std::string>, size_t> adapters;
   for (size_t m = 0; m < models.size(); ++m) {
     if (!models[m].lora || models[m].lora->base.empty()) continue;
@@ -87,6 +98,37 @@ void TakeFromBases(std::vector<Model>& models) {
     if (!model.context) model.context = base.context;
     if (!model.max_output_tokens) model.max_output_tokens = base.max_output_tokens;
   }
+}
+
+std::string ModelOfAdapter(const std::vector<Model>& configured, const RunTimeAdapter& adapter) {
+  const auto base = std::ranges::find(configured, adapter.base, &Model::name);
+  if (base == configured.end() || !base->adapters || base->lora) return {};
+  for (const Model& model : configured) {
+    if (model.lora && model.lora->base == adapter.base && model.lora->adapter == adapter.name)
+      return model.name;
+  }
+  const bool taken = std::ranges::any_of(configured, [&](const Model& model) {
+    return model.name == adapter.name ||
+           std::ranges::find(model.aliases, adapter.name) != model.aliases.end();
+  });
+  return taken ? std::string() : adapter.name;
+}
+
+void AddRunTimeAdapters(std::vector<Model>& models, const std::vector<RunTimeAdapter>& adapters) {
+  const std::vector<Model> configured = models;
+  for (const RunTimeAdapter& adapter : adapters) {
+    const std::string name = ModelOfAdapter(configured, adapter);
+    if (name.empty()) continue;
+    if (const auto known = std::ranges::find(models, name, &Model::name); known != models.end()) {
+      if (known->lora) known->lora->at_run_time = true;
+      continue;
+    }
+    Model model;
+    model.name = name;
+    model.lora = Lora{.base = adapter.base, .adapter = adapter.name, .own_price = false, .at_run_time = true};
+    models.push_back(std::move(model));
+  }
+  if (!adapters.empty()) TakeFromBases(models);
 }
 
 }  // namespace gateway::config

@@ -60,7 +60,13 @@ void Bind(conf::Object& o, DeviceMetrics& metrics) {
     o.Error("must be an http or https URL, such as http://{node}:9400/metrics", "url");
 }
 
+void Bind(conf::Object& o, CapLowBands& caps) {
+  o.Optional("above", caps.above, conf::Range{0.1, 1.0});
+  o.Optional("least", caps.least, conf::Range{0.1, 1.0});
+}
+
 void Bind(conf::Object& o, PowerBudget& budget) {
+  o.Optional("cap_low_bands", budget.cap_low_bands);
   o.Optional("cluster_watts", budget.cluster_watts, conf::Range{0.0, kMostWattsOfCluster});
   o.Optional("domain_watts", budget.domain_watts);
   for (const auto& [domain, watts] : budget.domain_watts) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,10 +37,18 @@ struct Energy {
 };
 void Bind(conf::Object& object, Energy& out);
 
+// Lower power limits for devices that only work of the priority batch holds, while a budget is short.
+struct CapLowBands {
+  double above = 0.9;  // the part of a budget that may be drawn before
+  double least = 0.5;  // the lowest limit, as a part of the device's usual one
+};
+void Bind(conf::Object& object, CapLowBands& out);
+
 // 0, and domains that are not named: no bound, or that of the cluster file.
 struct PowerBudget {
   double cluster_watts = 0;
   std::map<std::string, double> domain_watts;  // by the name of a leaf, spine or other domain of the fabric
+  std::optional<CapLowBands> cap_low_bands;    // absent: no power limit is changed
 };
 void Bind(conf::Object& object, PowerBudget& out);
 

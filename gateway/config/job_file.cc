@@ -25,7 +25,6 @@ using scheduler::WorkClass;
 
 constexpr size_t kMostOfName = 36;  // characters: a run's id is the name with numbers behind it
 constexpr uint32_t kMostMembers = 4096;
-constexpr uint32_t kMostElements = 1000;
 constexpr uint32_t kMostRestarts = 1000;
 
 constexpr conf::Word<WorkClass> kWork[] = {
@@ -174,6 +173,7 @@ void CheckTogether(conf::Object& o, const JobFile& job) {
   if (job.job.work == WorkClass::kNotebook) {
     if (role.count != 1) o.Error("must be 1 for a notebook", "members");
     if (job.elements > 0) o.Error("has no effect on a notebook; remove it", "array");
+    if (o.Has("sweep")) o.Error("has no effect on a notebook; remove it", "sweep");
   } else if (o.Has("notebook")) {
     o.Error("has an effect on notebooks only; set work: notebook, or remove it", "notebook");
   }
@@ -184,11 +184,69 @@ void CheckTogether(conf::Object& o, const JobFile& job) {
         "members");
   }
   if (!job.command.empty() && job.command.front().empty()) o.Error("must begin with a program", "command");
+  if (o.Has("sweep") && o.Has("array"))
+    o.Error("cannot be given together with sweep, whose sets of parameters are its elements; remove it",
+            "array");
+  if (job.placing.isolation == scheduler::Isolation::kTenant && job.job.tenant.empty())
+    o.Error("is tenant, which needs a tenant; give tenant, or isolation: node", "isolation");
+  for (auto name = job.data.begin(); name != job.data.end(); ++name) {
+    if (std::find(std::next(name), job.data.end(), *name) != job.data.end())
+      o.Error(fmt::format("names {} twice", *name), "data");
+  }
+}
+
+// The most devices that one element holds, whichever of its alternatives it gets.
+int64_t MostMilli(const scheduler::Role& role) {
+  int64_t most = 0;
+  for (const scheduler::DeviceAsk& ask : role.ask.devices) most = std::max(most, scheduler::DeviceMilli(ask));
+  return most * role.count;
+}
+
+// Elements at a time are such that they never hold more than their budget, whichever they are.
+void ShareBudget(conf::Object& o, JobFile& job) {
+  Sweep& sweep = *job.sweep;
+  job.elements = static_cast<uint32_t>(sweep.elements.size());
+  job.job.max_running = sweep.parallel;
+  if (sweep.max_devices == 0) return;
+  const int64_t each = MostMilli(job.job.roles.front());
+  if (each == 0)
+    return o.Error("max_devices has no effect on a job without devices; give parallel instead", "sweep");
+  const int64_t fit = int64_t{sweep.max_devices} * scheduler::kWholeDevice / each;
+  if (fit == 0) {
+    return o.Error(fmt::format("max_devices is {}, and one element takes {}; give at least as many",
+                               sweep.max_devices, scheduler::io::FormatMilli(each)),
+                   "sweep");
+  }
+  const auto most = static_cast<uint32_t>(std::min<int64_t>(fit, kMostElements));
+  job.job.max_running = sweep.parallel == 0 ? most : std::min(sweep.parallel, most);
+}
+
+void CheckPlaceholders(conf::Object& o, const JobFile& job) {
+  static const ParameterSet kNone;
+  const ParameterSet& known = ParametersOf(job, 0);
+  const auto check = [&](const std::string& text, std::string_view key) {
+    const std::string unknown = UnknownParameter(text, job.sweep ? known : kNone);
+    if (!unknown.empty()) {
+      o.Error(fmt::format("names {{sweep.{}}}, and {}", unknown,
+                          job.sweep ? "the sweep has no parameter of that name" : "the job has no sweep"),
+              key);
+    }
+  };
+  for (const std::string& word : job.command) check(word, "command");
+  for (const std::string& word : job.checkpoint.resume) check(word, "checkpoint");
+  for (const auto& [name, value] : job.env) check(value, "env");
 }
 
 }  // namespace
 
-static void Bind(conf::Object& o, JobFile& job) {
+// A job file, with the text of the file of parameters that it may name.
+struct JobText {
+  JobFile* job;
+  std::string_view parameters;
+};
+
+static void Bind(conf::Object& o, JobText& text) {
+  JobFile& job = *text.job;
   scheduler::Job& ask = job.job;
   scheduler::Role& role = ask.roles.emplace_back();
   role.name = "member";
@@ -219,12 +277,26 @@ static void Bind(conf::Object& o, JobFile& job) {
   o.Optional("checkpoint", Saving{&job.checkpoint, &ask.checkpoint});
   o.Optional("notebook", Notebook{&job});
   o.Optional("array", Array{&job});
+  Sweep sweep;
+  o.Optional("sweep", SweepSection{&sweep, text.parameters});
+  if (o.Has("sweep")) job.sweep = std::move(sweep);
+  o.Optional("seed", job.seed);
+  o.Optional("data", conf::OneOrMany(job.data), conf::NotEmpty());
+  BindPlacing(o, job.placing);
   o.Optional("start_timeout", job.start_timeout, UpToADay());
   o.Optional("stop_grace", job.stop_grace, UpToADay());
   role.ask.devices.reserve(devices.size());
   for (DeviceNeed& device : devices) role.ask.devices.push_back(std::move(device.ask));
+  Apply(job.placing, ask);
   CheckEnvironment(o, job);
   CheckTogether(o, job);
+  if (job.sweep && !job.sweep->elements.empty()) ShareBudget(o, job);
+  if (!job.sweep || !job.sweep->elements.empty()) CheckPlaceholders(o, job);
+}
+
+const ParameterSet& ParametersOf(const JobFile& job, uint32_t element) {
+  static const auto* const none = new ParameterSet();
+  return job.sweep && element < job.sweep->elements.size() ? job.sweep->elements[element] : *none;
 }
 
 const conf::Sources& ReferencesOnly() {
@@ -238,10 +310,13 @@ const conf::Sources& ReferencesOnly() {
 }
 
 scheduler::io::Loaded<JobFile> ReadJobFile(std::string_view text, const std::string& file,
-                                           const conf::Sources& sources) {
+                                           const conf::Sources& sources, std::string_view parameters) {
   conf::Document document(text, file, sources);
   JobFile read;
-  if (document.parsed()) conf::Read(document.root(), read);
+  if (document.parsed()) {
+    JobText whole{&read, parameters};
+    conf::Read(document.root(), whole);
+  }
   if (document.problem_count() == 0) {
     scheduler::Job whole = read.job;
     whole.id = read.name;
@@ -256,12 +331,27 @@ scheduler::io::Loaded<JobFile> ReadJobFile(std::string_view text, const std::str
   return out;
 }
 
+std::string ParameterFileOf(std::string_view text) {
+  conf::Document document(text, "job", ReferencesOnly());
+  if (!document.parsed() || document.root().kind() != conf::Kind::kMapping) return {};
+  const std::optional<conf::Value> sweep = document.root().Find("sweep");
+  if (!sweep || sweep->kind() != conf::Kind::kMapping) return {};
+  const std::optional<conf::Value> file = sweep->Find("file");
+  return file && file->kind() == conf::Kind::kScalar ? file->text() : "";
+}
+
 std::vector<PodDefect> FindPodDefects(const JobFile& job, const Pods& pods) {
   std::vector<PodDefect> defects;
   if (job.image.empty())
     defects.push_back({"/image", "is required with launcher: kubernetes, which runs the job in pods"});
   if (job.checkpoint.given && job.checkpoint.signal != SIGTERM)
     defects.push_back({"/checkpoint/signal", "must be TERM with launcher: kubernetes, which sends no other"});
+  if (job.sweep && job.sweep->metric) {
+    defects.push_back(
+        {"/sweep/metric",
+         "has no effect with launcher: kubernetes: the gateway cannot read the files of pods; remove "
+         "metric and halving"});
+  }
   const std::vector<scheduler::DeviceAsk>& devices = job.job.roles.front().ask.devices;
   for (size_t i = 0; i < devices.size(); ++i) {
     if (devices[i].milli > 0)
@@ -306,6 +396,13 @@ std::vector<conf::Problem> CheckJob(const JobFile& job, const scheduler::Cluster
   for (size_t i = 0; i < devices.size(); ++i) {
     for (const std::string& kind : devices[i].kinds)
       check(fmt::format("/devices/{}/kind", i), kind, "kind of device", kinds);
+  }
+  for (PlacingDefect& defect : CheckPlacing(job.placing, cluster)) {
+    problems.push_back({.file = job.file,
+                        .pointer = std::move(defect.pointer),
+                        .line = 0,
+                        .value = std::move(defect.value),
+                        .message = std::move(defect.message)});
   }
   return problems;
 }

@@ -65,6 +65,7 @@ class Loader {
 
   void Load() {
     LoadCluster();
+    LoadResources();
     LoadPowerBudget();
     LoadPlanner();
     for (size_t i = 0; i < scaling_.policies.size(); ++i) LoadPolicies(i);
@@ -104,6 +105,20 @@ class Loader {
     Take(std::move(loaded.problems));
     if (loaded.value) scaling_.nodes = *std::move(loaded.value);
     if (loaded.value && scaling_.slurm && !scaling_.slurm->topology.empty()) LoadTopology();
+  }
+
+  void LoadResources() {
+    std::vector<scheduler::Resource>& known = scaling_.nodes.resources;
+    for (const scheduler::Resource& resource : scaling_.resources.all) {
+      if (std::ranges::find(known, resource.name, &scheduler::Resource::name) != known.end()) {
+        complete_ = false;
+        document_.AddAt("/scaling/resources/" + resource.name, resource.name,
+                        fmt::format("is a resource of the cluster file {}, too; keep one of the two",
+                                    scaling_.cluster.file));
+        continue;
+      }
+      known.push_back(resource);
+    }
   }
 
   // Where the launcher finds the nodes, domains may come later.
@@ -153,6 +168,7 @@ class Loader {
 
   void LoadPlanner() {
     scaling_.planning.queues = {{.name = "default", .parent = ""}};
+    if (scaling_.moves) scaling_.planning.policy.moves = *scaling_.moves;
     if (scaling_.planner.empty()) return;
     const auto text = Contents("/scaling/planner", scaling_.planner);
     if (!text) return;
@@ -160,13 +176,17 @@ class Loader {
                                             scaling_.nodes.nodes.empty() ? nullptr : &scaling_.nodes);
     Take(std::move(loaded.problems));
     if (!loaded.value) return;
-    if (loaded.value->policy.defragment.enabled) {
+    const scheduler::MovesPolicy& moves = scaling_.moves.value_or(loaded.value->policy.moves);
+    if (loaded.value->policy.defragment.enabled && moves.per_hour == 0) {
       complete_ = false;
-      document_.AddAt("/scaling/planner", scaling_.planner,
-                      "has defragment.enabled: true, but serving replicas cannot be moved; set it to false");
+      document_.AddAt(
+          "/scaling/planner", scaling_.planner,
+          "has defragment.enabled: true, but moves.per_hour is 0, so that nothing may move; give the "
+          "number of moves that an hour may have, or set enabled to false");
     }
     if (loaded.value->queues.empty()) loaded.value->queues = scaling_.planning.queues;
     scaling_.planning = *std::move(loaded.value);
+    if (scaling_.moves) scaling_.planning.policy.moves = *scaling_.moves;
   }
 
   void LoadPolicies(size_t i) {
@@ -238,6 +258,13 @@ class Loader {
                         "{{service: …}}, or with dns",
                         policy.model()));
     }
+    if (policy.rollout && model != config_.models.end() && !model->routing.canaries.empty()) {
+      Wrong(policy, "/rollout/version", policy.rollout->version,
+            fmt::format(
+                "cannot be beside routing.canaries of {}, which divide its requests, too; remove one of "
+                "the two",
+                policy.model()));
+    }
     CheckTarget(policy);
     CheckPod(policy);
     if (policy.weights && !scaling_.weights) {
@@ -274,6 +301,9 @@ class Loader {
             names.empty()
                 ? fmt::format("the cluster has no devices; describe them under scaling.cluster")
                 : fmt::format("unknown kind \"{}\"; expected one of {}", kind, fmt::join(names, ", ")));
+    }
+    for (PlacingDefect& defect : CheckPlacing(policy.placement.placing, scaling_.nodes)) {
+      Wrong(policy, "/placement" + defect.pointer, std::move(defect.value), std::move(defect.message));
     }
     if (policy.replica && policy.replica->tls) CheckTls(policy, *policy.replica->tls);
     CheckQueue(policy);
@@ -329,10 +359,11 @@ class Loader {
   }
 
   // A replica of one member may wait for a larger node. One of several is spread over what is described, and
-  // never starts where that cannot hold all of them.
+  // never starts where that cannot hold all of them; nor does one whose nodes are chosen by labels.
   void CheckMembers(const ModelPolicy& policy) {
     const Placement& placement = policy.placement;
-    if (placement.members == 1 || scaling_.nodes.nodes.empty() || !complete_) return;
+    const bool chooses = !placement.placing.require.rules.empty() || !placement.placing.avoid.rules.empty();
+    if ((placement.members == 1 && !chooses) || scaling_.nodes.nodes.empty() || !complete_) return;
     const std::string& level = placement.topology.level;
     const std::vector<std::string_view> levels = LevelsOf(scaling_.nodes);
     if (!level.empty() && std::ranges::find(levels, level) == levels.end()) {
@@ -380,6 +411,19 @@ class Loader {
   bool complete_ = true;
 };
 
+// The labels to which tenants keep. A machine that is probed has none, and then no job of theirs is accepted.
+void CheckResidencies(conf::Document& document, const Config& config) {
+  if (config.scaling->cluster.file.empty()) return;
+  for (size_t t = 0; t < config.tenants.size(); ++t) {
+    Placing kept;
+    kept.require = config.tenants[t].residency;
+    for (const PlacingDefect& defect : CheckPlacing(kept, config.scaling->nodes)) {
+      const std::string label = defect.pointer.substr(defect.pointer.rfind('/'));
+      document.AddAt(fmt::format("/tenants/{}/residency{}", t, label), defect.value, defect.message);
+    }
+  }
+}
+
 // The kinds of devices that budgets in device-hours name.
 void CheckBudgets(conf::Document& document, const Config& config) {
   const scheduler::Cluster& cluster = config.scaling->nodes;
@@ -412,6 +456,7 @@ void LoadScaling(conf::Document& document, Config& config, const MachineProbe& p
     loader.Load();
     complete = loader.complete();
     CheckBudgets(document, config);
+    if (complete) CheckResidencies(document, config);
   }
   for (size_t m = 0; complete && m < config.models.size(); ++m) {
     const Model& model = config.models[m];

@@ -14,6 +14,8 @@ struct Lora {
   std::string base;        // the model whose endpoints serve it
   std::string adapter;     // its name at the engines; default: the model's own name
   bool own_price = false;  // the model gives a price
+  bool at_run_time =
+      false;  // in force: operators have the gateway load it; else engines know it from the start
 };
 
 void Bind(conf::Object& object, Lora& out);

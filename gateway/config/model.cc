@@ -8,6 +8,7 @@
 
 #include "conf/reader.h"
 #include "gateway/net/url.h"
+#include "plugins/engines/engine_lora.h"
 
 namespace gateway::config {
 namespace {
@@ -68,8 +69,9 @@ constexpr conf::Word<Unpriced> kUnpricedWords[] = {{"refuse", Unpriced::kRefuse}
                                                    {"allow", Unpriced::kAllow}};
 
 // Of a model, as BindServing and `endpoints` have them.
-constexpr std::array<std::string_view, 9> kServing = {
-    "endpoints", "routing", "timeouts", "retries", "breaker", "health", "watch", "queue", "translate"};
+constexpr std::array<std::string_view, 10> kServing = {"endpoints", "routing", "timeouts", "retries",
+                                                       "breaker",   "health",  "watch",    "queue",
+                                                       "translate", "adapters"};
 
 constexpr std::string_view kHost = "{host}";  // of a discovered address
 
@@ -267,6 +269,9 @@ bool ServesAdapters(Engine engine) {
   return engine == Engine::kVllm || engine == Engine::kSglang || engine == Engine::kTgi ||
          engine == Engine::kChatOnly;
 }
+bool LoadsAdapters(Engine engine) {
+  return plugins::engines::FindEngineLora(Name(engine)) != nullptr;
+}
 bool KnowsCacheSalt(Engine engine, router::Api api) {
   return engine == Engine::kVllm && (api == router::Api::kChatCompletions ||
                                      api == router::Api::kCompletions || api == router::Api::kResponses);
@@ -337,6 +342,7 @@ static void BindServing(conf::Object& o, Model& model) {
   o.Optional("disaggregation", model.disaggregation);
   o.Optional("queue", model.queue);
   o.Optional("translate", model.translate);
+  o.Optional("adapters", model.adapters);
 }
 
 void Bind(conf::Object& o, Model& model) {

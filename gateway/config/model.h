@@ -13,6 +13,7 @@
 #include "conf/secret.h"
 #include "conf/time.h"
 #include "conf/words.h"
+#include "gateway/config/adapter_loading.h"
 #include "gateway/config/disaggregation.h"
 #include "gateway/config/discovery.h"
 #include "gateway/config/kv_events.h"
@@ -138,7 +139,8 @@ struct Fallback {
 struct Model {
   std::string name;
   std::vector<std::string> aliases;
-  std::optional<Lora> lora;  // absent: it has endpoints of its own
+  std::optional<Lora> lora;                // absent: it has endpoints of its own
+  std::optional<AdapterLoading> adapters;  // absent: none can be loaded at run time
   Price price;
   std::optional<Price> batch_price;       // of lines of batches; absent: as others
   Unpriced unpriced = Unpriced::kRefuse;  // calls without a price, where a budget in money applies
@@ -169,6 +171,8 @@ bool DiscoversEndpoints(const Model& model);
 std::optional<Queue> QueueOf(const Model& model);
 // Whether the engine serves a LoRA adapter to a request that names it as the model.
 bool ServesAdapters(Engine engine);
+// Whether it loads adapters while it runs.
+bool LoadsAdapters(Engine engine);
 // Whether the engine keeps prompts with different salts apart in its cache, for this API.
 bool KnowsCacheSalt(Engine engine, router::Api api);
 // Whether the engine is one of ours, which says or shows how busy it is.

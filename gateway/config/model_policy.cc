@@ -21,6 +21,16 @@
 #include "scheduler/io/units.h"
 #include "scheduler/model.h"
 
+namespace router {
+
+static void Bind(conf::Object& o, RolloutBounds& bounds) {
+  o.Optional("errors", bounds.errors, conf::Range{0.0, 1.0});
+  o.Optional("ttft", bounds.ttft, conf::Range{1.0, 100.0});
+  o.Optional("tokens_per_second", bounds.tokens_per_second, conf::Range{0.01, 1.0});
+}
+
+}  // namespace router
+
 namespace gateway::config {
 namespace {
 
@@ -32,8 +42,6 @@ constexpr conf::Word<Rank> kRanks[] = {{"batch", Rank::kBatch},
                                        {"normal", Rank::kNormal},
                                        {"production", Rank::kProduction},
                                        {"critical", Rank::kCritical}};
-
-constexpr conf::Word<Spread> kSpreads[] = {{"none", Spread::kNone}, {"leaf", Spread::kLeaf}};
 
 constexpr conf::Word<ReplicaKey> kReplicaKeys[] = {{"generated", ReplicaKey::kGenerated},
                                                    {"none", ReplicaKey::kNone}};
@@ -129,14 +137,14 @@ std::vector<WorkClass> SparedBy(const std::vector<Victim>& may_preempt) {
 }
 
 // Options that need several members, and options that several members must not set.
-void CheckMembers(conf::Document& document, const ModelPolicy& policy) {
+void CheckMembers(conf::Document& document, const ModelPolicy& policy, std::string_view in_section = {}) {
   if (!policy.replica) return;
   const ReplicaTemplate& replica = *policy.replica;
   if (policy.placement.members > 1) {
     const auto check = [&](const auto& variables, std::string_view key) {
       for (const auto& [name, value] : variables) {
         if (IsGangVariable(name))
-          document.AddAt(fmt::format("/replica/{}/{}", key, name), name,
+          document.AddAt(fmt::format("{}/replica/{}/{}", in_section, key, name), name,
                          fmt::format("{} is set by Tidegate for each member; remove it", name));
       }
     };
@@ -145,12 +153,12 @@ void CheckMembers(conf::Document& document, const ModelPolicy& policy) {
     return;
   }
   if (!replica.worker_command.empty()) {
-    document.AddAt("/replica/worker_command", replica.worker_command.front(),
+    document.AddAt(fmt::format("{}/replica/worker_command", in_section), replica.worker_command.front(),
                    "has no effect on a replica of one member; set placement.members, or remove it");
   }
   for (size_t i = 0; i < replica.command.size(); ++i) {
     if (replica.command[i].find("{leader") == std::string::npos) continue;
-    document.AddAt(fmt::format("/replica/command/{}", i), replica.command[i],
+    document.AddAt(fmt::format("{}/replica/command/{}", in_section, i), replica.command[i],
                    "names the leader, and a replica of one member has none; set placement.members, or "
                    "remove it");
   }
@@ -184,7 +192,7 @@ bool IsDigits(std::string_view text) {
 }
 
 // Replicas that all listen on one port cannot run beside each other.
-void CheckPort(conf::Document& document, const ModelPolicy& policy) {
+void CheckPort(conf::Document& document, const ModelPolicy& policy, std::string_view in_section = {}) {
   if (!policy.replica || policy.scaling.max < 2) return;
   const std::vector<std::string>& command = policy.replica->command;
   for (size_t i = 0; i < command.size(); ++i) {
@@ -194,7 +202,8 @@ void CheckPort(conf::Document& document, const ModelPolicy& policy) {
     const bool before_value = word == kOption && i + 1 < command.size() && IsDigits(command[i + 1]);
     if (!with_value && !before_value) continue;
     document.AddAt(
-        fmt::format("/replica/command/{}", with_value ? i : i + 1), command[with_value ? i : i + 1],
+        fmt::format("{}/replica/command/{}", in_section, with_value ? i : i + 1),
+        command[with_value ? i : i + 1],
         fmt::format("is the same port for each of up to {} replicas; write \"{{port}}\", which Tidegate "
                     "replaces by a port of each replica's own",
                     policy.scaling.max));
@@ -202,7 +211,7 @@ void CheckPort(conf::Document& document, const ModelPolicy& policy) {
 }
 
 // Weights that no command uses, and commands whose weights come from nowhere.
-void CheckWeights(conf::Document& document, const ModelPolicy& policy) {
+void CheckWeights(conf::Document& document, const ModelPolicy& policy, std::string_view in_section = {}) {
   if (!policy.replica) return;
   const ReplicaTemplate& replica = *policy.replica;
   const auto names = [&](std::string_view placeholder) {
@@ -211,23 +220,23 @@ void CheckWeights(conf::Document& document, const ModelPolicy& policy) {
            std::ranges::any_of(replica.env, [&](const auto& variable) { return in(variable.second); });
   };
   if (policy.weights && !names("{weights}")) {
-    document.AddAt("/weights", policy.weights->digest,
+    document.AddAt(fmt::format("{}/weights", in_section), policy.weights->digest,
                    "are used by no command; write {weights} where the replica's command names the model's "
                    "folder");
   }
   if (!policy.weights && (names("{weights}") || names("{compile_cache}"))) {
-    document.AddAt("/replica/command", replica.command.front(),
+    document.AddAt(fmt::format("{}/replica/command", in_section), replica.command.front(),
                    "names {weights} or {compile_cache}, and the policy has no weights; give weights");
   }
   if (!policy.weights) return;
   const std::optional<CompileCache>& cache = policy.weights->compile_cache;
   if (cache && cache->version.empty() && replica.image.empty()) {
-    document.AddAt("/weights/compile_cache", "",
+    document.AddAt(fmt::format("{}/weights/compile_cache", in_section), "",
                    "needs the engine's version, because compiled kernels fit one version: give version, or "
                    "replica.image");
   }
   if (!cache && names("{compile_cache}")) {
-    document.AddAt("/replica/command", replica.command.front(),
+    document.AddAt(fmt::format("{}/replica/command", in_section), replica.command.front(),
                    "names {compile_cache}, and the weights have none; give weights.compile_cache");
   }
 }
@@ -249,13 +258,17 @@ static void Bind(conf::Object& o, Placement& placement) {
   o.Optional("cpu", scheduler::io::Cores(placement.cpu_milli));
   o.Optional("memory", scheduler::io::Mebibytes(placement.memory_mib));
   o.Optional("priority", conf::Choice(placement.priority, "priority", kRanks));
-  o.Optional("spread", conf::Choice(placement.spread, "spread", kSpreads));
+  BindPlacing(o, placement.placing);
   o.Optional("may_preempt", placement.may_preempt);
   o.Optional("queue", placement.queue, conf::NotEmpty());
   if (placement.members == 1 && !placement.topology.level.empty()) {
     o.Error("has no effect on a replica of one member; set members, or remove it", "topology");
   }
-  if (placement.members > 1 && placement.spread != Spread::kNone && !placement.topology.required) {
+  if (placement.placing.isolation == scheduler::Isolation::kTenant)
+    o.Error("is tenant, but replicas serve all tenants; give node or none", "isolation");
+  if (placement.placing.apart && placement.members == 1)
+    o.Error("has no effect on a replica of one member; set members, or spread: node", "apart");
+  if (placement.members > 1 && placement.placing.spread.spread && !placement.topology.required) {
     o.Error("would also separate the members of a replica; give topology with required: true, or remove it",
             "spread");
   }
@@ -299,20 +312,58 @@ static void Bind(conf::Object& o, BatchStarts& batch) {
   o.Optional("max_replicas", batch.max_replicas, conf::Range{1U, 1000U});
 }
 
+static void Bind(conf::Object& o, Rollout& rollout) {
+  o.Required("version", rollout.version, ValidName());
+  o.Required("replica", rollout.replica);
+  o.Optional("weights", rollout.weights);
+  router::RolloutSteps& steps = rollout.steps;
+  o.Optional("steps", steps.percents, conf::NotEmpty());
+  o.Optional("hold", steps.hold, UpToADay());
+  o.Optional("patience", steps.patience, UpToADay());
+  o.Optional("min_requests", steps.min_requests, conf::Range{uint64_t{20}, uint64_t{1'000'000}});
+  o.Optional("bounds", steps.bounds);
+  const bool rise = std::ranges::adjacent_find(steps.percents, std::greater_equal()) == steps.percents.end();
+  if (!steps.percents.empty() && (!rise || steps.percents.front() <= 0 || steps.percents.back() != 100))
+    o.Error("must rise from above 0 to 100, as [5, 25, 50, 100] does", "steps");
+  if (steps.patience <= steps.hold) o.Error("must be longer than hold", "patience");
+}
+
 static void Bind(conf::Object& o, ModelPolicy& policy) {
   BindScaling(o, policy.scaling);
+  o.Optional("version", policy.version, ValidName());
   o.Optional("placement", policy.placement);
   o.Optional("batch", policy.batch);
   o.Optional("weights", policy.weights);
   o.Optional("replica", policy.replica);
   o.Optional("scale", policy.scale);
-  for (const std::string_view key : {"replica", "placement", "batch", "weights"}) {
+  o.Optional("rollout", policy.rollout);
+  if (policy.rollout && policy.rollout->version == policy.version)
+    o.Error("names the version that is in force; give the new one a name of its own", "rollout");
+  for (const std::string_view key : {"replica", "placement", "batch", "weights", "version", "rollout"}) {
     if (o.Has(key) && o.Has("scale")) {
       o.Error(
           "has no effect with scale: the cluster starts the replicas and places them; remove one of the two",
           key);
     }
   }
+}
+
+const ReplicaTemplate& TemplateOf(const ModelPolicy& policy, std::string_view version) {
+  return policy.rollout && policy.rollout->version == version ? policy.rollout->replica : *policy.replica;
+}
+
+const std::optional<Weights>& WeightsOf(const ModelPolicy& policy, std::string_view version) {
+  const bool own = policy.rollout && policy.rollout->version == version && policy.rollout->weights;
+  return own ? policy.rollout->weights : policy.weights;
+}
+
+ModelPolicy PolicyOfVersion(const ModelPolicy& policy, std::string_view version) {
+  ModelPolicy out = policy;
+  out.replica = TemplateOf(policy, version);
+  out.weights = WeightsOf(policy, version);
+  out.version = version;
+  out.rollout.reset();
+  return out;
 }
 
 scheduler::Job AskOf(const ModelPolicy& policy) {
@@ -336,7 +387,7 @@ scheduler::Job AskOf(const ModelPolicy& policy) {
                 .min_count = placement.members}};
   job.topology = placement.topology;
   job.never_preempts = SparedBy(placement.may_preempt);
-  job.spread = placement.spread == Spread::kLeaf;
+  Apply(placement.placing, job);
   return job;
 }
 
@@ -345,6 +396,9 @@ scheduler::Job AskAsleep(const ModelPolicy& policy) {
   job.array.clear();  // others are spread over the nodes where replicas are awake
   job.topology = {};
   job.spread = false;
+  job.spread_over.clear();
+  job.anti_affinity = false;
+  job.resources.clear();  // an engine that sleeps needs no licence
   scheduler::Ask& ask = job.roles.front().ask;
   ask.devices.clear();
   ask.cpu_milli = 0;
@@ -378,6 +432,12 @@ scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const 
     CheckPort(document, read);
     CheckSleep(document, read);
     CheckWeights(document, read);
+    if (read.rollout && read.replica) {
+      const ModelPolicy next = PolicyOfVersion(read, read.rollout->version);
+      CheckMembers(document, next, "/rollout");
+      CheckPort(document, next, "/rollout");
+      CheckWeights(document, next, "/rollout");
+    }
   }
   scheduler::io::Loaded<ModelPolicy> out;
   out.problems = document.TakeProblems();
@@ -385,6 +445,7 @@ scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const 
   read.file = file;
   read.sha256 = conf::Hex(plugins::auth::Sha256(text));
   if (read.replica && read.replica->model.empty()) read.replica->model = read.scaling.model;
+  if (read.rollout && read.rollout->replica.model.empty()) read.rollout->replica.model = read.scaling.model;
   out.value = std::move(read);
   return out;
 }

@@ -14,9 +14,11 @@
 #include "conf/time.h"
 #include "gateway/config/device_need.h"
 #include "gateway/config/model.h"
+#include "gateway/config/placing.h"
 #include "gateway/config/pods.h"
 #include "gateway/config/scale_target.h"
 #include "gateway/config/weights.h"
+#include "router/health/rollout_judgement.h"
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/io/loaded.h"
 #include "scheduler/work.h"
@@ -31,10 +33,6 @@ namespace gateway::config {
 // Priorities for the planner, when not all workloads have room.
 enum class Rank : int32_t { kBatch = 0, kNormal = 100, kProduction = 1'000, kCritical = 10'000 };
 
-// The domains over which a model's replicas are spread if there is a choice, so that one fault hits few of
-// them.
-enum class Spread : uint8_t { kNone, kLeaf };
-
 // The kinds of work that may have to make room for a replica. Replicas of other models never do.
 enum class Victim : uint8_t { kTraining, kBatch, kNotebook };
 
@@ -47,7 +45,7 @@ struct Placement {
   int64_t cpu_milli = 0;
   int64_t memory_mib = 0;
   Rank priority = Rank::kProduction;
-  Spread spread = Spread::kNone;  // of the model's replicas
+  Placing placing;  // its spread: of the model's replicas, so that one fault hits few of them
   std::vector<Victim> may_preempt = {Victim::kTraining, Victim::kBatch, Victim::kNotebook};
   std::string queue;  // a leaf of the planner's; empty: its first
 };
@@ -86,6 +84,19 @@ struct BatchStarts {
   uint32_t max_replicas = 1;  // beside those of the autoscaler
 };
 
+// Another version of the model: its replicas start beside those of the version in force, and take over by steps while
+// they are no worse.
+struct Rollout {
+  std::string version;               // its name
+  ReplicaTemplate replica;           // in place of the policy's
+  std::optional<Weights> weights{};  // likewise; absent: the policy's
+  router::RolloutSteps steps{.percents = {5, 25, 50, 100},
+                             .hold = std::chrono::minutes(10),
+                             .patience = std::chrono::hours(1),
+                             .min_requests = 200,
+                             .bounds = {}};
+};
+
 struct ModelPolicy {
   std::string file;
   std::string sha256;  // of its text
@@ -94,11 +105,19 @@ struct ModelPolicy {
   BatchStarts batch{};
   std::optional<Weights> weights{};        // absent: the command brings them
   std::optional<ReplicaTemplate> replica;  // absent: in a simulation, which starts nothing, and with scale
+  std::string version{};                   // the name of what `replica` and `weights` start; may be empty
+  std::optional<Rollout> rollout{};        // a new version of it
   std::optional<ScaleTarget> scale{};  // the cluster starts and places the replicas; absent: Tidegate does
 
   const std::string& model() const { return scaling.model; }
   const std::string& preset() const { return scale ? scale->preset : replica->preset; }
 };
+
+// How a replica of that version is started. The policy has `replica`.
+const ReplicaTemplate& TemplateOf(const ModelPolicy& policy, std::string_view version);
+const std::optional<Weights>& WeightsOf(const ModelPolicy& policy, std::string_view version);
+// The policy as it is for replicas of that version: with its template and weights in place of the policy's own.
+ModelPolicy PolicyOfVersion(const ModelPolicy& policy, std::string_view version);
 
 void Read(const conf::Value& value, Victim& out);
 void Write(conf::Writer& writer, Victim in);

@@ -80,6 +80,19 @@ NeverFits NoMember(scheduler::EmptyCluster& empty, scheduler::Job job) {
   if (holds(asked))
     return {"/topology", "",
             fmt::format("no place of that level holds a member with {}; remove topology", each)};
+  if (!asked.require.empty() || !asked.avoid.empty()) {
+    Ask anywhere = asked;
+    anywhere.require.clear();
+    anywhere.avoid.clear();
+    if (holds(std::move(anywhere))) {
+      return {
+          asked.require.empty() ? "/avoid" : "/require", "",
+          fmt::format(
+              "no node that its labels allow holds a member with {}, others do; allow other values of the "
+              "labels, or ask for less",
+              each)};
+    }
+  }
   const uint32_t count = asked.devices.empty() ? 0 : asked.devices.front().count;
   const uint32_t most = MostThat(count, [&](uint32_t devices) {
     Ask less = asked;
@@ -113,6 +126,15 @@ std::optional<NeverFits> FindNeverFits(const scheduler::Cluster& cluster,
                                        const std::vector<scheduler::Queue>& queues, scheduler::Job job) {
   if (cluster.nodes.empty()) return std::nullopt;
   if (auto quota = FindQuota(queues, job)) return quota;
+  for (const scheduler::ResourceAsk& ask : job.resources) {
+    const auto known = std::ranges::find(cluster.resources, ask.name, &scheduler::Resource::name);
+    const uint32_t has = known == cluster.resources.end() ? 0 : known->count;
+    if (ask.count > has) {
+      return NeverFits{
+          "/resources/" + ask.name, std::to_string(ask.count),
+          fmt::format("the cluster has {} of the resource {}; ask for at most as many", has, ask.name)};
+    }
+  }
   scheduler::EmptyCluster empty(cluster);
   if (empty.Holds(job)) return std::nullopt;
   scheduler::Role& role = job.roles.front();

@@ -20,8 +20,18 @@ namespace gateway::config {
 struct Canary {
   std::string track;
   double percent = 0;
-  std::string header;  // a request that has it goes there, whatever the percentage; lower case
-  std::string value;   // that the header must have; empty: any
+  std::string header;       // a request that has it goes there, whatever the percentage; lower case
+  std::string value;        // that the header must have; empty: any
+  bool of_rollout = false;  // in force: not from the file
+};
+
+// The part of a model's requests that a new version has, while a rollout says so.
+struct ShareOfVersion {
+  std::string model;
+  std::string version;  // the track of its replicas
+  double percent = 0;
+
+  friend bool operator==(const ShareOfVersion&, const ShareOfVersion&) = default;
 };
 
 // A session's requests go to one endpoint.

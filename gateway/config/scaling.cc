@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "conf/reader.h"
@@ -75,6 +76,24 @@ void Write(conf::Writer& writer, const PortRange& in) {
   conf::Write(writer, fmt::format("{}-{}", in.first, in.last));
 }
 
+void Read(const conf::Value& value, Resources& out) {
+  std::map<std::string, uint32_t> counts;
+  conf::Read(value, counts);
+  out.all.clear();
+  for (const auto& [name, count] : counts) {
+    if (const std::string wrong = ValidName()(name); !wrong.empty()) value.ErrorAtKey(name, wrong);
+    if (count == 0 || count > scheduler::kMostOfResource)
+      value.ErrorAtKey(name, fmt::format("is {}; must be from 1 to {}", count, scheduler::kMostOfResource));
+    out.all.push_back({name, count});
+  }
+}
+
+void Write(conf::Writer& writer, const Resources& in) {
+  std::map<std::string, uint32_t> counts;
+  for (const scheduler::Resource& resource : in.all) counts[resource.name] = resource.count;
+  conf::Write(writer, counts);
+}
+
 void Bind(conf::Object& o, DeviceOption& option) {
   o.Required("kind", option.kind, ValidName());
   o.Optional("count", option.count, conf::Range{1U, uint32_t{scheduler::kMaxDevices}});
@@ -131,6 +150,16 @@ static void CheckWeightsStore(conf::Object& o, const Scaling& scaling) {
             "weights");
 }
 
+static void CheckDataSets(conf::Object& o, const Scaling& scaling) {
+  if (!scaling.data_sets.empty() && !scaling.weights)
+    o.Error("need a store on the nodes; give weights.store", "data_sets");
+  std::set<std::string_view> names;
+  for (const DataSet& data : scaling.data_sets) {
+    if (!names.insert(data.name).second)
+      o.Error(fmt::format("name {} twice; give each data set a name of its own", data.name), "data_sets");
+  }
+}
+
 void Bind(conf::Object& o, Scaling& scaling) {
   o.Optional("policies", conf::OneOrMany(scaling.policies), conf::NotEmpty());
   o.Optional("launcher", conf::Choice(scaling.launcher, "launcher", kLaunchers));
@@ -149,7 +178,11 @@ void Bind(conf::Object& o, Scaling& scaling) {
   o.Optional("device_metrics", scaling.device_metrics);
   o.Optional("energy", scaling.energy);
   o.Optional("power", scaling.power);
+  o.Optional("moves", scaling.moves);
   o.Optional("weights", scaling.weights);
+  o.Optional("data_sets", scaling.data_sets);
+  o.Optional("resources", scaling.resources);
+  CheckDataSets(o, scaling);
   const bool through_slurm = scaling.launcher == LauncherKind::kSlurm;
   if (through_slurm && !o.Has("slurm")) o.Error("is required with launcher: slurm", "slurm");
   if (through_slurm && o.Has("runs"))

@@ -55,6 +55,13 @@ struct ClusterSource {
   bool probe = false;
 };
 
+// Licences and the like, by name, as `{matlab: 10}`.
+struct Resources {
+  std::vector<scheduler::Resource> all;
+};
+void Read(const conf::Value& value, Resources& out);
+void Write(conf::Writer& writer, const Resources& in);
+
 // What becomes of a share of a device.
 enum class Shares : uint8_t { kRefused, kAccounted, kMps };
 
@@ -73,8 +80,11 @@ struct Scaling {
   std::vector<DeviceMetrics> device_metrics;
   Energy energy;
   PowerBudget power;
-  std::optional<WeightsStore> weights;  // absent: no policy has weights
-  std::string device_locks;             // the folder of plugins/devices/claims.h; empty: its default
+  std::optional<scheduler::MovesPolicy> moves;  // absent: as the planner's file says
+  std::optional<WeightsStore> weights;          // absent: no policy has weights, and no job data
+  std::vector<DataSet> data_sets;               // that jobs may name
+  Resources resources;                          // that the cluster has, beside those of its file
+  std::string device_locks;                     // the folder of plugins/devices/claims.h; empty: its default
 
   // The contents of those files.
   std::vector<ModelPolicy> models;

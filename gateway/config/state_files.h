@@ -41,6 +41,10 @@ inline std::string ContentMasterPath(const std::string& state_dir) {
 inline std::string ReplicaSecretPath(const std::string& state_dir) {
   return state_dir + "/replica.secret";
 }
+// The usual power limits of devices whose limits are lowered: control/power_caps.h.
+inline std::string PowerCapsPath(const std::string& state_dir) {
+  return state_dir + "/power_caps.json";
+}
 // The folder of the process launcher; plugins/launchers/run_folder.h describes it.
 inline std::string LauncherDir(const std::string& state_dir) {
   return state_dir + "/launcher";

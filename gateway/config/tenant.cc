@@ -85,12 +85,26 @@ std::string PathOf(const std::vector<Tenant>& tenants, const Tenant& tenant) {
   return parent == tenants.end() ? tenant.name : PathOf(tenants, *parent) + "/" + tenant.name;
 }
 
+static bool IsAtOrBelow(std::string_view path, std::string_view above) {
+  return path.starts_with(above) && (path.size() == above.size() || path[above.size()] == '/');
+}
+
+std::vector<scheduler::LabelRule> ResidencyOf(const std::vector<Tenant>& tenants, std::string_view path) {
+  std::vector<scheduler::LabelRule> rules;
+  if (path.empty()) return rules;
+  for (const Tenant& tenant : tenants) {
+    if (tenant.residency.rules.empty() || !IsAtOrBelow(path, PathOf(tenants, tenant))) continue;
+    rules.insert(rules.end(), tenant.residency.rules.begin(), tenant.residency.rules.end());
+  }
+  return rules;
+}
+
 bool MayNameSecret(const std::vector<Tenant>& tenants, std::string_view path, std::string_view reference) {
   if (reference.find("/..") != reference.npos) return false;  // it leads elsewhere than it looks
   return std::ranges::any_of(tenants, [&](const Tenant& tenant) {
     if (tenant.job_secrets.empty()) return false;
     const std::string above = PathOf(tenants, tenant);
-    if (!path.starts_with(above) || (path.size() > above.size() && path[above.size()] != '/')) return false;
+    if (!IsAtOrBelow(path, above)) return false;
     const auto lists = [&](const std::string& glob) { return GlobMatches(glob, reference); };
     return std::ranges::any_of(tenant.job_secrets, lists);
   });
@@ -110,6 +124,7 @@ void Bind(conf::Object& o, Tenant& tenant) {
   o.Optional("run_as", tenant.run_as, conf::NotEmpty());
   o.Optional("job_secrets", tenant.job_secrets);
   o.Optional("share_prefixes", conf::OneOrMany(tenant.share_prefixes), conf::NotEmpty());
+  o.Optional("residency", tenant.residency);
   o.Optional("self_service", tenant.self_service);
   if (!o.reading()) return;
   if (tenant.share_prefixes.size() > 1)

@@ -10,6 +10,7 @@
 
 #include "conf/words.h"
 #include "gateway/config/parameters.h"
+#include "gateway/config/placing.h"
 #include "gateway/config/types.h"
 
 namespace gateway::config {
@@ -62,7 +63,9 @@ struct Tenant {
   std::vector<std::string> share_prefixes;
   std::string run_as;  // the user of its jobs on this machine; empty: its parent's, or scaling.runs.user
   std::vector<std::string> job_secrets;  // globs of the references that its jobs may name, as in env:TEAM_*
-  bool self_service = false;             // its leads make tenants below it, and members, at run time
+  // Labels of the nodes on which its jobs and those of tenants below it may run, beside what its parents say.
+  LabelRules residency;
+  bool self_service = false;  // its leads make tenants below it, and members, at run time
   // Made at run time, not configured: no option. `parent` is then the parent's path, and only the path names it,
   // so that nobody can take the name of a tenant elsewhere.
   bool at_run_time = false;
@@ -75,6 +78,9 @@ std::string PathOf(const std::vector<Tenant>& tenants, const Tenant& tenant);
 // Whether jobs of the tenant with that path may name a secret, as in "env:NAME" or "file:PATH": it or one of
 // its ancestors lists it. Jobs of no tenant may name none.
 bool MayNameSecret(const std::vector<Tenant>& tenants, std::string_view path, std::string_view reference);
+
+// The labels of nodes that jobs of the tenant with that path must keep to: its own and all its ancestors' rules.
+std::vector<scheduler::LabelRule> ResidencyOf(const std::vector<Tenant>& tenants, std::string_view path);
 
 void Bind(conf::Object& object, Limits& out);
 void Bind(conf::Object& object, Tenant& out);

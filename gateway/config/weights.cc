@@ -118,7 +118,8 @@ static void Bind(conf::Object& o, CompileCache& cache) {
   o.Optional("version", cache.version, conf::NotEmpty());
 }
 
-void Bind(conf::Object& o, Weights& weights) {
+// Where they come from, and their digest.
+static void BindSource(conf::Object& o, Weights& weights) {
   o.Optional("http", weights.http);
   o.Optional("huggingface", weights.huggingface);
   o.Optional("oci", weights.oci);
@@ -126,9 +127,6 @@ void Bind(conf::Object& o, Weights& weights) {
   o.Optional("path", weights.path, NodePath());
   o.Required("digest", weights.digest, WeightsDigest());
   o.Optional("pinned", weights.pinned);
-  o.Optional("timeout", weights.timeout, FetchTime());
-  o.Optional("prefetch", weights.prefetch);
-  o.Optional("compile_cache", weights.compile_cache);
   if (!o.reading()) return;
   constexpr std::string_view kSources[] = {"http", "huggingface", "oci", "s3", "path"};
   const auto given = std::ranges::count_if(kSources, [&](std::string_view key) { return o.Has(key); });
@@ -136,6 +134,25 @@ void Bind(conf::Object& o, Weights& weights) {
     o.Error(given == 0 ? "names no source; give one of http, huggingface, oci, s3 and path"
                        : "names several sources; keep one of http, huggingface, oci, s3 and path");
   }
+}
+
+void Bind(conf::Object& o, Weights& weights) {
+  BindSource(o, weights);
+  o.Optional("timeout", weights.timeout, FetchTime());
+  o.Optional("prefetch", weights.prefetch);
+  o.Optional("compile_cache", weights.compile_cache);
+}
+
+void Bind(conf::Object& o, DataSet& data) {
+  o.Required("name", data.name, ValidName());
+  BindSource(o, data.from);
+  o.Optional("tenants", conf::OneOrMany(data.tenants), conf::NotEmpty());
+}
+
+bool MayName(const DataSet& data, std::string_view tenant) {
+  return data.tenants.empty() || std::ranges::any_of(data.tenants, [&](const std::string& glob) {
+           return !tenant.empty() && GlobMatches(glob, tenant);
+         });
 }
 
 void Bind(conf::Object& o, WeightsStore& store) {

@@ -84,6 +84,13 @@ struct Weights {
   std::optional<CompileCache> compile_cache;
 };
 
+// A data set that jobs may name: it is kept on nodes as weights are.
+struct DataSet {
+  std::string name;
+  Weights from;                      // its source and digest, and whether it is pinned
+  std::vector<std::string> tenants;  // globs of the paths of those whose jobs may name it; empty: all jobs
+};
+
 struct WeightsStore {
   std::string store;  // a folder of each node
   uint64_t size = 0;  // that it may hold; 0: no limit but the disk
@@ -95,7 +102,11 @@ struct WeightsStore {
 };
 
 void Bind(conf::Object& object, Weights& out);
+void Bind(conf::Object& object, DataSet& out);
 void Bind(conf::Object& object, WeightsStore& out);
+
+// Whether a job of the tenant with that path (empty: of none) may name the data set.
+bool MayName(const DataSet& data, std::string_view tenant);
 
 plugins::weights::Source SourceOf(const Weights& weights);
 

@@ -59,6 +59,12 @@ ControlPlane::ControlPlane(net::Loop& loop, Options options, Environment env)
                   models, [&](const config::ModelPolicy& of) { return of.model() == model; });
               return policy == models.end() ? nullptr : &*policy;
             },
+            .role =
+                [this](const config::ModelPolicy& policy, std::string_view version) {
+                  const Rollouts* const rollouts = env_.loop.rollouts;
+                  return RoleOf(policy, rollouts == nullptr ? nullptr : rollouts->Find(policy.model()),
+                                version);
+                },
             .changed =
                 [this] {
                   if (!loop_publishes_) PublishFollowed();

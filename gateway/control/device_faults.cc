@@ -45,7 +45,7 @@ net::Task<bool> DeviceFaults::Record(std::string action, DeviceFault fault, std:
   event.action = action;
   event.actor = "control";
   event.subject = fmt::format("{}/{}", fault.node, fault.device);
-  event.detail = nlohmann::ordered_json({{"reason", why}, {"lost", fault.lost}})
+  event.detail = nlohmann::ordered_json({{"reason", why}, {"lost", fault.lost}, {"held_by", holders_(fault)}})
                      .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   const std::string subject = event.subject;
   const absl::Status recorded = co_await context_.record(std::move(event));

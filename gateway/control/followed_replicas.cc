@@ -26,6 +26,7 @@ std::optional<ServedReplica> ReadServed(const std::string& id, const std::string
     const nlohmann::json& leader = in["members"].front();
     ServedReplica replica;
     replica.model = in["model"].get<std::string>();
+    replica.version = in.value("version", "");
     replica.address = {.replica = id,
                        .host = leader.value("host", ""),
                        .port = leader.value("port", uint16_t{0}),
@@ -85,7 +86,8 @@ Launched FollowedReplicas::Serving() const {
     const config::ModelPolicy* const policy = replica.serves ? env_.policy(replica.model) : nullptr;
     // None: the cluster starts its replicas, since a reload.
     if (policy == nullptr || !policy->replica) continue;
-    serving[replica.model].push_back(EndpointOf(replica.address, *policy->replica, keys_));
+    const auto endpoint = EndpointOf(replica.address, config::TemplateOf(*policy, replica.version), keys_);
+    serving[replica.model].push_back(InRole(endpoint, env_.role(*policy, replica.version), replica.version));
   }
   return serving;
 }

@@ -20,6 +20,7 @@
 
 #include "gateway/control/replica_endpoint.h"
 #include "gateway/control/replica_keys.h"
+#include "gateway/control/rollout.h"
 #include "gateway/net/loop.h"
 #include "gateway/shard/runtime.h"
 #include "gateway/store/follower.h"
@@ -30,6 +31,7 @@ namespace gateway::control {
 // that has no address.
 struct ServedReplica {
   std::string model;
+  std::string version{};
   ReplicaAddress address;
   bool serves = false;  // it takes new requests
 
@@ -42,6 +44,9 @@ class FollowedReplicas {
   struct Environment {
     // Null: the model has no policy, so nothing is known of its replicas.
     std::function<const config::ModelPolicy*(const std::string& model)> policy;
+    // What a replica of that version is to its model.
+    std::function<VersionRole(const config::ModelPolicy& policy, std::string_view version)> role =
+        [](const config::ModelPolicy&, std::string_view) { return VersionRole::kServes; };
     // Replicas have changed: some are ready, or take no more requests.
     std::function<void()> changed;
     // Some workload has changed: a replica or a job.

@@ -122,8 +122,18 @@ bool Planning::Restore(scheduler::JobState job) {
   }
   if (!take(job.members) || !take(job.leaving)) return false;
   ChooseQueue(job.job);
+  if (job.moved + std::chrono::hours(1) > start_.as_of) {
+    start_.moves.push_back(job.moved);
+    std::ranges::sort(start_.moves);
+  }
   start_.jobs.push_back(std::move(job));
   return true;
+}
+
+uint32_t Planning::TenantNumber(const std::string& tenant) {
+  auto known = std::ranges::find(start_.tenants, tenant);
+  if (known == start_.tenants.end()) known = start_.tenants.insert(known, tenant);
+  return static_cast<uint32_t>(known - start_.tenants.begin()) + 1;
 }
 
 void Planning::Submit(scheduler::Job job, conf::TimePoint now) {
@@ -133,7 +143,7 @@ void Planning::Submit(scheduler::Job job, conf::TimePoint now) {
 }
 
 void Planning::LearnRuns(const std::vector<std::pair<scheduler::Job, conf::Duration>>& ended) {
-  if (!scheduler::Order(policy_.order).uses_runs()) return;
+  if (!scheduler::Order(policy_.order).uses_runs() && policy_.moves.per_hour == 0) return;
   scheduler::RunHistory history(start_.runs, policy_.backfill.unknown_estimate);
   for (const auto& [job, run] : ended) {
     if (const auto of = scheduler::RunHistory::ClassOf(job)) history.Add(*of, run);
@@ -166,6 +176,19 @@ void Planning::Remove(const std::string& id, bool ended, conf::TimePoint now) {
     if (reports_[node].left > 0 || reports_[node].others != scheduler::HostAmounts())
       UpdatePlanner(node, now);
   }
+  changed_ = true;
+}
+
+void Planning::HandOver(const std::string& from, scheduler::Job to, conf::TimePoint now) {
+  ChooseQueue(to);
+  planner().HandOver(planner().jobs().Find(from), std::move(to), now);
+  changed_ = true;
+}
+
+void Planning::Unmove(const std::string& id, conf::TimePoint now) {
+  const scheduler::JobIndex job = planner().jobs().Find(id);
+  if (job == scheduler::kNone || planner().jobs()[job].leaving.empty()) return;
+  planner().Unmoved(job, now);
   changed_ = true;
 }
 
@@ -205,9 +228,11 @@ void Planning::UpdateNodes(const std::vector<plugins::launchers::SharedNode>& no
 
 void Planning::UpdateFaults(const std::vector<plugins::launchers::DeviceFault>& faults, conf::TimePoint now) {
   for (scheduler::NodeId n = 0; n < cluster().nodes.size(); ++n) {
-    reports_[n].faulty = 0;
+    reports_[n].faulty = reports_[n].emptied = 0;
     for (const plugins::launchers::DeviceFault& fault : faults) {
-      if (fault.node == cluster().nodes[n].name) reports_[n].faulty |= uint32_t{1} << fault.device;
+      if (fault.node != cluster().nodes[n].name) continue;
+      reports_[n].faulty |= uint32_t{1} << fault.device;
+      if (!fault.lost) reports_[n].emptied |= uint32_t{1} << fault.device;  // else its work has failed
     }
     UpdatePlanner(n, now);
   }
@@ -245,6 +270,7 @@ void Planning::UpdatePlanner(scheduler::NodeId node, conf::TimePoint now) {
   }
   planner().UpdateNode(node, sets_aside ? scheduler::Health::kSuspect : otherwise, unusable, report.others,
                        now);
+  planner().UpdateEmptied(node, report.emptied, now);
 }
 
 scheduler::ClusterChange Planning::CompareCluster(const scheduler::Cluster& found,

@@ -27,6 +27,8 @@ class Planning {
   // Restores a workload that ran or waited before this process, with its devices. False: they no longer
   // exist, or are taken. Call it before the first Submit.
   bool Restore(scheduler::JobState job);
+  // By which holdings of this process name the tenant. Call it before the first Submit.
+  uint32_t TenantNumber(const std::string& tenant);
 
   // How long jobs ran that ended before this process, in the order of their ends. Call it before the first Submit.
   void LearnRuns(const std::vector<std::pair<scheduler::Job, conf::Duration>>& ended);
@@ -38,6 +40,10 @@ class Planning {
   // The workload has ended for good: how long it ran is learned.
   void End(const std::string& id, conf::TimePoint now);
   bool Knows(const std::string& id);
+  // The planner's decision to move `from` becomes a decision to replace it: `to` runs at the new places from now.
+  void HandOver(const std::string& from, scheduler::Job to, conf::TimePoint now);
+  // A workload that was to move stays where it is.
+  void Unmove(const std::string& id, conf::TimePoint now);
 
   // The state of the nodes of a shared cluster, and what others hold there. It is not known which devices
   // these are, so the lowest ones that we have not assigned count as taken, and so do devices that only our
@@ -85,6 +91,7 @@ class Planning {
     uint32_t left = 0;                          // devices that others hold, or that do not exist
     scheduler::HostAmounts others{};            // CPU and memory that others hold, or that do not exist
     uint32_t faulty = 0;                        // devices
+    uint32_t emptied = 0;                       // of these, those that work is to leave
     uint32_t cordoned = 0;                      // devices
     bool is_cordoned = false;                   // all of it
   };

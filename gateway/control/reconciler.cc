@@ -22,6 +22,17 @@ constexpr conf::Duration kMissing = std::chrono::seconds(3);  // before a run is
 
 }  // namespace
 
+// Numbers of tenants are this process's own; records have names.
+void Reconciler::NameTenant(Workload& workload) const {
+  if (workload.kind != Kind::kJob) return;
+  const auto name = [&](scheduler::MemberAt& at) {
+    if (at.holding.isolation == scheduler::Isolation::kTenant)
+      at.holding.tenant = context_.planning->TenantNumber(workload.file().job.tenant);
+  };
+  for (Member& member : workload.members) name(member.at);
+  for (scheduler::MemberAt& at : workload.next) name(at);
+}
+
 void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
   std::map<std::string_view, const RunStatus*> by_id;
   for (const RunStatus& run : runs) by_id.emplace(run.id, &run);
@@ -55,6 +66,7 @@ void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
       member.why = "it was gone when this gateway started";
     }
     workload.adopted = workload.holds();
+    NameTenant(workload);
     if (workload.state == State::kPending && !workloads_.KindOf(workload).MayBePlaced(workload)) continue;
     const bool restored = context_.planning->Restore(workloads_.RestoredJobOf(workload));
     log::Info("workload found",

@@ -45,6 +45,7 @@ class Reconciler {
  private:
   net::Task<void> Reconcile();
   void LearnRuns();
+  void NameTenant(Workload& workload) const;
   void NoteMissing(Workload& workload, Member& member, conf::TimePoint began);
   void UpdateMember(Workload& workload, Member& member, const plugins::launchers::RunStatus& run);
 

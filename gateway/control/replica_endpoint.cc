@@ -17,4 +17,15 @@ std::shared_ptr<const config::Endpoint> EndpointOf(const ReplicaAddress& address
   return endpoint;
 }
 
+std::shared_ptr<const config::Endpoint> InRole(std::shared_ptr<const config::Endpoint> endpoint,
+                                               VersionRole role, std::string_view version) {
+  const std::string_view track = role == VersionRole::kNew ? version : std::string_view();
+  const uint32_t weight = role == VersionRole::kLeaves ? 0 : 1;
+  if (endpoint->track == track && endpoint->weight == weight) return endpoint;
+  auto other = std::make_shared<config::Endpoint>(*endpoint);
+  other->track = track;
+  other->weight = weight;
+  return other;
+}
+
 }  // namespace gateway::control

@@ -8,6 +8,7 @@
 #include "gateway/config/model.h"
 #include "gateway/config/model_policy.h"
 #include "gateway/control/replica_keys.h"
+#include "gateway/control/rollout.h"
 
 namespace gateway::control {
 
@@ -23,5 +24,10 @@ struct ReplicaAddress {
 std::shared_ptr<const config::Endpoint> EndpointOf(const ReplicaAddress& address,
                                                    const config::ReplicaTemplate& by,
                                                    const ReplicaKeys& keys);
+
+// The same endpoint as its version's role has it: a new version has a track of its own, one that leaves takes no new
+// requests.
+std::shared_ptr<const config::Endpoint> InRole(std::shared_ptr<const config::Endpoint> endpoint,
+                                               VersionRole role, std::string_view version);
 
 }  // namespace gateway::control

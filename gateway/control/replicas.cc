@@ -146,7 +146,15 @@ Workload& Replicas::Add(std::string_view model, std::string why, For whom) {
   replica.actor = "control";
   replica.recorded = replica.saved = true;  // nothing is recorded before it has devices
   replica.held = true;
+  if (const config::ModelPolicy* const policy = env_.policy(replica.model); policy != nullptr)
+    replica.model_version = env_.version_in_force(*policy);
   return workloads_.Add(std::move(replica));
+}
+
+Workload& Replicas::AddVersion(std::string_view model, std::string version, std::string why) {
+  Workload& replica = Add(model, std::move(why));
+  replica.model_version = std::move(version);
+  return replica;
 }
 
 void Replicas::Retire(Workload& replica, std::string why) {
@@ -184,7 +192,8 @@ void Replicas::Tick() {
 void Replicas::Tick(Workload& replica, conf::TimePoint now) {
   const config::ModelPolicy* const policy = env_.policy(replica.model);
   if (policy == nullptr) return Retire(replica, "its model no longer has a policy");
-  const config::ReplicaTemplate& by = *policy->replica;
+  const config::ReplicaTemplate& by = config::TemplateOf(*policy, replica.model_version);
+  const std::optional<config::Weights>& weights = config::WeightsOf(*policy, replica.model_version);
   switch (replica.state) {
     case State::kPending:
       if (replica.held) workloads_.AskPlanner(replica);
@@ -193,9 +202,9 @@ void Replicas::Tick(Workload& replica, conf::TimePoint now) {
     case State::kStarting: {
       const std::optional<scheduler::autoscale::SleepSettings>& sleep = policy->scaling.sleep;
       const bool woken = sleep && (replica.wakes || replica.serving.woken);
-      const bool fetches = policy->weights && !woken && !replica.serving.arrival.complete();
+      const bool fetches = weights && !woken && !replica.serving.arrival.complete();
       conf::Duration timeout = woken ? sleep->wake_timeout : by.ready.timeout;
-      if (fetches) timeout += policy->weights->timeout;
+      if (fetches) timeout += weights->timeout;
       if (now - BeginOfStart(replica) <= timeout) break;
       const std::string obstacle = Obstacle(replica, context_.cluster());
       Fail(replica,
@@ -237,7 +246,7 @@ void Replicas::Tick(Workload& replica, conf::TimePoint now) {
 void Replicas::Publish() {
   std::map<std::string, std::vector<std::string>> serving;
   Launched launched;
-  for (const Workload& replica : workloads_.all()) {
+  for (Workload& replica : workloads_.all()) {
     if (replica.kind != Kind::kReplica || !replica.serving.endpoint) continue;
     // Where its engine has ended, its port is free for anybody before the last of its processes is gone.
     const bool listens = replica.members.front().running;
@@ -245,7 +254,10 @@ void Replicas::Publish() {
                         (replica.state == State::kStarting && replica.serving.continues && listens) ||
                         (replica.state == State::kSaving && !replica.recorded);
     if (!serves) continue;
-    serving[replica.model].push_back(replica.id);
+    const config::ModelPolicy* const policy = env_.policy(replica.model);
+    const VersionRole role = policy == nullptr ? VersionRole::kServes : env_.role(*policy, replica.model_version);
+    replica.serving.endpoint = InRole(replica.serving.endpoint, role, replica.model_version);
+    serving[replica.model].push_back(fmt::format("{} {}", replica.id, static_cast<int>(role)));
     launched[replica.model].push_back(replica.serving.endpoint);
   }
   // Where other gateways led before, those that they told of are not known to serve.
@@ -265,15 +277,21 @@ std::vector<scheduler::autoscale::ReplicaView> Replicas::Views(std::string_view 
   std::vector<scheduler::autoscale::ReplicaView> views;
   const config::ModelPolicy* const policy = env_.policy(std::string(model));
   for (const Workload& replica : workloads_.all()) {
+    // One that is to take another's place is not a replica more.
+    const Workload* const old = replica.replaces.empty() ? nullptr : workloads_.Find(replica.replaces);
+    const bool in_place_of = old != nullptr && replica.state != State::kRunning && old->holds() &&
+                             !old->ends() && old->state != State::kAsleep;
     if (replica.kind != Kind::kReplica || replica.model != model || replica.serving.set_aside ||
-        replica.for_batches) {
+        replica.for_batches || in_place_of) {
       continue;
     }
+    if (policy != nullptr && env_.role(*policy, replica.model_version) != VersionRole::kServes) continue;
     const std::optional<ReplicaPhase> phase = PhaseOf(replica);
     if (!phase) continue;
     // A start is not late because its weights are: their fetch has a limit of its own.
-    const bool fetches = policy != nullptr && policy->weights && replica.state == State::kStarting &&
-                         !replica.serving.arrival.complete() && !replica.adopted;
+    const bool fetches = policy != nullptr && config::WeightsOf(*policy, replica.model_version) &&
+                         replica.state == State::kStarting && !replica.serving.arrival.complete() &&
+                         !replica.adopted;
     views.push_back(
         {replica.number, *phase, fetches ? context_.now() : BeginOfStart(replica), replica.in_flight()});
   }
@@ -347,6 +365,7 @@ std::vector<ReplicaStatus> Replicas::Rows() const {
     ReplicaStatus& row = rows.emplace_back();
     row.run = replica.id;
     row.model = replica.model;
+    row.version = replica.model_version;
     row.state = ReplicaStateOf(replica);
     row.since = replica.since;
     row.wanted = replica.wanted;
@@ -362,6 +381,9 @@ std::vector<ReplicaStatus> Replicas::Rows() const {
                                               plugins::weights::InBytes(arrival.of));
     }
     row.phases = replica.serving.phases;
+    row.replaces = replica.replaces;
+    row.moved = replica.moved;
+    row.gain = replica.gain;
     if (replica.serving.endpoint) row.address = replica.serving.endpoint->url.authority();
     for (const Member& member : replica.members) {
       if (member.at.holding.node >= context_.cluster().nodes.size()) continue;
@@ -386,8 +408,8 @@ scheduler::Job Replicas::AskOf(const Workload& replica) const {
           : replica.for_batches ? config::AskForBatches(*policy)
                                 : config::AskOf(*policy);
     config::AskForUncut(job.roles.front().ask, context_.planning->uncut());
-    if (policy->weights && !sleeps)
-      job.roles.front().ask.prefer.push_back(NodeWeights::Preference(policy->weights->digest));
+    const std::optional<config::Weights>& weights = config::WeightsOf(*policy, replica.model_version);
+    if (weights && !sleeps) job.roles.front().ask.prefer.push_back(NodeWeights::Preference(weights->digest));
   } else {  // it is about to end; the planner has it until then
     job.work = scheduler::WorkClass::kInference;
     job.preemptible = false;
@@ -409,15 +431,18 @@ scheduler::Job Replicas::AskOf(const Workload& replica) const {
 bool Replicas::MayBePlaced(Workload& replica) {
   const config::ModelPolicy* const policy = env_.policy(replica.model);
   if (replica.state == State::kAsleep) return policy != nullptr;
-  replica.held = policy == nullptr || !env_.may_start(replica.model);
-  if (policy != nullptr) replica.keyed = policy->replica->api_key == config::ReplicaKey::kGenerated;
+  // Failures of one version do not keep the other from starting.
+  const bool is_new = policy != nullptr && env_.role(*policy, replica.model_version) == VersionRole::kNew;
+  replica.held = policy == nullptr || (!is_new && !env_.may_start(replica.model));
+  if (policy != nullptr)
+    replica.keyed = config::TemplateOf(*policy, replica.model_version).api_key == config::ReplicaKey::kGenerated;
   return !replica.held;
 }
 
 absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& replica, uint32_t rank) const {
   const config::ModelPolicy* const policy = env_.policy(replica.model);
   if (policy == nullptr) return absl::FailedPreconditionError("its model no longer has a policy");
-  const config::ReplicaTemplate& by = *policy->replica;
+  const config::ReplicaTemplate& by = config::TemplateOf(*policy, replica.model_version);
   plugins::launchers::RunSpec spec;
   spec.owner = replica.model;
   spec.command = rank > 0 && !by.worker_command.empty() ? by.worker_command : by.command;
@@ -433,7 +458,8 @@ absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& rep
   }
   const scheduler::MemberAt& at = replica.members[rank].at;
   if (at.holding.node < context_.cluster().nodes.size())
-    spec.weights = env_.weights_step(*policy, GrantOf(context_.cluster(), at.holding).kind);
+    spec.weights = env_.weights_step(config::PolicyOfVersion(*policy, replica.model_version),
+                                     GrantOf(context_.cluster(), at.holding).kind);
   if (spec.weights) AddWeightsVariables(*spec.weights, Name(by.engine), spec.env);
   spec.directory = by.directory;
   spec.image = by.image;
@@ -449,7 +475,7 @@ void Replicas::OnMembersUp(Workload& replica) {
   const Member& leader = replica.members.front();
   replica.serving.endpoint =
       EndpointOf({.replica = replica.id, .host = leader.host, .port = leader.port, .keyed = replica.keyed},
-                 *policy->replica, *context_.keys);
+                 config::TemplateOf(*policy, replica.model_version), *context_.keys);
   replica.serving.load = env_.load(replica.model + "@" + replica.id);
   context_.wake();
 }
@@ -468,7 +494,15 @@ void Replicas::Fail(Workload& replica, std::string why, Blame blame) {
   const bool doubted = std::ranges::any_of(replica.members, [&](const Member& member) {
     return env_.doubted(NodeOf(context_.cluster(), member.at));
   });
-  if (blame != Blame::kPlace && !doubted) env_.on_failure(replica.model, why, served);
+  const config::ModelPolicy* const policy = env_.policy(replica.model);
+  const bool is_new = policy != nullptr && env_.role(*policy, replica.model_version) == VersionRole::kNew;
+  if (blame != Blame::kPlace && !doubted) {
+    if (is_new) {
+      env_.on_new_failure(replica.model, why);
+    } else {
+      env_.on_failure(replica.model, why, served);
+    }
+  }
   if (!replica.holds()) return Retire(replica, std::move(why));
   workloads_.End(replica, Afterwards::kFails, std::move(why));
 }
@@ -496,6 +530,7 @@ std::string Replicas::ActionOf(const Workload& replica) const {
 
 std::string Replicas::DetailOf(const Workload& replica, bool) const {
   nlohmann::ordered_json detail = {{"model", replica.model}, {"reason", replica.why}};
+  if (!replica.model_version.empty()) detail["version"] = replica.model_version;
   nlohmann::ordered_json places = nlohmann::ordered_json::array();
   for (const Member& member : replica.members) {
     if (member.at.holding.node >= context_.cluster().nodes.size()) continue;
@@ -513,6 +548,10 @@ std::string Replicas::DetailOf(const Workload& replica, bool) const {
       phases[fmt::format("{}_ms", kStartPhaseNames[i])] = conf::ToMillis(replica.serving.phases.took[i]);
     detail["phases"] = std::move(phases);
     if (const uint64_t bytes = replica.serving.phases.transferred; bytes > 0) detail["weights_bytes"] = bytes;
+  }
+  if (!replica.replaces.empty()) {
+    detail["replaces"] = replica.replaces;
+    detail["gain"] = replica.gain;
   }
   if (places.size() == 1) {
     detail.update(places.front());

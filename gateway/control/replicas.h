@@ -14,6 +14,7 @@
 
 #include "gateway/config/model_policy.h"
 #include "gateway/control/node_watch.h"
+#include "gateway/control/rollout.h"
 #include "gateway/control/status.h"
 #include "gateway/control/workloads.h"
 #include "gateway/shard/runtime.h"
@@ -33,6 +34,14 @@ class Replicas final : public WorkloadKind {
     std::function<bool(const std::string& model)> may_start;
     // A replica of the model that had served for this long has failed by its own fault.
     std::function<void(const std::string& model, std::string why, conf::Duration served)> on_failure;
+    // What a replica of that version is to its model, and the version in force.
+    std::function<VersionRole(const config::ModelPolicy& policy, std::string_view version)> role =
+        [](const config::ModelPolicy&, std::string_view) { return VersionRole::kServes; };
+    std::function<std::string(const config::ModelPolicy& policy)> version_in_force =
+        [](const config::ModelPolicy& policy) { return policy.version; };
+    // A replica of a new version has failed by its own fault.
+    std::function<void(const std::string& model, std::string why)> on_new_failure = [](const std::string&,
+                                                                                       const std::string&) {};
     // The state of a replica's requests.
     std::function<std::shared_ptr<router::ReplicaState>(const std::string& identity)> load;
     // The node is not trusted.
@@ -56,8 +65,10 @@ class Replicas final : public WorkloadKind {
       : context_(context), workloads_(workloads), env_(std::move(env)) {}
 
   enum class For : uint8_t { kAll, kBatches };
-  // Adds a replica, which waits for devices.
+  // Adds a replica of the version in force, which waits for devices.
   Workload& Add(std::string_view model, std::string why, For whom = For::kAll);
+  // Likewise, of a new version.
+  Workload& AddVersion(std::string_view model, std::string version, std::string why);
   // The replica is no longer wanted: it finishes its requests and ends. One without devices is dropped at
   // once.
   void Retire(Workload& replica, std::string why);
@@ -69,7 +80,8 @@ class Replicas final : public WorkloadKind {
   // Sends requests to replicas that are ready and, until the ledger has it, to those that are to stop.
   void Publish();
 
-  // As the autoscaler counts them: without stopping replicas, those that are set aside, and those for batches.
+  // As the autoscaler counts them: of the version in force, without stopping replicas, those that are set aside, and
+  // those for batches.
   std::vector<scheduler::autoscale::ReplicaView> Views(std::string_view model) const;
   uint32_t Count(std::string_view model, ReplicaState state) const;
   // Calls it with each replica of a model; it must drop none.

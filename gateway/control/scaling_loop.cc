@@ -75,6 +75,7 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
                      return StartPlacesOf(context_, policy, node_weights_);
                    },
                .scaled = &scaled_}),
+      rollouts_(context_, workloads_, replicas_, RolloutEnvironment()),
       prefetches_(context_, PrefetchesEnvironment()),
       node_trust_(context_,
                   [this](std::map<std::string, NodeWatch::Runs>& runs) {
@@ -85,8 +86,12 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
                  [this](std::span<const DrawnEnergy> drawn) { metering_.Draw(drawn); }),
       device_faults_(
           context_, [this](const plugins::launchers::DeviceFault& fault) { workloads_.OnDeviceLost(fault); },
-          [this] { return telemetry_.faults(); }),
+          [this] { return telemetry_.faults(); },
+          [this](const plugins::launchers::DeviceFault& fault) {
+            return workloads_.HoldersOf(fault.node, fault.device);
+          }),
       node_power_(context_),
+      power_caps_(context_, scaling.power.cap_low_bands, PowerCapsEnvironment()),
       cordons_(loop, *env_.store, context_),
       node_discovery_(
           context_, workloads_, [this] { OnNewCluster(); },
@@ -94,6 +99,8 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
       node_drain_(context_, workloads_, replicas_,
                   {.order = [this](const std::string& node) { return WhyDrained(node); },
                    .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); }}),
+      replica_moves_(context_, workloads_, replicas_,
+                     {.wanted = [this](const std::string& model) { return scaler_.WantedOf(model); }}),
       metering_(
           loop, env_.meter(), [this] { return workloads_.Held(began_); },
           [this](std::span<const ledger::DeviceRecord> records) { env_.charge(records); },
@@ -104,6 +111,9 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
   workloads_.Use(Kind::kReplica, replicas_);
   workloads_.Use(Kind::kJob, jobs_);
   workloads_.Use(Kind::kOrphan, orphans_);
+  workloads_.move_replica = [this](Workload& replica, const scheduler::Action& move) {
+    return replica_moves_.Begin(replica, move);
+  };
   workloads_.untrusted = [this](const std::string& node) { return node_trust_.doubted(node); };
   runner_.may_start_on = [this](std::string node) { return node_trust_.MayStartOn(std::move(node)); };
   runner_.no_room = env_.no_room;
@@ -145,6 +155,12 @@ Replicas::Environment ScalingLoop::ReplicasEnvironment() {
               [this](const std::string& model, std::string why, conf::Duration served) {
                 scaler_.OnFailure(model, std::move(why), served, net::Now());
               },
+          .role = [this](const config::ModelPolicy& policy,
+                         std::string_view version) { return RoleOf(policy, RolloutOf(policy), version); },
+          .version_in_force =
+              [this](const config::ModelPolicy& policy) { return VersionInForce(policy, RolloutOf(policy)); },
+          .on_new_failure = [this](const std::string& model,
+                                   std::string why) { rollouts_.OnFailure(model, std::move(why)); },
           .load = [this](const std::string& identity) { return env_.replicas->Get(identity); },
           .doubted = [this](const std::string& node) { return node_trust_.doubted(node); },
           .weights_step = [this](const config::ModelPolicy& policy,
@@ -155,6 +171,17 @@ Replicas::Environment ScalingLoop::ReplicasEnvironment() {
             const std::optional<uint64_t> change = store_.VersionOf(replica);
             return change ? env_.left_elsewhere(replica.id, *change) : std::nullopt;
           }};
+}
+
+const Rollout* ScalingLoop::RolloutOf(const config::ModelPolicy& policy) const {
+  return env_.rollouts == nullptr ? nullptr : env_.rollouts->Find(policy.model());
+}
+
+RolloutDriver::Environment ScalingLoop::RolloutEnvironment() {
+  return {.runtime = env_.runtime,
+          .shards = env_.shards,
+          .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); },
+          .rollouts = env_.rollouts};
 }
 
 Jobs::Environment ScalingLoop::JobsEnvironment() {
@@ -186,6 +213,43 @@ Jobs::Environment ScalingLoop::JobsEnvironment() {
     return scaling ? config::WhyNotShared(ask, *scaling) : std::string();
   };
   if (launcher_->shared() != nullptr) env.log_owner = plugins::launchers::LogOwner::kAnyone;
+  env.residency = [this](const std::string& tenant) {
+    return config::ResidencyOf(env_.runtime()->config().tenants, tenant);
+  };
+  env.data_set = [this](const std::string& name) -> std::optional<config::DataSet> {
+    const auto runtime = env_.runtime();
+    const std::optional<config::Scaling>& scaling = runtime->config().scaling;
+    if (!scaling) return std::nullopt;
+    const auto found = std::ranges::find(scaling->data_sets, name, &config::DataSet::name);
+    return found == scaling->data_sets.end() ? std::nullopt : std::optional<config::DataSet>(*found);
+  };
+  env.data_sets = [this] {
+    std::vector<std::string> names;
+    const auto runtime = env_.runtime();
+    if (const std::optional<config::Scaling>& scaling = runtime->config().scaling) {
+      for (const config::DataSet& data : scaling->data_sets) names.push_back(data.name);
+    }
+    return names;
+  };
+  env.data_step =
+      [this](const std::vector<config::DataSet>& data) -> std::optional<plugins::launchers::WeightsStep> {
+    const auto runtime = env_.runtime();
+    const std::optional<config::Scaling>& scaling = runtime->config().scaling;
+    return scaling ? DataStepOf(*scaling, data) : std::nullopt;
+  };
+  env.run_user = [this] {
+    const auto runtime = env_.runtime();
+    const std::optional<config::Scaling>& scaling = runtime->config().scaling;
+    return scaling && scaling->slurm ? scaling->slurm->user : std::string();
+  };
+  env.configuration = [this] { return env_.runtime()->hash(); };
+  return env;
+}
+
+PowerCaps::Environment ScalingLoop::PowerCapsEnvironment() {
+  PowerCaps::Environment env;
+  env.off_loop = [this](std::function<absl::Status()> fn) { return net::OffLoop(loop_, std::move(fn)); };
+  if (!env_.state_dir.empty()) env.file = PowerCapsPath(env_.state_dir);
   return env;
 }
 
@@ -349,15 +413,19 @@ void ScalingLoop::OnAlarm() {
   node_trust_.Tick();
   replicas_.SetAside([this](const std::string& node) { return node_trust_.DoubtOf(node); });
   node_drain_.SetAside();
+  replica_moves_.SetAside();
   telemetry_.Tick();
   device_faults_.Tick();
   node_power_.Tick(telemetry_.status().get(), [this] { return workloads_.Held(began_); });
+  power_caps_.Tick(telemetry_.status().get());
   if (urgent_ || now >= next_decision_) {
     urgent_ = false;
     next_decision_ = now + Meter::kTick;
     scaler_.Decide(now);
   }
+  rollouts_.Tick();
   node_drain_.Tick();
+  replica_moves_.Tick();
   replicas_.Tick();
   jobs_.Tick();
   node_weights_.Tick();
@@ -426,8 +494,8 @@ size_t ScalingLoop::under_way() const {
   return node_weights_.under_way() + start_reports_.under_way() + prefetches_.under_way() +
          runner_.under_way() + jobs_.under_way() + readiness_.under_way() + sleepers_.under_way() +
          node_trust_.under_way() + device_faults_.under_way() + telemetry_.under_way() +
-         node_discovery_.under_way() + scaled_.under_way() + (reconciler_.reconciling() ? 1 : 0) +
-         (beginning_ ? 1 : 0);
+         power_caps_.under_way() + node_discovery_.under_way() + scaled_.under_way() + rollouts_.under_way() +
+         (reconciler_.reconciling() ? 1 : 0) + (beginning_ ? 1 : 0);
 }
 
 net::Task<void> ScalingLoop::Close(bool keep) {
@@ -464,6 +532,7 @@ net::Task<void> ScalingLoop::Close(bool keep) {
     co_await tick.For(kCloseTick);
   }
   while (under_way() > 0) co_await tick.For(kCloseTick);
+  co_await power_caps_.Restore();
   cordons_.Stop();
   metering_.Close();
   // A gateway that leads no more leaves the rest to the one that does.
@@ -487,6 +556,10 @@ Status ScalingLoop::status(conf::TimePoint now) const {
   out.faults = device_faults_.known();
   out.cordons = cordons_.all();
   out.cluster = cluster_metrics_.status();
+  out.power_caps = power_caps_.Rows();
+  out.power_cap_trouble = power_caps_.trouble();
+  out.moves = replica_moves_.counts();
+  out.moves.jobs = workloads_.job_moves();
   out.suspicions = node_trust_.suspicions();
   out.launches = runner_.launches();
   out.failures = replicas_.failures();

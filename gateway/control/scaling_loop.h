@@ -27,10 +27,13 @@
 #include "gateway/control/node_trust.h"
 #include "gateway/control/node_weights.h"
 #include "gateway/control/orphans.h"
+#include "gateway/control/power_caps.h"
 #include "gateway/control/prefetches.h"
 #include "gateway/control/readiness.h"
 #include "gateway/control/reconciler.h"
+#include "gateway/control/replica_moves.h"
 #include "gateway/control/replicas.h"
+#include "gateway/control/rollout_driver.h"
 #include "gateway/control/run_users.h"
 #include "gateway/control/scaled_models.h"
 #include "gateway/control/scaler.h"
@@ -64,6 +67,7 @@ struct LoopEnvironment {
   // Why nothing may start, since its records would have no room; empty: it may.
   std::function<std::string()> no_room = [] { return std::string(); };
   store::Store* store = nullptr;
+  Rollouts* rollouts = nullptr;  // null: only where a test has none
   // An operator's order to keep a model's number of replicas; null: none.
   std::function<const ModelOrder*(const std::string& model, conf::TimePoint now)> held =
       [](const std::string&, conf::TimePoint) { return nullptr; };
@@ -115,17 +119,21 @@ class ScalingLoop final : private net::Alarm {
   std::optional<ScalingHistory> history(const std::string& model) const { return scaler_.HistoryOf(model); }
   // Null until the running workloads are known.
   Jobs* jobs() { return begun_ ? &jobs_ : nullptr; }
+  RolloutDriver* rollouts() { return begun_ ? &rollouts_ : nullptr; }
   Cordons* cordons() { return begun_ ? &cordons_ : nullptr; }
   const scheduler::Planner* planner() { return begun_ ? &planning_.planner() : nullptr; }
 
  private:
   Context MakeContext();
   Replicas::Environment ReplicasEnvironment();
+  const Rollout* RolloutOf(const config::ModelPolicy& policy) const;
+  RolloutDriver::Environment RolloutEnvironment();
   Jobs::Environment JobsEnvironment();
   Sleepers::Environment SleepersEnvironment();
   Prefetches::Environment PrefetchesEnvironment();
   std::optional<plugins::launchers::WeightsStep> WeightsStepFor(const config::ModelPolicy& policy,
                                                                 const std::string& kind) const;
+  PowerCaps::Environment PowerCapsEnvironment();
   // Nodes of the planner's cluster have other ids, or labels.
   void OnNewCluster();
   std::vector<ScaledModels::Pod> PodsOf(const std::string& model) const;
@@ -163,14 +171,17 @@ class ScalingLoop final : private net::Alarm {
   ScaledModels scaled_;
   Sleepers sleepers_;
   Scaler scaler_;
+  RolloutDriver rollouts_;
   Prefetches prefetches_;
   NodeTrust node_trust_;
   DeviceTelemetry telemetry_;
   DeviceFaults device_faults_;
   NodePower node_power_;
+  PowerCaps power_caps_;
   Cordons cordons_;
   NodeDiscovery node_discovery_;
   NodeDrain node_drain_;
+  ReplicaMoves replica_moves_;
   ClusterMetrics cluster_metrics_;
   Metering metering_;
   net::Sleep pause_;

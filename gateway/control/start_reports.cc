@@ -50,17 +50,23 @@ net::Task<std::string> StartReports::ReadNow(std::string id) {
   co_return co_await ReadStart(run, log);
 }
 
+// Weights of its policy, or data sets of its job.
+bool StartReports::Fetches(const Workload& workload) const {
+  if (workload.kind == Kind::kJob) return !workload.file().data.empty();
+  const config::ModelPolicy* const policy =
+      workload.kind == Kind::kReplica ? env_.policy(workload.model) : nullptr;
+  return policy != nullptr && policy->weights;
+}
+
 void StartReports::Tick() {
   const conf::TimePoint now = context_.now();
   std::vector<std::string> due;
   for (Workload& replica : workloads_.all()) {
     if (due.size() + under_way_ >= kMostReads) break;
-    if (replica.kind != Kind::kReplica || replica.serving.reading || now < replica.serving.next_read)
-      continue;
+    if (replica.serving.reading || now < replica.serving.next_read) continue;
     const bool comes = replica.state == State::kStarting || replica.state == State::kRunning;
     if (!comes || replica.serving.weights_known || replica.serving.woken) continue;
-    const config::ModelPolicy* const policy = env_.policy(replica.model);
-    if (policy == nullptr || !policy->weights) continue;
+    if (!Fetches(replica)) continue;
     if (std::ranges::none_of(replica.members, &Member::started)) continue;
     replica.serving.reading = true;
     replica.serving.next_read = now + kReportEvery;

@@ -1,5 +1,5 @@
 // StartReports: what starting replicas print of their starts: how far the fetch of their weights is, what their
-// nodes hold then, and what the engines say of loading and compiling.
+// nodes hold then, and what the engines say of loading and compiling. Of jobs with data sets, what their nodes hold.
 //
 // Logs are the one channel that every launcher has. Where none is kept, nothing is known of a fetch but its end.
 //
@@ -39,6 +39,7 @@ class StartReports {
   size_t under_way() const { return under_way_; }
 
  private:
+  bool Fetches(const Workload& workload) const;
   net::Task<void> Read(std::string id);
 
   net::Loop& loop_;

@@ -44,6 +44,7 @@ struct MemberPlace {
 struct ReplicaStatus {
   std::string run;  // id of the replica, and of its leader's run
   std::string model;
+  std::string version{};  // empty: it has no name
   ReplicaState state = ReplicaState::kWaiting;
   std::vector<MemberPlace> members;  // the leader first; none while it waits for devices
   std::string address;               // HOST:PORT; empty: unknown
@@ -54,6 +55,9 @@ struct ReplicaStatus {
   std::string why;
   WeightsArrival arrival{};  // while its weights are on their way; else no members
   StartPhases phases{};      // of its cold start, once it is ready; zeros: not known
+  std::string replaces{};    // the replica whose place it takes; empty: none
+  conf::TimePoint moved{};   // when it began to move, or to take another's place; zero: never
+  std::string gain{};        // of that move
 };
 
 // A fetch of weights that no replica waits for.
@@ -99,6 +103,22 @@ struct ModelStatus {
   std::string trouble;                          // why there are fewer replicas than wanted; empty: no problem
 };
 
+// A power limit that was lowered.
+struct PowerCapStatus {
+  std::string node;
+  uint8_t device = 0;
+  double watts = 0;
+  double usual_watts = 0;
+};
+
+// Moves of running work, since the start.
+struct MoveCounts {
+  uint64_t jobs = 0;      // that began to move
+  uint64_t replicas = 0;  // likewise
+  uint64_t done = 0;      // replicas whose successor serves in their place
+  uint64_t failed = 0;    // replicas that stayed, since their successor did not come to serve
+};
+
 // A node that gets no new work.
 struct NodeStatus {
   std::string node;
@@ -135,8 +155,11 @@ struct Status {
   std::vector<plugins::launchers::DeviceFault> faults;
   std::vector<Cordon> cordons;
   ClusterStatus cluster;
-  uint64_t suspicions = 0;  // of nodes, since the start
-  uint64_t launches = 0;    // likewise
+  MoveCounts moves{};
+  std::vector<PowerCapStatus> power_caps;
+  std::string power_cap_trouble;  // why limits cannot be set; empty: they can, or none are to be
+  uint64_t suspicions = 0;        // of nodes, since the start
+  uint64_t launches = 0;          // likewise
   uint64_t failures = 0;
   std::shared_ptr<const TelemetryStatus> telemetry;  // null: nothing is measured
   // Energy since the start, in millijoules; idle devices have neither tenant nor model.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gateway/config/scaling.h"
 #include "plugins/launchers/launcher.h"
@@ -15,5 +16,9 @@ namespace gateway::control {
 std::optional<plugins::launchers::WeightsStep> WeightsStepOf(const config::Scaling& scaling,
                                                              const config::ModelPolicy& policy,
                                                              std::string_view kind);
+
+// For a run of a job with these data sets, of which there is one at least.
+std::optional<plugins::launchers::WeightsStep> DataStepOf(const config::Scaling& scaling,
+                                                          const std::vector<config::DataSet>& data);
 
 }  // namespace gateway::control

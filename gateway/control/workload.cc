@@ -6,6 +6,8 @@
 #include <array>
 #include <bit>
 
+#include "gateway/control/grant.h"
+
 namespace gateway::control {
 namespace {
 
@@ -76,6 +78,18 @@ uint64_t Workload::devices() const {
   for (const Member& member : members)
     count += static_cast<uint64_t>(std::popcount(member.at.holding.devices));
   return count;
+}
+
+double Workload::DeviceSeconds(const scheduler::Cluster& cluster, conf::TimePoint until) const {
+  double seconds = device_seconds;
+  if (!holds()) return seconds;
+  for (const Member& member : members) {
+    if (!member.began || member.at.holding.node >= cluster.nodes.size()) continue;
+    const conf::Duration held = std::max(member.gone.value_or(until) - *member.began, conf::Duration::zero());
+    const int64_t milli = HeldMilli(cluster, GrantOf(cluster, member.at.holding));
+    seconds += conf::ToSeconds(held) * static_cast<double>(milli) / scheduler::kWholeDevice;
+  }
+  return seconds;
 }
 
 conf::Duration Workload::kept() const {

@@ -66,11 +66,12 @@ enum class Afterwards : uint8_t {
 };
 std::string_view Name(Afterwards afterwards);
 // The ledger's words for the end of a job's attempt.
+inline constexpr std::string_view kJobMoveAction = "job.move";
 inline constexpr conf::Word<Afterwards> kJobEndActions[] = {
     {"job.resize", Afterwards::kResizes}, {"job.preempt", Afterwards::kWaits},
     {"job.retry", Afterwards::kRetries},  {"job.suspend", Afterwards::kSuspends},
     {"job.stop", Afterwards::kFails},     {"job.stop", Afterwards::kEnds},
-    {"job.cancel", Afterwards::kCancels}};
+    {"job.cancel", Afterwards::kCancels}, {kJobMoveAction, Afterwards::kResizes}};
 std::optional<Afterwards> ParseAfterwards(std::string_view name);
 
 // The result of a stopped workload.
@@ -84,14 +85,40 @@ enum class Outcome : uint8_t {
 std::string_view Name(Outcome outcome);
 std::optional<Outcome> ParseOutcome(std::string_view name);
 
+// What it takes to run a job again, beside its file: as it was at the submission.
+struct Provenance {
+  std::string version{};        // of Tidegate
+  std::string configuration{};  // SHA-256 of the gateway's configuration
+  std::string file{};           // SHA-256 of the job's file and the file of its parameters
+  std::string command{};        // SHA-256 of the command's words
+  std::string image{};
+  uint64_t seed = 0;                                        // that its members were given
+  std::vector<std::pair<std::string, std::string>> data{};  // name and digest of its data sets
+  std::string rerun_of{};                                   // the job whose file it was; empty: none
+};
+
+// What an element of a sweep has reported.
+struct SweepProgress {
+  std::optional<uint64_t> step{};
+  double value = 0;             // at `step`
+  double best = 0;              // of all so far
+  std::vector<double> rungs{};  // its value at each rung that it has reached
+  std::string stopped{};        // why it was stopped early; empty: it was not
+  std::string unread{};         // why its file could not be read last; empty: it could. Of this process.
+  uint64_t read_to = 0;         // likewise: bytes of its file
+  uint64_t file_id = 0;         // likewise: of the file that they are of
+};
+
 // One submitted job file; its elements share it.
 struct Submission {
   std::string id;
   uint64_t number = 0;  // the id ends with it; never used again
   std::string text;
+  std::string parameters;  // the text of the file of parameters that its sweep names
   config::JobFile file;
   std::string user;  // that submitted it: an admin key's id
   conf::TimePoint at{};
+  Provenance provenance{};
 };
 
 struct Member {
@@ -151,13 +178,15 @@ struct Workload {
   std::string id;
   Kind kind = Kind::kJob;
   std::string model{};                     // of a replica
+  std::string model_version{};             // of a replica: by which of the policy's templates it is started
   bool keyed = false;                      // of a replica: its engine demands a key (ReplicaKeys)
   bool for_batches = false;                // of a replica: it runs for lines of batches alone (BatchReplicas)
   bool wakes = false;                      // kStarting: it slept, and its engine is still to be woken
   bool wants_to_wake = false;              // kAsleep: it waits for its devices
   conf::TimePoint held_from{};             // of a replica that slept: it has its devices again
   std::shared_ptr<const Submission> of{};  // of a job
-  uint32_t element = 0;                    // of an array
+  uint32_t element = 0;                    // of an array or a sweep
+  SweepProgress progress{};                // of a sweep's element
   uint32_t number = 0;                     // unique in this process, for the autoscaler; never used again
 
   State state = State::kPending;
@@ -173,9 +202,13 @@ struct Workload {
   bool blameless = false;                   // the attempt ends by the node's fault, and uses no restart
   bool resumes = false;                     // its next start resumes from the checkpoint
   conf::Duration done{};                    // saved run time of earlier attempts
+  double device_seconds = 0;                // that the members of earlier attempts of a job held
   std::vector<Member> members{};            // of this attempt, or the last one; by rank
   std::vector<Member> before{};             // of the attempt before
   std::vector<scheduler::MemberAt> next{};  // kResizes
+  std::string replaces{};   // of a replica: that which ends when this one serves (ReplicaMoves)
+  conf::TimePoint moved{};  // the last time that it moved, or began to
+  std::string gain{};       // of that move
 
   // Known to this process only.
   uint64_t version = 0;   // rises with every change to be stored
@@ -195,11 +228,17 @@ struct Workload {
   const config::JobFile& file() const { return of->file; }
   bool holds() const { return state >= State::kPlaced && state <= State::kDraining; }
   bool ends() const { return state == State::kSaving || state == State::kDraining; }
+  // It ends to go on at other places, with as many members.
+  bool moves() const {
+    return ends() && afterwards == Afterwards::kResizes && next.size() == members.size() && !gain.empty();
+  }
   bool over() const { return state == State::kStopped && outcome > Outcome::kSuspended; }
   bool suspended() const { return state == State::kStopped && outcome == Outcome::kSuspended; }
   bool asked() const;  // the launcher was called for one of its members
   bool all_ended() const;
-  uint64_t devices() const;     // held by its members
+  uint64_t devices() const;  // held by its members
+  // That its members have held devices, in all attempts, up to then.
+  double DeviceSeconds(const scheduler::Cluster& cluster, conf::TimePoint until) const;
   conf::Duration kept() const;  // run time that stays saved if this attempt ends now
   uint32_t in_flight() const;   // requests
 };

@@ -11,6 +11,7 @@
 #include "conf/text.h"
 #include "gateway/control/grant.h"
 #include "gateway/control/jobs/jobs.h"
+#include "gateway/control/provenance.h"
 #include "gateway/control/workload_record.h"
 #include "gateway/store/kinds.h"
 #include "plugins/engines/engine_key.h"
@@ -102,6 +103,7 @@ void WorkloadHistory::TakeReplica(const ledger::Record& record) {
   const json detail = json::parse(record.detail, nullptr, false);
   if (!detail.is_object() || record.action != "replica.launch") return;
   replica.model = TextOf(detail, "model");
+  replica.version = TextOf(detail, "version");
   replica.places = detail.contains("members") ? PlacesOf(detail["members"]) : PlacesOf(json::array({detail}));
 }
 
@@ -112,12 +114,17 @@ void WorkloadHistory::TakeSubmission(const ledger::Record& record) {
   uint32_t elements = CountOf(detail, "jobs", 1);
   if (elements == 1) elements = 0;
   const std::string text = TextOf(detail, "text");
-  auto loaded = config::ReadJobFile(text, TextOf(detail, "file"), config::ReferencesOnly());
+  const std::string parameters = TextOf(detail, "parameters");
+  auto loaded = config::ReadJobFile(text, TextOf(detail, "file"), config::ReferencesOnly(), parameters);
   if (!text.empty() && loaded.value) {
     auto submission = std::make_shared<Submission>();
     submission->id = record.subject;
     submission->number = NumberOf(record.subject);
     submission->text = text;
+    submission->parameters = parameters;
+    const auto provenance = detail.find("provenance");
+    submission->provenance =
+        ReadProvenance(provenance == detail.end() ? std::string() : provenance->dump(), record.subject);
     submission->file = *std::move(loaded.value);
     submission->file.job.queue = TextOf(detail, "queue");
     submission->file.job.tenant = record.tenant;
@@ -460,6 +467,7 @@ class WorkloadHistory::Rebuilding {
       replica.id = id;
       replica.kind = Kind::kReplica;
       replica.model = model;
+      replica.model_version = past.version;
       replica.state = past.ends ? State::kDraining : State::kStarting;
       replica.afterwards = Afterwards::kEnds;
       replica.since = replica.wanted = replica.started = leader.started.value_or(leader.since);

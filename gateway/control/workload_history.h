@@ -75,6 +75,7 @@ class WorkloadHistory {
   };
   struct PastReplica {
     std::string model;
+    std::string version{};
     std::vector<plugins::launchers::DeviceGrant> places{};
     bool ends = false;  // it is no longer wanted
   };

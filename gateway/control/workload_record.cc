@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "conf/text.h"
+#include "gateway/control/provenance.h"
 
 namespace gateway::control {
 namespace {
@@ -117,6 +118,23 @@ std::vector<Member> ReadMembers(const json& in, const scheduler::Cluster& cluste
   return members;
 }
 
+json Written(const SweepProgress& progress) {
+  json out = {{"value", progress.value}, {"best", progress.best}, {"rungs", progress.rungs}};
+  if (progress.step) out["step"] = *progress.step;
+  if (!progress.stopped.empty()) out["stopped"] = progress.stopped;
+  return out;
+}
+
+SweepProgress ReadProgress(const json& in) {
+  SweepProgress progress;
+  if (in.contains("step")) progress.step = in["step"].get<uint64_t>();
+  progress.value = in.at("value").get<double>();
+  progress.best = in.at("best").get<double>();
+  progress.rungs = in.at("rungs").get<std::vector<double>>();
+  progress.stopped = in.value("stopped", "");
+  return progress;
+}
+
 std::shared_ptr<const Submission> ReadSubmission(const std::string& id, const json& in) {
   auto submission = std::make_shared<Submission>();
   submission->id = id;
@@ -124,13 +142,16 @@ std::shared_ptr<const Submission> ReadSubmission(const std::string& id, const js
   submission->text = in.at("text").get<std::string>();
   submission->user = in.at("user").get<std::string>();
   submission->at = conf::FromUnixMicros(in.at("at_us").get<int64_t>());
-  auto loaded =
-      config::ReadJobFile(submission->text, in.at("file").get<std::string>(), config::ReferencesOnly());
+  submission->parameters = in.value("parameters", "");
+  auto loaded = config::ReadJobFile(submission->text, in.at("file").get<std::string>(),
+                                    config::ReferencesOnly(), submission->parameters);
   if (!loaded.value) throw std::invalid_argument(ToString(loaded.problems.front()));
   submission->file = *std::move(loaded.value);
   // As resolved at the submission: a file may leave out the queue, and name a tenant without its path.
   submission->file.job.queue = in.at("queue").get<std::string>();
   submission->file.job.tenant = in.at("tenant").get<std::string>();
+  submission->provenance = in.contains("provenance") ? ReadProvenance(in["provenance"].dump(), submission->id)
+                                                     : Provenance{.seed = SeedOf(submission->id)};
   return submission;
 }
 
@@ -143,6 +164,7 @@ Workload ReadWorkload(const std::string& id, const json& in, const Submissions& 
   workload.kind = in.contains("model") ? Kind::kReplica : Kind::kJob;
   if (workload.kind == Kind::kReplica) {
     workload.model = in["model"].get<std::string>();
+    workload.model_version = in.value("version", "");
     workload.keyed = in.value("keyed", false);
     workload.for_batches = in.value("for_batches", false);
     workload.wakes = in.value("wakes", false);
@@ -155,6 +177,8 @@ Workload ReadWorkload(const std::string& id, const json& in, const Submissions& 
       throw std::invalid_argument(fmt::format("its submission {} is missing", of));
     workload.of = submission->second;
     workload.element = in.at("element").get<uint32_t>();
+    workload.device_seconds = in.value("device_seconds", 0.0);
+    if (in.contains("progress")) workload.progress = ReadProgress(in["progress"]);
   }
   workload.state = Word(ParseState, in, "state");
   workload.outcome = Word(ParseOutcome, in, "outcome");
@@ -171,6 +195,9 @@ Workload ReadWorkload(const std::string& id, const json& in, const Submissions& 
   workload.members = ReadMembers(in.at("members"), cluster);
   workload.before = ReadMembers(in.at("before"), cluster);
   for (const json& at : in.at("next")) workload.next.push_back(ReadPlace(at, cluster));
+  workload.replaces = in.value("replaces", "");
+  if (in.contains("moved_us")) workload.moved = conf::FromUnixMicros(in["moved_us"].get<int64_t>());
+  workload.gain = in.value("gain", "");
   workload.saved = true;
   return workload;
 }
@@ -200,8 +227,14 @@ std::string BodyOf(const Workload& workload, const scheduler::Cluster& cluster) 
               {"members", Written(workload.members, cluster)},
               {"before", Written(workload.before, cluster)},
               {"next", std::move(next)}};
+  if (!workload.replaces.empty()) out["replaces"] = workload.replaces;
+  if (workload.moved != conf::TimePoint()) {
+    out["moved_us"] = conf::ToUnixMicros(workload.moved);
+    out["gain"] = workload.gain;
+  }
   if (workload.kind == Kind::kReplica) {
     out["model"] = workload.model;
+    if (!workload.model_version.empty()) out["version"] = workload.model_version;
     out["keyed"] = workload.keyed;
     if (workload.for_batches) out["for_batches"] = true;
     if (workload.wakes) out["wakes"] = true;
@@ -211,18 +244,24 @@ std::string BodyOf(const Workload& workload, const scheduler::Cluster& cluster) 
   } else {
     out["of"] = workload.of->id;
     out["element"] = workload.element;
+    out["device_seconds"] = workload.device_seconds;
+    if (workload.progress.step || !workload.progress.stopped.empty())
+      out["progress"] = Written(workload.progress);
   }
   return Text(out);
 }
 
 std::string BodyOf(const Submission& submission) {
-  return Text({{"number", submission.number},
-               {"at_us", conf::ToUnixMicros(submission.at)},
-               {"user", submission.user},
-               {"file", submission.file.file},
-               {"queue", submission.file.job.queue},
-               {"tenant", submission.file.job.tenant},
-               {"text", submission.text}});
+  json out = {{"number", submission.number},
+              {"at_us", conf::ToUnixMicros(submission.at)},
+              {"user", submission.user},
+              {"file", submission.file.file},
+              {"queue", submission.file.job.queue},
+              {"tenant", submission.file.job.tenant},
+              {"text", submission.text},
+              {"provenance", json::parse(WriteProvenance(submission.provenance))}};
+  if (!submission.parameters.empty()) out["parameters"] = submission.parameters;
+  return Text(out);
 }
 
 std::string BodyOfLast(uint64_t number) {

@@ -1,6 +1,7 @@
 #include "gateway/control/workloads.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -26,6 +27,11 @@ constexpr conf::TimePoint kNeverGone = conf::TimePoint::max();
 
 bool SamePlace(const MemberAt& a, const MemberAt& b) {
   return a.role == b.role && a.rank == b.rank;
+}
+
+std::string HowResized(const Workload& workload, size_t members, const scheduler::Reason& why) {
+  return fmt::format("continues with {} instead of {}: {}", conf::Counted(members, "member"),
+                     workload.members.size(), why.text);
 }
 
 // The rank of the member that failed first: the others may have ended because of it. Of those that ended at
@@ -136,13 +142,25 @@ void Workloads::Place(Workload& workload, std::vector<MemberAt> members, std::st
   Enter(workload, State::kPlaced, std::move(why));
 }
 
-void Workloads::Resize(Workload& workload, std::vector<MemberAt> next, const scheduler::Reason& why) {
+void Workloads::Resize(Workload& workload, std::vector<MemberAt> next, std::string why) {
   if (!workload.holds()) return;
   if (workload.ends() && workload.afterwards > Afterwards::kResizes) return;
   workload.next = std::move(next);
-  End(workload, Afterwards::kResizes,
-      fmt::format("continues with {} instead of {}: {}", conf::Counted(workload.next.size(), "member"),
-                  workload.members.size(), why.text));
+  End(workload, Afterwards::kResizes, std::move(why));
+}
+
+void Workloads::MoveJob(Workload& job, std::vector<MemberAt> next, const scheduler::Reason& gain) {
+  if (!job.holds() || (job.ends() && job.afterwards > Afterwards::kResizes)) return;
+  std::vector<std::string> to;
+  for (const MemberAt& at : next) {
+    if (std::ranges::find(job.members, at, &Member::at) != job.members.end()) continue;
+    if (std::string node = NodeOf(context_.cluster(), at); std::ranges::find(to, node) == to.end())
+      to.push_back(std::move(node));
+  }
+  job.moved = context_.now();
+  job.gain = gain.text;
+  ++job_moves_;
+  Resize(job, std::move(next), fmt::format("continues on {}: it {}", fmt::join(to, ", "), gain.text));
 }
 
 void Workloads::End(Workload& workload, Afterwards then, std::string why, std::string actor) {
@@ -209,6 +227,7 @@ void Workloads::Settle(Workload& workload) {
   const Afterwards then = workload.afterwards;
   if (workload.checkpointed != conf::TimePoint()) workload.resumes = true;
   workload.done = workload.kept();
+  if (workload.kind == Kind::kJob) workload.device_seconds = workload.DeviceSeconds(context_.cluster(), now);
   std::string why = workload.why;
   std::string actor = workload.actor;
   scheduler::Planner& planner = context_.planning->planner();
@@ -307,6 +326,11 @@ void Workloads::Apply(const scheduler::Action& action) {
       }
       [[fallthrough]];
     case ActionKind::kMove: {
+      const bool moves = action.kind == ActionKind::kMove;
+      if (moves && workload->kind == Kind::kReplica) {
+        if (move_replica(*workload, action)) return;
+        return context_.planning->Unmove(action.job, context_.now());
+      }
       std::vector<MemberAt> next =
           workload->afterwards == Afterwards::kResizes ? workload->next : std::vector<MemberAt>();
       if (next.empty()) {
@@ -316,14 +340,17 @@ void Workloads::Apply(const scheduler::Action& action) {
         std::erase_if(next, [&](const MemberAt& at) { return SamePlace(at, to); });
         next.push_back(to);
       }
-      return Resize(*workload, std::move(next), action.why);
+      if (moves) return MoveJob(*workload, std::move(next), action.why);
+      std::string how = HowResized(*workload, next.size(), action.why);
+      return Resize(*workload, std::move(next), std::move(how));
     }
     case ActionKind::kShrink: {
       std::vector<MemberAt> next;
       for (const Member& member : workload->members) {
         if (std::ranges::find(action.members, member.at) == action.members.end()) next.push_back(member.at);
       }
-      return Resize(*workload, std::move(next), action.why);
+      std::string how = HowResized(*workload, next.size(), action.why);
+      return Resize(*workload, std::move(next), std::move(how));
     }
     case ActionKind::kPreempt: {
       // A replica for batches: another one starts when lines have waited again.
@@ -406,6 +433,17 @@ void Workloads::OnDeviceLost(const plugins::launchers::DeviceFault& fault) {
       break;
     }
   }
+}
+
+std::vector<std::string> Workloads::HoldersOf(const std::string& node, uint8_t device) const {
+  std::vector<std::string> ids;
+  for (const Workload& workload : workloads_) {
+    const auto on_it = [&](const Member& member) {
+      return NodeOf(context_.cluster(), member.at) == node && (member.at.holding.devices >> device & 1) != 0;
+    };
+    if (workload.holds() && std::ranges::any_of(workload.members, on_it)) ids.push_back(workload.id);
+  }
+  return ids;
 }
 
 // For a workload that makes room and returns: it has ended well before it was signalled. After a restart it
@@ -524,6 +562,7 @@ scheduler::JobState Workloads::RestoredJobOf(const Workload& workload) const {
   scheduler::JobState restored;
   restored.job = KindOf(workload).AskOf(workload);
   restored.restarts = workload.restarts;
+  restored.moved = workload.moved;
   if (!workload.holds()) return restored;
   restored.phase = scheduler::Phase::kRunning;
   restored.started = restored.checkpointed = workload.started;

@@ -71,6 +71,12 @@ class Workloads {
   // A member has started or ended, or is late in ending.
   void Reconcile(Workload& workload);
   void OnDeviceLost(const plugins::launchers::DeviceFault& fault);
+  // The ids of those that hold a device.
+  std::vector<std::string> HoldersOf(const std::string& node, uint8_t device) const;
+  // A replica is to stand elsewhere; false: it stays.
+  std::function<bool(Workload& replica, const scheduler::Action& move)> move_replica =
+      [](Workload&, const scheduler::Action&) { return false; };
+  uint64_t job_moves() const { return job_moves_; }  // since the start
   // The node does not answer: members there cannot be ended, nor new ones started.
   std::function<bool(const std::string& node)> untrusted = [](const std::string&) { return false; };
   // Nodes with members that should have ended some seconds ago.
@@ -94,7 +100,8 @@ class Workloads {
   scheduler::JobState RestoredJobOf(const Workload& workload) const;
 
  private:
-  void Resize(Workload& workload, std::vector<scheduler::MemberAt> next, const scheduler::Reason& why);
+  void Resize(Workload& workload, std::vector<scheduler::MemberAt> next, std::string why);
+  void MoveJob(Workload& job, std::vector<scheduler::MemberAt> next, const scheduler::Reason& gain);
   bool WasDoneBefore(const Workload& workload) const;
   void WakeUp(Workload& replica, std::string why);
   bool IsLate(const Workload& workload, const Member& member) const;
@@ -107,6 +114,7 @@ class Workloads {
   std::vector<std::string> to_forget_;
   uint32_t last_number_ = 0;
   uint64_t ended_ = 0;
+  uint64_t job_moves_ = 0;
 };
 
 }  // namespace gateway::control

@@ -1,6 +1,7 @@
 #include "gateway/metrics/shard_metrics.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace gateway {
 
@@ -18,6 +19,14 @@ Cell& BucketOf(Cells& cells, double value) {
 void DurationCells::Observe(conf::Duration d) {
   BucketOf(*this, conf::ToSeconds(d)).Add();
   sum_ns.Add(static_cast<uint64_t>(std::max<int64_t>(d.count(), 0)));
+}
+
+void LogCells::Observe(conf::Duration d) {
+  constexpr double kMillion = 1e6;
+  const double log = std::log(std::max(1.0, conf::ToSeconds(d) * kMillion));
+  count.Add();
+  sum.Add(static_cast<uint64_t>(log * kMillion));
+  sum_of_squares.Add(static_cast<uint64_t>(log * log * kMillion));
 }
 
 void TokenCells::Observe(uint64_t tokens) {

@@ -123,6 +123,16 @@ struct ModelCells {
   std::map<std::string, std::unique_ptr<ClassCells>, std::less<>> classes;  // by band
 };
 
+// Sums of the natural logarithms of durations, in microseconds, as millionths: the mean and the spread of times that
+// are skewed.
+struct LogCells {
+  Cell count;
+  Cell sum;
+  Cell sum_of_squares;
+
+  void Observe(conf::Duration d);
+};
+
 struct ReplicaCells {
   Cell attempts;
   Cell connect_failures;
@@ -130,8 +140,10 @@ struct ReplicaCells {
   Cell refusals;  // 429 and 503
   Cell errors;    // other 5xx
   Cell timeouts;
-  Cell hung;       // the request left for another replica: this one sent nothing
-  Cell cancelled;  // the client left
+  Cell hung;             // the request left for another replica: this one sent nothing
+  Cell cancelled;        // the client left
+  LogCells first_token;  // from the dispatch of requests that it answered
+  LogCells token_time;   // between tokens of their answers
 };
 
 struct ShardCells {

@@ -50,7 +50,11 @@ const std::vector<PermissionRow>& Table() {
        "See gateways, endpoints and replicas, and why they started",
        kViewers,
        {}},
-      {kMaintain, "maintain", "Cordon nodes and devices, drain nodes, pause and hold models", kOperators, {}},
+      {kMaintain,
+       "maintain",
+       "Cordon nodes and devices, drain nodes, pause and hold models, promote and abort rollouts",
+       kOperators,
+       {}},
       {kReadAudit, "read_audit", "Read the records of the ledger", kOperators, {}},
       {kReadContent, "read_content", "Read stored prompts and answers", kAdmins, {}},
       {kEraseContent, "erase_content", "Destroy the keys of stored prompts and answers", kAdmins, {}},
@@ -76,6 +80,7 @@ const std::vector<PermissionRow>& Table() {
        "Decide requests; give, change and end grants of tenants below one's own",
        kManagers,
        {}},
+      {kChangeAdapters, "change_adapters", "Load and unload LoRA adapters at run time", kOperators, {}},
   };
   return rows;
 }

@@ -53,8 +53,9 @@ enum class Permission : uint8_t {
   kChangeTenants,
   kAsk,
   kGrant,
+  kChangeAdapters,
 };
-inline constexpr size_t kPermissions = 33;
+inline constexpr size_t kPermissions = 34;
 
 struct PermissionRow {
   Permission permission;

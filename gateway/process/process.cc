@@ -103,6 +103,7 @@ Process::Process(std::string config_path, std::unique_ptr<plugins::launchers::Br
     control_.Post([this] {
       queue_ticks_.Begin();
       if (control_plane_) control_plane_->OnWaiting();
+      if (run_time_models_) run_time_models_->OnWaiting();
     });
   };
 }
@@ -140,6 +141,7 @@ void Process::Abandon() {
   if (feedback_) feedback_->Stop();
   if (checkpoint_copy_) checkpoint_copy_->Stop();
   if (model_orders_) model_orders_->Stop();
+  if (run_time_models_) run_time_models_->Stop();
   if (control_plane_) control_plane_->Abandon();
   if (usage_sharing_) usage_sharing_->Abandon();
   if (leader_calls_) leader_calls_->Stop();
@@ -321,6 +323,7 @@ absl::Status Process::OpenControl() {
                          return disk_room_->trouble();
                        },
                    .store = store_.get(),
+                   .rollouts = &run_time_models_->rollouts(),
                    .held = [this](const std::string& model,
                                   conf::TimePoint now) { return model_orders_->Held(model, now); },
                    .reserved = [this] { return ReservedNow(); },
@@ -497,6 +500,21 @@ absl::Status Process::OpenAdmin() {
   operations_.traffic = [this] { return recent_traffic_.Rows(net::Now()); };
   operations_.page = console::Find;
   operations_.reload = [this](std::string actor) { return reloads_.Reload(std::move(actor)); };
+  run_time_models_ = std::make_unique<RunTimeModels>(
+      control_, *store_,
+      RunTimeModels::Environment{.record = [this](ledger::Event event) { return Record(std::move(event)); },
+                                 .runtime = operations_.runtime,
+                                 .control_plane = [this] { return control_plane_.get(); },
+                                 .publish = [this] { PublishTenants(); },
+                                 .changed =
+                                     [this] {
+                                       events_.Changed("models", admin::FeedEvent::Audience::kAll,
+                                                       Permission::kSeeModels);
+                                     }});
+  if (absl::Status opened = run_time_models_->Open(); !opened.ok()) return opened;
+  operations_.adapters = &run_time_models_->adapters();
+  operations_.adapter_loads = &run_time_models_->loads();
+  operations_.rollouts = [this] { return scaling() ? scaling()->rollouts() : nullptr; };
   auto admin = admin::AdminServer::Listen(control_, operations_, config.server.admin,
                                           config.server.admin_tls ? &certificates_.admin() : nullptr);
   if (!admin.ok()) return admin.status();
@@ -544,7 +562,7 @@ absl::StatusOr<Process::Prepared> Process::Prepare(Config config) {
   const Launched added = Added(config);
   auto runtime = Runtime::Build(std::move(config), shared_.learned(), net::Now(), added);
   if (runtime.ok())
-    runtime = (*runtime)->WithTenants(TenantsInForce((*runtime)->config()), added, shared_.learned());
+    runtime = (*runtime)->WithInForce(InForce((*runtime)->config()), added, shared_.learned());
   if (!runtime.ok()) return runtime.status();
   auto certificates = Certificates::Load((*runtime)->config().server);
   if (!certificates.ok()) return certificates.status();
@@ -605,6 +623,14 @@ std::vector<config::Tenant> Process::TenantsInForce(const Config& configured) co
   return tenants;
 }
 
+Runtime::InForce Process::InForce(const Config& configured) const {
+  Runtime::InForce in_force{.tenants = TenantsInForce(configured)};
+  if (!run_time_models_) return in_force;
+  in_force.adapters = run_time_models_->adapters_in_force();
+  in_force.shares = run_time_models_->shares(configured);
+  return in_force;
+}
+
 std::vector<control::ReservedDevices> Process::ReservedNow() const {
   std::vector<control::ReservedDevices> reserved;
   for (const TenantGrant& grant : grants_->List()) {
@@ -620,7 +646,7 @@ std::vector<control::ReservedDevices> Process::ReservedNow() const {
 void Process::PublishTenants() {
   if (!runtime_) return;  // at the start, they come with the first runtime
   const Config& configured = runtime_->configured();
-  auto runtime = runtime_->WithTenants(TenantsInForce(configured), Added(configured), shared_.learned());
+  auto runtime = runtime_->WithInForce(InForce(configured), Added(configured), shared_.learned());
   const absl::Status used = runtime.ok() ? UseTenants(*runtime) : runtime.status();
   if (!used.ok()) {
     log::Error("tenants made at run time and grants are not in force as stored; those before stay",
@@ -757,6 +783,7 @@ void Process::Run() {
   StartWatching();
   discovery_.Configure(runtime_->configured());
   control_plane_->Start();
+  run_time_models_->Start();
   if (usage_sharing_) usage_sharing_->Start();
   batches_->Begin();
   recent_traffic_.Begin(net::Now());
@@ -821,6 +848,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   end_deadline_.WaitsFor("replicas and steps of jobs");
   const std::optional<config::Scaling>& scaling = runtime_->config().scaling;
   co_await control_plane_->Close(!scaling || scaling->on_exit == config::OnExit::kKeep);
+  run_time_models_->StopLoads();
   discovery_.Stop();
   probes_.Stop();
   replica_watch_.Stop();
@@ -851,6 +879,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   notices_.Stop();
   sign_in_.Stop();
   model_orders_->Stop();
+  run_time_models_->Stop();
   events_.Close();
   admin_->Close();
   if (console_) console_->Close();

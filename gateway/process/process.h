@@ -52,6 +52,7 @@
 #include "gateway/process/end_deadline.h"
 #include "gateway/process/outbound.h"
 #include "gateway/process/reloads.h"
+#include "gateway/process/run_time_models.h"
 #include "gateway/process/server.h"
 #include "gateway/replicas/kv_events.h"
 #include "gateway/replicas/probes.h"
@@ -124,8 +125,10 @@ class Process {
   void PublishFollowed();
   // The tenants of that configuration that are in force now, with those made at run time and grants.
   std::vector<config::Tenant> TenantsInForce(const Config& configured) const;
+  // What is in force of that configuration now: tenants, and adapters that were loaded at run time.
+  Runtime::InForce InForce(const Config& configured) const;
   std::vector<control::ReservedDevices> ReservedNow() const;
-  // Has the tenants that are in force now take effect, as a reload would; the configuration stays.
+  // Has the tenants and adapters that are in force now take effect, as a reload would; the configuration stays.
   void PublishTenants();
   absl::Status UseTenants(const std::shared_ptr<const Runtime>& runtime);
   // Beside requests, for the replicas of the runtime.
@@ -193,6 +196,7 @@ class Process {
   std::unique_ptr<CheckpointCopy> checkpoint_copy_;
   DeviceCharges device_charges_{shared_.limits};
   std::unique_ptr<control::ModelOrders> model_orders_;
+  std::unique_ptr<RunTimeModels> run_time_models_;
   std::unique_ptr<control::ControlPlane> control_plane_;
   std::unique_ptr<UsageSharing> usage_sharing_;       // null: no other gateway uses the store
   std::unique_ptr<admin::LeaderCalls> leader_calls_;  // null: no other gateway uses the store

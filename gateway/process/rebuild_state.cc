@@ -16,10 +16,12 @@
 #include "gateway/batches/batch.h"
 #include "gateway/batches/stored_file.h"
 #include "gateway/config/state_files.h"
+#include "gateway/control/adapter.h"
 #include "gateway/control/cordon.h"
 #include "gateway/control/model_order.h"
 #include "gateway/control/open_launcher.h"
 #include "gateway/control/replica_keys.h"
+#include "gateway/control/rollout.h"
 #include "gateway/control/workload_record.h"
 #include "gateway/ledger/tail.h"
 #include "gateway/net/clock.h"
@@ -115,11 +117,21 @@ class Histories {
   control::WorkloadHistory workloads;
   std::map<std::string, std::optional<std::string>> cordons;  // bodies; none: lifted
   std::map<std::string, control::OrdersOfModel> orders;       // by model
+  std::map<std::string, control::Adapter> adapters;           // by id
+  std::map<std::string, control::Rollout> rollouts;           // by model
 
  private:
   void Take(const ledger::Record& record) {
     keys.Take(record);
     workloads.Take(record);
+    const conf::TimePoint at_time = conf::FromUnixMicros(record.time_us);
+    if (control::TakeRecord(
+            control::AdapterRecord{record.action, record.actor, record.subject, record.detail, at_time},
+            adapters) ||
+        control::TakeRecord(
+            control::RolloutRecord{record.action, record.actor, record.subject, record.detail, at_time},
+            rollouts))
+      return;
     control::OrdersOfModel of_model;
     if (const auto at = orders.find(std::string(record.subject)); at != orders.end()) of_model = at->second;
     if (TakeRecord({.action = record.action,
@@ -243,6 +255,13 @@ void TakeCordons(const Histories& histories, const std::vector<store::Object>& s
     writes.push_back(store::Write::Create(store::kCordon, id, *std::move(body)));
     ++out.cordons;
   }
+}
+
+void TakeModels(const Histories& histories, std::vector<store::Write>& writes) {
+  for (const auto& [id, adapter] : histories.adapters)
+    writes.push_back(store::Write::Create(store::kAdapter, id, BodyOf(adapter)));
+  for (const auto& [model, rollout] : histories.rollouts)
+    writes.push_back(store::Write::Create(store::kRollout, model, BodyOf(rollout)));
 }
 
 // The ledger has every order; the store adds none.
@@ -375,6 +394,7 @@ absl::StatusOr<RebuiltState> RebuildState(net::Loop& loop, const Config& config)
   out.workloads.writes.clear();
   TakeCordons(histories, salvaged->objects, out, writes);
   TakeOrders(histories, writes);
+  TakeModels(histories, writes);
   TakePeople(salvaged->objects, writes);
   TakeBatches(salvaged->objects, writes);
   TakeSecrets(salvaged->objects, config.server.state_dir, writes);

@@ -128,6 +128,12 @@ StageResult WaitedTooLong(Exchange& x) {
                                         x.model().config->name)),
                   ledger::EndReason::kTimedOut);
   }
+  if (router::WaitsForAdapter(x.runtime->routes(), x.model_id, x.runtime->load(), x.at.dispatched)) {
+    return x.Fail(api::Make(api::Code::kAdapterNotLoaded,
+                            fmt::format("no engine has loaded the adapter {} while the request waited",
+                                        x.model().config->name)),
+                  ledger::EndReason::kTimedOut);
+  }
   api::ApiError error =
       api::Make(api::Code::kQueueTimeout,
                 fmt::format("{} is busy: the request has waited as long as allowed", x.model().config->name));
@@ -189,6 +195,7 @@ DispatchPlan::Advice GoesAtOnce(Exchange& x, conf::TimePoint now) {
   const bool spare = x.identity.is_of_batch();
   const bool first = (spare ? model.waits->waiting() : model.waits->urgent()) == 0;
   const router::HeadroomFound found = first ? FindHeadroom(x, now) : router::HeadroomFound();
+  if (router::WaitsForAdapter(x.runtime->routes(), x.model_id, x.runtime->load(), now)) return {.now = false};
   if (found.replicas > 0 && !spare &&
       router::AllHaveHeadroom(x.runtime->routes(), x.model_id, x.runtime->load(), now)) {
     return {};
@@ -220,6 +227,7 @@ StageResult Deny(Exchange& x, const Turn& turn) {
 [[gnu::noinline]] bool StillGoes(Exchange& x, conf::TimePoint now) {
   const router::HeadroomFound found = FindHeadroom(x, now);
   if (!found.expected() && !x.MayStartReplica()) return true;
+  if (router::WaitsForAdapter(x.runtime->routes(), x.model_id, x.runtime->load(), now)) return false;
   return found.replicas > 0 && (!x.identity.is_of_batch() || AskPlan(x, now).now);
 }
 

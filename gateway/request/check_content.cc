@@ -94,6 +94,12 @@ StageResult CheckContent(Exchange& x) {
         "kv_transfer_params and bootstrap_* are not for callers: the gateway says where a prompt is "
         "computed");
   }
+  if (x.body.facts.names_adapter) {
+    x.shard.metrics.cells.bad_bodies.Add();
+    return x.Fail(api::Code::kUnsupportedParameter,
+                  "lora_path is not for callers: an adapter is a model; give its name as `model`",
+                  "lora_path");
+  }
   if (std::optional<api::ApiError> refused = ApplyPolicies(x)) {
     x.shard.metrics.cells.bad_bodies.Add();
     return x.Fail(*std::move(refused));

@@ -110,6 +110,10 @@ void Count(Exchange& x) {
   model.time_to_first_token.Observe(first_token);
   if (between) model.time_per_output_token.Observe(*between);
   x.delivery.demand.Answered(first_token, between);
+  if (x.delivery.replica == kNoReplica) return;
+  ReplicaCells& replica = x.shard.metrics.replica(x.runtime->names(), x.delivery.replica);
+  if (Happened(x.at.sent)) replica.first_token.Observe(x.at.first_token - x.at.sent);
+  if (between) replica.token_time.Observe(*between);
 }
 
 // Exports the gateway's span, where the trace is sampled.

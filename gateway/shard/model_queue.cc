@@ -112,6 +112,16 @@ void ModelQueue::WakeNext(const ModelSupply& supply, conf::TimePoint now,
   }
 }
 
+std::vector<std::string> ModelQueue::WaitedFor() const {
+  std::vector<std::string> models;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [ticket, waiter] : waiters_) {
+    if (std::ranges::find(models, waiter->model) == models.end()) models.push_back(waiter->model);
+  }
+  std::ranges::sort(models);
+  return models;
+}
+
 void ModelQueue::PutBack(Waiter& waiter, conf::TimePoint now) {
   const std::lock_guard lock(mutex_);
   waiter.state.store(TurnState::kWaiting, std::memory_order_relaxed);

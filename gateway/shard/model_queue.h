@@ -94,6 +94,9 @@ class ModelQueue {
   // Without lines of batches.
   uint32_t urgent() const { return queue_.urgent(); }
 
+  // The models that requests wait for: this queue's, or adapters on it.
+  std::vector<std::string> WaitedFor() const;
+
   // Wakes the next waiters while replicas have room. Wakes all of them when no replica can be used and none
   // may be started: they fail at once. `freed`: the replica that may have room now. `supply` is of the latest
   // runtime.

@@ -90,6 +90,7 @@ router::ModelSpec SpecOf(const config::Model& model) {
   if (model.lora) {
     spec.base = model.lora->base;
     spec.adapter = model.lora->adapter;
+    spec.adapter_at_run_time = model.lora->at_run_time;
   }
   spec.policy = model.routing.policy;
   spec.cost = model.routing.cost;
@@ -97,7 +98,7 @@ router::ModelSpec SpecOf(const config::Model& model) {
   spec.cache_aware = model.routing.cache_aware;
   spec.consistent_hash = model.routing.consistent_hash;
   for (const config::Canary& canary : model.routing.canaries)
-    spec.canaries.push_back({canary.track, canary.percent});
+    spec.canaries.push_back({canary.track, canary.percent, canary.of_rollout});
   if (model.routing.sticky) spec.sticky_for = model.routing.sticky->ttl;
   for (const config::Fallback& fallback : model.fallbacks)
     spec.fallbacks.push_back({fallback.model, MaskOf(fallback)});
@@ -261,12 +262,20 @@ std::optional<std::string> ModelRuntime::WhyPaused() const {
   return std::nullopt;
 }
 
-absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::WithTenants(std::vector<config::Tenant> tenants,
+absl::StatusOr<std::shared_ptr<const Runtime>> Runtime::WithInForce(InForce in_force,
                                                                     const Launched& launched,
                                                                     const Learned& learned) const {
   std::shared_ptr<Runtime> runtime(new Runtime);
   auto config = std::make_shared<Config>(*configured_);
-  config->tenants = std::move(tenants);
+  config->tenants = std::move(in_force.tenants);
+  for (const config::ShareOfVersion& share : in_force.shares) {
+    const auto model = std::ranges::find(config->models, share.model, &config::Model::name);
+    if (model == config->models.end() || !model->routing.canaries.empty()) continue;
+    model->routing.canaries.push_back(
+        {.track = share.version, .percent = share.percent, .header = {}, .value = {}, .of_rollout = true});
+  }
+  if (!in_force.shares.empty()) config::TakeFromBases(config->models);
+  config::AddRunTimeAdapters(config->models, in_force.adapters);
   runtime->configured_ = configured_;
   runtime->config_ = config;
   runtime->hash_ = hash_;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/config/adapters.h"
 #include "gateway/config/config.h"
 #include "gateway/metrics/served_names.h"
 #include "gateway/net/transport.h"
@@ -107,12 +108,18 @@ class Runtime {
   // The same configuration with other launched replicas. TLS contexts of the endpoints that stay are shared.
   absl::StatusOr<std::shared_ptr<const Runtime>> With(const Launched& launched, const Learned& learned) const;
 
-  // The same configuration with other tenants in force: those made at run time, and grants. `configured` stays.
-  absl::StatusOr<std::shared_ptr<const Runtime>> WithTenants(std::vector<config::Tenant> tenants,
-                                                             const Launched& launched,
+  // What is in force beside the file: tenants with those made at run time and grants,
+  // adapters, and the shares of new versions.
+  struct InForce {
+    std::vector<config::Tenant> tenants;
+    std::vector<config::RunTimeAdapter> adapters{};
+    std::vector<config::ShareOfVersion> shares{};
+  };
+  // The same configuration with other tenants and adapters in force. `configured` stays.
+  absl::StatusOr<std::shared_ptr<const Runtime>> WithInForce(InForce in_force, const Launched& launched,
                                                              const Learned& learned) const;
 
-  // In force: as configured, but for the tenants.
+  // In force: as configured, but for tenants and adapters.
   const Config& config() const { return *config_; }
   // As the file has it.
   const Config& configured() const { return *configured_; }

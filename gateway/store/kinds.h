@@ -18,6 +18,8 @@ inline constexpr char kTerminalSignIn[] =
     "terminal_sign_in";                      // people: a command line that waits; id: hash of the code
 inline constexpr char kCordon[] = "cordon";  // control: a node that takes no new work
 inline constexpr char kModelOrder[] = "model_order";  // control: a model that is paused or held
+inline constexpr char kAdapter[] = "adapter";         // control: an adapter loaded at run time; id: BASE|NAME
+inline constexpr char kRollout[] = "rollout";  // control: how far a new version of a model has come
 inline constexpr char kTenant[] = "tenant";           // people: a tenant made at run time; id: its path
 inline constexpr char kMember[] = "member";           // people: a role over a tenant; id: TENANT|PERSON
 inline constexpr char kGrant[] = "grant";      // people: an addition to a tenant's configuration, for a time

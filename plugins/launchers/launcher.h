@@ -56,7 +56,8 @@ struct WeightsStep {
   std::string store{};   // of the node: an absolute path
   std::string folder{};  // that will hold the weights
   std::string digest{};  // of the weights
-  std::string cache{};   // the folder of the engine's compile cache; empty: none
+  std::vector<std::string> also{};  // digests of what the order brings besides, which is held likewise
+  std::string cache{};              // the folder of the engine's compile cache; empty: none
   std::string cache_key{};
   std::string program{};  // tidegate, on the node; empty: the launcher's own
   std::string image{};    // of a container for the step; launchers without containers ignore it

@@ -110,6 +110,9 @@ std::string CacheFolder(std::string_view store, std::string_view key) {
 }
 
 std::string WriteOrder(const WeightsOrder& order) {
+  json also = json::array();
+  for (const AlsoOrdered& one : order.also)
+    also.push_back({{"digest", one.digest}, {"name", one.name}, {"source", SourceAsJson(one.source)}});
   return json{{"store", order.store},
               {"size", order.size},
               {"digest", order.digest},
@@ -118,7 +121,8 @@ std::string WriteOrder(const WeightsOrder& order) {
               {"ca", order.ca},
               {"connections", order.connections},
               {"cache", order.cache},
-              {"source", SourceAsJson(order.source)}}
+              {"source", SourceAsJson(order.source)},
+              {"also", std::move(also)}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -136,6 +140,9 @@ absl::StatusOr<WeightsOrder> ReadOrder(std::string_view text) {
     order.connections = std::clamp(in.at("connections").get<uint32_t>(), 1U, 64U);
     order.cache = in.at("cache").get<std::string>();
     order.source = SourceOf(in.at("source"));
+    for (const json& one : in.value("also", json::array()))
+      order.also.push_back({one.at("digest").get<std::string>(), one.at("name").get<std::string>(),
+                            SourceOf(one.at("source"))});
   } catch (const json::exception&) {
     return absl::InvalidArgumentError(
         "the order for weights is not one that this version of tidegate writes");
@@ -146,6 +153,11 @@ absl::StatusOr<WeightsOrder> ReadOrder(std::string_view text) {
   if (!HexOfDigest(order.digest))
     return absl::InvalidArgumentError(
         fmt::format("\"{}\" is not a digest; it must be sha256: and 64 hex digits", order.digest));
+  for (const AlsoOrdered& also : order.also) {
+    if (!HexOfDigest(also.digest))
+      return absl::InvalidArgumentError(
+          fmt::format("\"{}\" is no digest; it must be sha256: and 64 hex digits", also.digest));
+  }
   if (!IsKey(order.cache)) return absl::InvalidArgumentError("the key of the compile cache is malformed");
   return order;
 }

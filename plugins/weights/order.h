@@ -61,6 +61,13 @@ using Source = std::variant<HttpSource, HuggingFaceSource, OciSource, S3Source, 
 // "https://huggingface.co/org/model at main": for people, without secrets.
 std::string InWords(const Source& source);
 
+// More that is brought by the same step: a data set.
+struct AlsoOrdered {
+  std::string digest{};
+  std::string name{};  // for people
+  Source source{};
+};
+
 struct WeightsOrder {
   std::string store{};              // a folder of the node
   uint64_t size = 0;                // that the store may hold; 0: no limit but the disk
@@ -71,6 +78,7 @@ struct WeightsOrder {
   uint32_t connections = 4;         // at a time
   std::string cache{};              // key of the engine's compile cache; empty: none
   Source source{};
+  std::vector<AlsoOrdered> also{};
 };
 
 // The folder that holds the weights of that digest, which need not be there yet.

@@ -36,8 +36,7 @@ Candidates DispatchPlan::CandidatesOf(ModelId asked) const {
           {},
           now_,
           true,
-          {.avoid = {.suspected = true},
-           .adapter = {.id = model.adapter, .placements = load_.placements(asked)}}};
+          {.avoid = {.suspected = true}, .adapter = WantedBy(model, load_)}};
 }
 
 // What one waiting spare request has not found, the others do not find either.
@@ -61,6 +60,7 @@ DispatchPlan::Advice DispatchPlan::ConsiderSpare(ModelId asked, const PickFacts&
 
 DispatchPlan::Advice DispatchPlan::Consider(ModelId asked, const PickFacts& facts) {
   const Model& model = table_.model(asked);
+  if (WaitsForAdapter(table_, asked, load_, now_)) return {.now = false};
   if (facts.spare && model.spec.headroom) return ConsiderSpare(asked, facts);
   if (!WaitsForBestReplica(model.spec) || facts.of_session || facts.track != kStable) return {};
   const Candidates candidates = CandidatesOf(asked);

@@ -220,7 +220,7 @@ Failure Reader::ReadMember(ByteRange key) {
   } else if (spec->key == Key::kCacheSalt) {
     facts_.cache_salt = From(begin);
     facts_.cache_salt_null = true;
-  } else if (spec->key >= Key::kKvTransferParams) {
+  } else if (spec->key >= Key::kKvTransferParams && spec->key <= Key::kBootstrapRoom) {
     facts_.has_transfer_members = true;
   }
   return std::nullopt;
@@ -321,6 +321,9 @@ Failure Reader::ReadValue(const KeySpec& spec) {
     case Key::kBootstrapPort:
     case Key::kBootstrapRoom:
       facts_.has_transfer_members = true;
+      return Skip(1);
+    case Key::kLoraPath:
+      facts_.names_adapter = true;
       return Skip(1);
   }
   return Malformed();

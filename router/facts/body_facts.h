@@ -90,6 +90,7 @@ struct BodyFacts {
   ByteRange min_tokens;  // of the value; empty when absent
   ByteRange cache_salt;  // likewise
   bool cache_salt_null = false;
+  bool names_adapter = false;         // has a member that names a LoRA adapter beside `model`
   bool has_transfer_members = false;  // has members with which engines transfer KV caches
 
   uint32_t n = 1;  // completions asked for, of each prompt: the largest of n, n_cmpl and best_of

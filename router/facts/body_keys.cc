@@ -67,6 +67,8 @@ constexpr std::array<KeySpec, kKeyCount> kKeys = {{
     {Key::kBootstrapHost, "bootstrap_host", kAnything, kEveryApi},
     {Key::kBootstrapPort, "bootstrap_port", kAnything, kEveryApi},
     {Key::kBootstrapRoom, "bootstrap_room", kAnything, kEveryApi},
+    // SGLang's: the adapter to use, whatever `model` names.
+    {Key::kLoraPath, "lora_path", kAnything, kEveryApi},
 }};
 
 constexpr bool WellFormed() {

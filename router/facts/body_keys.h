@@ -50,8 +50,9 @@ enum class Key : uint8_t {
   kBootstrapHost,
   kBootstrapPort,
   kBootstrapRoom,
+  kLoraPath,
 };
-inline constexpr size_t kKeyCount = static_cast<size_t>(Key::kBootstrapRoom) + 1;
+inline constexpr size_t kKeyCount = static_cast<size_t>(Key::kLoraPath) + 1;
 
 // Kinds of JSON values, by first character, as a bit mask of what a member may be. 0: no value begins so.
 enum : uint8_t { kString = 1, kArray = 2, kObject = 4, kNumber = 8, kBool = 16, kNull = 32 };

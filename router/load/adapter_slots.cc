@@ -49,6 +49,14 @@ size_t AdapterSlots::IndexOf(AdapterId id) const {
   return kMax;
 }
 
+size_t AdapterSlots::IndexOfHeld(AdapterId id) const {
+  const uint32_t end = held_end_.load(kRelaxed);
+  for (size_t i = 0; i < end; ++i) {
+    if (held_[i].load(kRelaxed) == Number(id)) return i;
+  }
+  return kMaxHeld;
+}
+
 bool AdapterSlots::ReportIsFresh(conf::TimePoint now) const {
   const int64_t at = reported_at_.load(kRelaxed);
   return at != 0 && Nanos(now) - at <= kStaleAfter.count();
@@ -158,6 +166,7 @@ void AdapterSlots::OnReport(const Report& report, conf::TimePoint now) {
 
 bool AdapterSlots::Begin(AdapterId id, std::optional<double> expected, conf::TimePoint now) {
   const std::lock_guard lock(mutex_);
+  if (const size_t held = IndexOfHeld(id); held != kMaxHeld) held_used_at_[held].store(Nanos(now), kRelaxed);
   size_t at = IndexOf(id);
   const bool known = at != kMax;
   if (!known) at = Insert(id, now);
@@ -203,6 +212,7 @@ void AdapterSlots::End(AdapterId id) {
 
 void AdapterSlots::NoteMissing(AdapterId id, conf::TimePoint now) {
   const std::lock_guard lock(mutex_);
+  if (const size_t held = IndexOfHeld(id); held != kMaxHeld) held_[held].store(0, kRelaxed);
   const size_t at = IndexOf(id);
   if (at != kMax) Distrust(at, now);
   size_t slot = kMaxMissing;
@@ -219,6 +229,39 @@ bool AdapterSlots::IsMissing(AdapterId id, conf::TimePoint now) const {
     if (missing_[i].load(kRelaxed) == Number(id)) return Nanos(now) < missing_until_[i].load(kRelaxed);
   }
   return false;
+}
+
+void AdapterSlots::SetHeld(std::span<const AdapterId> ids) {
+  const std::lock_guard lock(mutex_);
+  for (std::atomic<uint64_t>& held : held_) {
+    const auto id = static_cast<AdapterId>(held.load(kRelaxed));
+    if (id != AdapterId::kNone && std::ranges::find(ids, id) == ids.end()) held.store(0, kRelaxed);
+  }
+  for (const AdapterId id : ids) {
+    if (IndexOfHeld(id) != kMaxHeld) continue;
+    const auto* const free = std::ranges::find_if(
+        held_, [](const std::atomic<uint64_t>& held) { return held.load(kRelaxed) == 0; });
+    if (free == held_.end()) break;
+    const auto at = static_cast<size_t>(free - held_.begin());
+    held_used_at_[at].store(0, kRelaxed);
+    held_[at].store(Number(id), kRelaxed);
+    held_end_.store(std::max(held_end_.load(kRelaxed), static_cast<uint32_t>(at + 1)), kRelaxed);
+  }
+}
+
+bool AdapterSlots::Holds(AdapterId id) const {
+  return IndexOfHeld(id) != kMaxHeld;
+}
+
+AdapterSlots::Use AdapterSlots::ReadUse(AdapterId id) const {
+  const std::lock_guard lock(mutex_);
+  Use use;
+  if (const size_t at = IndexOf(id); at != kMax) use.in_flight = entries_[at].in_flight;
+  if (const size_t held = IndexOfHeld(id); held != kMaxHeld) {
+    const int64_t at = held_used_at_[held].load(kRelaxed);
+    if (at != 0) use.last = conf::TimePoint(conf::Duration(at));
+  }
+  return use;
 }
 
 AdapterAvailability AdapterSlots::Read(AdapterId id, conf::TimePoint now) const {

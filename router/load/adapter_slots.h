@@ -49,6 +49,7 @@ std::optional<AdapterAvailability::State> AdapterStateNamed(std::string_view nam
 class AdapterSlots {
  public:
   static constexpr size_t kMax = 64;
+  static constexpr size_t kMaxHeld = 128;
 
   // The engine's own report.
   struct Report {
@@ -69,6 +70,17 @@ class AdapterSlots {
   void End(AdapterId id);
   // The engine has no such adapter: requests avoid the replica for kMissingFor.
   void NoteMissing(AdapterId id, conf::TimePoint now);
+
+  // What the engine lists, of the adapters that the gateway loads there and unloads. Those beyond kMaxHeld are
+  // passed over.
+  void SetHeld(std::span<const AdapterId> ids);
+  bool Holds(AdapterId id) const;
+
+  struct Use {
+    uint32_t in_flight = 0;                 // requests of this process
+    std::optional<conf::TimePoint> last{};  // when the last one began, of a held adapter; nothing: none has
+  };
+  Use ReadUse(AdapterId id) const;
 
   AdapterAvailability Read(AdapterId id, conf::TimePoint now) const;
   bool IsMissing(AdapterId id, conf::TimePoint now) const;
@@ -94,6 +106,7 @@ class AdapterSlots {
   };
 
   size_t IndexOf(AdapterId id) const;
+  size_t IndexOfHeld(AdapterId id) const;
   size_t Insert(AdapterId id, conf::TimePoint now);
   void Erase(size_t index);
   size_t LeastRecentlyUsed(size_t but) const;
@@ -116,6 +129,11 @@ class AdapterSlots {
   std::atomic<double> wait_{0};
   std::array<std::atomic<uint64_t>, kMaxMissing> missing_{};
   std::array<std::atomic<int64_t>, kMaxMissing> missing_until_{};
+
+  // An entry stays where it is while its adapter is held, so that a reader never misses one that is.
+  std::array<std::atomic<uint64_t>, kMaxHeld> held_{};  // 0: unused
+  std::array<std::atomic<int64_t>, kMaxHeld> held_used_at_{};
+  std::atomic<uint32_t> held_end_{0};  // entries from here on are unused
 
   mutable std::mutex mutex_;
   std::array<Entry, kMax> entries_{};

@@ -79,7 +79,7 @@ void CheckCost(const ModelSpec& model, Faults& faults) {
 void CheckCanaries(const ModelSpec& model, Faults& faults) {
   double sum = 0;
   for (const CanarySpec& canary : model.canaries) {
-    if (model.base.empty() && !model.discovers &&
+    if (model.base.empty() && !model.discovers && !canary.may_be_empty &&
         std::ranges::none_of(model.replicas, [&](const auto& r) { return r.track == canary.track; })) {
       faults.Add(fmt::format("model \"{}\": no replica has the track \"{}\"", model.name, canary.track));
     }

@@ -98,6 +98,7 @@ struct ModelSpec {
   std::vector<ReplicaSpec> replicas;
   std::string base;     // of a LoRA adapter: the model whose replicas serve it; empty: not an adapter
   std::string adapter;  // the adapter's name at those engines
+  bool adapter_at_run_time = false;  // the gateway loads it: only replicas that hold it take its requests
   PolicyKind policy = PolicyKind::kCost;
   CostWeights cost;  // parameters of the policy of the same name, like the next three
   EppWeights epp;

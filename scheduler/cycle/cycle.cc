@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "conf/shown.h"
+#include "scheduler/cycle/moves.h"
 #include "scheduler/cycle/plan_draft.h"
 #include "scheduler/cycle/preemption.h"
 #include "scheduler/cycle/reservation_book.h"
+#include "scheduler/cycle/resource_line.h"
 #include "scheduler/cycle/running_jobs.h"
 
 namespace scheduler {
@@ -84,19 +86,21 @@ void ReserveInAdvance(PlanDraft& draft, ReservationBook& book) {
 // steps aside, but for those of its jobs that end before they would be in a reservation's way.
 class QueueWalk {
  public:
-  QueueWalk(PlanDraft& draft, ReservationBook& book)
+  QueueWalk(PlanDraft& draft, ReservationBook& book, Moves& moves)
       : draft_(draft),
         s_(draft.state()),
         now_(draft.now()),
         book_(book),
+        resources_(draft, book),
         preemption_(draft, book),
+        moves_(moves),
         max_reservations_(MaxReservations(s_.policy.backfill)),
         must_end_by_(s_.jobs.signatures(), conf::TimePoint::max()) {}
 
   void Run();
 
  private:
-  enum class Outcome : uint8_t { kStarted, kNoRoom, kOnlyShorter, kQuota };
+  enum class Outcome : uint8_t { kStarted, kNoRoom, kOnlyShorter, kQuota, kNoResource };
 
   // A group's first job that may still start, among all groups'.
   struct Turn {
@@ -119,11 +123,14 @@ class QueueWalk {
   PlanningState& s_;
   conf::TimePoint now_;
   ReservationBook& book_;
+  ResourceLine resources_;
   Preemption preemption_;
+  Moves& moves_;
   uint32_t max_reservations_;
   uint32_t reserved_in_line_ = 0;             // for the queue, beside advance reservations and nominations
   std::vector<conf::TimePoint> must_end_by_;  // by signature: later ends would be in a reservation's way
   std::vector<GroupId> cannot_preempt_;       // tried this cycle, without success
+  conf::TimePoint resource_by_{};  // of the last kNoResource: jobs that ask alike and end by then may start
 };
 
 QueueWalk::Outcome QueueWalk::TryStart(JobIndex job, const std::optional<Reservation>& promise) {
@@ -133,6 +140,11 @@ QueueWalk::Outcome QueueWalk::TryStart(JobIndex job, const std::optional<Reserva
   if (!verdict.admitted()) {
     draft_.Waits(job, {"quota", s_.queues.Explain(verdict)});
     return Outcome::kQuota;
+  }
+  if (std::optional<ResourceLine::Refusal> lacks = resources_.WhyNot(job)) {
+    draft_.Waits(job, std::move(lacks->why));
+    resource_by_ = lacks->may_end_by;
+    return Outcome::kNoResource;
   }
   if (s_.no_room_since[entry.signature] == s_.freed || !s_.gangs.MightFit(entry)) return Outcome::kNoRoom;
   const conf::TimePoint end = now_ + s_.ExpectedRun(job);
@@ -148,6 +160,7 @@ QueueWalk::Outcome QueueWalk::TryStart(JobIndex job, const std::optional<Reserva
                  {overtakes ? "backfilled" : "fits",
                   overtakes ? "fits beside the nodes that are reserved for jobs ahead of it"
                             : "there is room for it"});
+    resources_.Started(job);
     return Outcome::kStarted;
   }
   if (draft_.FitsUnreserved(job)) {
@@ -225,9 +238,17 @@ void QueueWalk::Run() {
     book_.Truncate(made);
     conf::TimePoint by = conf::TimePoint::max();
     if (outcome == Outcome::kNoRoom && draft_.IsImpossible(job)) continue;
+    if (outcome == Outcome::kNoResource) {
+      // Devices are not kept for it: they would stand idle until the resource is free.
+      if (s_.policy.backfill.kind == Backfill::kFifo) return StopTheLine(job);
+      if (const std::optional<Place> next = NextThatEndsBy(group, turn.place, resource_by_))
+        turns.push(TurnAt(turn.group, *next));
+      continue;
+    }
     if (outcome != Outcome::kStarted) {
       const bool tried = std::ranges::find(cannot_preempt_, turn.group) != cannot_preempt_.end();
-      const bool makes_room = !tried && preemption_.TryFor(job);
+      const bool makes_room =
+          !tried && (preemption_.TryFor(job) || (outcome == Outcome::kNoRoom && moves_.TryFor(job)));
       if (!makes_room) {
         if (!tried) cannot_preempt_.push_back(turn.group);
         if (outcome == Outcome::kQuota) continue;
@@ -240,7 +261,10 @@ void QueueWalk::Run() {
         draft_.Waits(job, {"pinned", "the devices on which its processes wait are in use"});
         continue;
       } else if (promise || reserved_in_line_ < max_reservations_) {
-        if (book_.Reserve(job, now_, promise)) ++reserved_in_line_;
+        if (book_.Reserve(job, now_, promise)) {
+          ++reserved_in_line_;
+          resources_.Reserved(job, book_.all().back().start);
+        }
       } else if (outcome == Outcome::kNoRoom) {
         draft_.Waits(job, {"no-room", "not enough devices, cores or memory are free"});
         continue;
@@ -265,11 +289,14 @@ Plan RunCycle(PlanningState& state, conf::TimePoint now, Rng& rng) {
   book.KeepNominations();
   RepairGangs(draft, book);
   ReserveInAdvance(draft, book);
-  QueueWalk(draft, book).Run();
+  Moves moves(draft, book);
+  QueueWalk(draft, book, moves).Run();
   book.RefundNominations();
   GrowElasticJobs(draft, book);
   LeaveDrainingNodes(draft, book);
-  Defragment(draft, book);
+  moves.EmptyFaultyDevices();
+  moves.BringTogether();
+  Defragment(draft, book, moves);
   return draft.Finish(book.all());
 }
 

@@ -1,7 +1,8 @@
 // One planning cycle over the planner's state, from its begin to a plan. Inside the planner only.
 //
 //   jobs that are over → nominated jobs → gangs that lost members → advance reservations → the queue, in
-//   order, with backfill, reclaim and preemption → elastic growth → nodes that drain → defragmentation
+//   order, with backfill, reclaim, preemption and moves → elastic growth → nodes that drain → devices with
+//   faults → gangs that come together → defragmentation
 //
 // All of it happens in one trial, committed at the end.
 #pragma once

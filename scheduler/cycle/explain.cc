@@ -81,6 +81,7 @@ class Explainer {
         ExplainPins();
       }
       ExplainQuotas();
+      ExplainResources();
       out_.order = in_.order;
     } else {
       Blame(WaitCause::kNotPending);
@@ -343,6 +344,36 @@ class Explainer {
     if (!out_.quotas.empty()) Blame(WaitCause::kQuota);
   }
 
+  void ExplainResources() {
+    bool never = false;
+    for (const ResourceAsk& ask : entry_.job.resources) {
+      const uint32_t free = in_.resources == nullptr ? 0 : in_.resources->free(ask.name);
+      const uint32_t total = in_.resources == nullptr ? 0 : in_.resources->total(ask.name);
+      if (ask.count <= free) continue;
+      never |= ask.count > total;
+      ResourceFinding finding{.lack = {ask.name, ask.count, free, total}};
+      uint64_t comes = free;
+      Ends ends(in_);
+      while (const Release* const end = ends.Next()) {
+        const uint32_t holds = AskedOf(in_.jobs[end->job].job.resources, ask.name);
+        if (holds == 0) continue;
+        const JobEntry& holder = in_.jobs[end->job];
+        if (finding.held_by.size() < kNamedJobs) finding.held_by.push_back(holder.job.id);
+        if (comes >= ask.count) continue;
+        Name(finding.release, holder);
+        comes += holds;
+        if (comes >= ask.count) SetTime(finding.release, end->at);
+      }
+      std::ranges::sort(finding.held_by);
+      out_.resources.push_back(std::move(finding));
+    }
+    if (never) {
+      Blame(WaitCause::kNeverFits);
+    } else if (!out_.resources.empty()) {
+      Blame(WaitCause::kResource);
+    }
+  }
+
   const ExplainInput& in_;
   const JobEntry& entry_;
   const Cluster& cluster_;
@@ -399,6 +430,7 @@ constexpr conf::Word<WaitCause> kWaitCauses[] = {{"not-pending", WaitCause::kNot
                                                  {"dependency", WaitCause::kDependency},
                                                  {"not-before", WaitCause::kNotBefore},
                                                  {"quota", WaitCause::kQuota},
+                                                 {"resource", WaitCause::kResource},
                                                  {"capacity", WaitCause::kCapacity},
                                                  {"topology", WaitCause::kTopology},
                                                  {"reservation", WaitCause::kReservation},

@@ -22,6 +22,7 @@
 #include "scheduler/queues/run_history.h"
 #include "scheduler/state/cluster_state.h"
 #include "scheduler/state/job_table.h"
+#include "scheduler/state/resource_counts.h"
 
 namespace scheduler {
 
@@ -62,6 +63,7 @@ struct ExplainInput {
   std::span<const Reservation> reservations{};  // its own among them, if it has one
   JobIndex line_stopped_by = kNone;             // strict FIFO: the job that must start first
   std::optional<OrderFinding> order{};          // nothing: it is not in line
+  const ResourceCounts* resources = nullptr;    // null: the cluster has none
 };
 
 enum class WaitCause : uint8_t {
@@ -70,6 +72,7 @@ enum class WaitCause : uint8_t {
   kDependency,  // jobs that it comes after have not ended
   kNotBefore,   // an advance reservation's start lies ahead
   kQuota,
+  kResource,     // too little of a countable resource is free
   kCapacity,     // too little is free
   kTopology,     // enough is free, but not within one domain of the level that it requires
   kReservation,  // enough is free, but kept for jobs that go first
@@ -131,6 +134,13 @@ struct QuotaFinding {
   ReleaseFinding release{};
 };
 
+// A countable resource of which less is free than the job asks for.
+struct ResourceFinding {
+  ResourceShort lack{};
+  std::vector<std::string> held_by{};  // the first kNamedJobs of the jobs that hold some
+  ReleaseFinding release{};
+};
+
 inline constexpr uint32_t kMaxReleases = 4096;
 inline constexpr size_t kNamedJobs = 16;
 
@@ -154,6 +164,7 @@ struct Explanation {
   std::optional<DomainFinding> domain{};
   std::optional<PinnedFinding> pinned{};
   std::vector<QuotaFinding> quotas{};
+  std::vector<ResourceFinding> resources{};
   std::vector<std::string> unfinished{};
   std::optional<conf::TimePoint> not_before{};
   std::vector<ReservationFinding> reservations{};   // of others, that keep nodes from it

@@ -11,6 +11,7 @@ void RestoreJob(PlanningState& s, const JobState& job) {
   JobEntry& entry = s.jobs[index];
   entry.done = job.done;
   entry.restarts = job.restarts;
+  entry.moved = job.moved;
   entry.phase = job.phase;
   if (job.phase == Phase::kPending) return s.Wait(index);
   if (job.phase == Phase::kSuspended) {
@@ -43,6 +44,7 @@ void Restore(PlanningState& s, const Snapshot& snapshot) {
   s.version = snapshot.version;
   s.now = snapshot.as_of;
   s.defragmented = snapshot.defragmented;
+  s.moves = snapshot.moves;
   s.failed_for_good = snapshot.failed;
   for (const std::string& tenant : snapshot.tenants) s.shapes.TenantNumber(tenant);
   s.Learn(snapshot.demand);
@@ -52,6 +54,7 @@ void Restore(PlanningState& s, const Snapshot& snapshot) {
   for (NodeId n = 0; n < snapshot.health.size(); ++n) {
     const NodeHealth& health = snapshot.health[n];
     s.SetBrokenDevices(n, health.broken_devices);
+    s.SetEmptied(n, health.emptied_devices);
     s.SetOthers(n, health.others);
     if (health.unmodelled_milliwatts != 0) s.state.SetUnmodelled(n, health.unmodelled_milliwatts);
     s.SetHealth(n, health.health);
@@ -78,6 +81,7 @@ Snapshot TakeSnapshot(const PlanningState& s) {
   snapshot.usage = s.queues.ExportUsage();
   snapshot.failed = s.failed_for_good;
   snapshot.defragmented = s.defragmented;
+  snapshot.moves = s.moves;
   snapshot.tenants = s.shapes.tenants();
   snapshot.demand = s.learner.state();
   snapshot.runs = s.runs.state();
@@ -90,6 +94,8 @@ Snapshot TakeSnapshot(const PlanningState& s) {
                       .unmodelled_milliwatts = s.state.unmodelled(n)};
     if (const auto at = s.broken_devices.find(n); at != s.broken_devices.end())
       health.broken_devices = at->second;
+    if (const auto at = s.emptied_devices.find(n); at != s.emptied_devices.end())
+      health.emptied_devices = at->second;
     if (const auto at = s.faults.find(n); at != s.faults.end()) health.faults = at->second;
     snapshot.health.push_back(std::move(health));
   }
@@ -110,6 +116,7 @@ Snapshot TakeSnapshot(const PlanningState& s) {
                              .idle_since = entry.idle_since,
                              .lost_members = entry.lost_members,
                              .leaving = entry.leaving,
+                             .moved = entry.moved,
                              .done = entry.done,
                              .restarts = entry.restarts});
   }

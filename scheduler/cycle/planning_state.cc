@@ -27,6 +27,11 @@ void CountDown(std::map<Key, uint32_t>& counts, const Key& key) {
   if (--at->second == 0) counts.erase(at);
 }
 
+// Moves want to know when jobs end, too.
+bool LearnsRuns(const Policy& policy) {
+  return Order(policy.order).uses_runs() || policy.moves.per_hour > 0;
+}
+
 bool NeedsSizes(const Policy& policy) {
   return FindPlacementPolicy(policy.placement)->needs_sizes ||
          FindPlacementPolicy(policy.inference_placement)->needs_sizes;
@@ -41,6 +46,7 @@ PlanningState::PlanningState(const Cluster& cluster, const std::vector<Queue>& l
       shapes(cluster),
       jobs(shapes),
       queues(cluster, list, policy.usage_half_life),
+      resources(cluster.resources),
       order(policy.order),
       runs(policy.backfill.unknown_estimate),
       learner(cluster),
@@ -74,7 +80,7 @@ void PlanningState::Learn(const LearnedDemand& known) {
 // The work that it has done, of earlier runs, too.
 void PlanningState::LearnRun(JobIndex job) {
   const JobEntry& entry = jobs[job];
-  if (!order.uses_runs() || entry.started == conf::TimePoint()) return;
+  if (!LearnsRuns(policy) || entry.started == conf::TimePoint()) return;
   const std::optional<RunClass> of = RunHistory::ClassOf(entry.job);
   if (!of) return;
   const bool restarted = entry.done > conf::Duration::zero();
@@ -171,6 +177,7 @@ void PlanningState::Run(JobIndex job, conf::TimePoint at) {
   entry.idle_since.reset();
   running.emplace(entry.sequence, job);
   ++running_by_priority[entry.job.priority];
+  resources.Take(entry.job.resources);
   if (!entry.job.array.empty()) running_of_array[entry.job.array].insert(job);
 }
 
@@ -201,6 +208,7 @@ void PlanningState::Release(JobIndex job) {
   const JobEntry& entry = jobs[job];
   if (running.erase({entry.sequence, job}) > 0) {
     CountDown(running_by_priority, entry.job.priority);
+    resources.GiveBack(entry.job.resources);
     if (const auto array = running_of_array.find(entry.job.array); array != running_of_array.end()) {
       array->second.erase(job);
       if (array->second.empty()) running_of_array.erase(array);
@@ -233,6 +241,52 @@ void PlanningState::DropLeaving(JobIndex job) {
   ++freed;
 }
 
+void PlanningState::HandOver(JobIndex job, JobIndex to) {
+  Trial trial(state);
+  for (const MemberAt& at : MembersOf(job)) {
+    for (const MemberId id : state.of(job)) {
+      const Member& member = state.member(id);
+      if (MemberAt{member.role, member.rank, member.holding} != at) continue;
+      trial.Evict(id);
+      break;
+    }
+    Refund(job, at.holding);
+    trial.Assign({.job = to, .role = at.role, .rank = at.rank, .holding = at.holding});
+    Charge(to, at.holding);
+  }
+  trial.Commit();
+  jobs[to].moved = jobs[job].moved;
+  Run(to, now);
+}
+
+void PlanningState::TakeBackMove(JobIndex job) {
+  JobEntry& entry = jobs[job];
+  if (entry.leaving.empty()) return;
+  Trial trial(state);
+  for (const MemberAt& at : MembersOf(job)) {
+    for (const MemberId id : state.of(job)) {
+      const Member& member = state.member(id);
+      if (MemberAt{member.role, member.rank, member.holding} != at) continue;
+      const bool stays = std::ranges::none_of(
+          entry.leaving, [&](const MemberAt& old) { return old.role == at.role && old.rank == at.rank; });
+      if (stays) break;
+      trial.Evict(id);
+      Refund(job, at.holding);
+      break;
+    }
+  }
+  trial.Commit();
+  for (const MemberAt& old : entry.leaving) Charge(job, old.holding);
+  entry.leaving.clear();
+  ++freed;
+}
+
+uint32_t PlanningState::MovesLeft() const {
+  const auto recent =
+      std::ranges::count_if(moves, [&](conf::TimePoint at) { return at + std::chrono::hours(1) > now; });
+  return policy.moves.per_hour - std::min(policy.moves.per_hour, static_cast<uint32_t>(recent));
+}
+
 void PlanningState::FailMembersOn(NodeId node, uint32_t devices) {
   std::vector<std::pair<uint64_t, MemberId>> lost;
   for (const MemberId id : state.on(node)) {
@@ -244,14 +298,17 @@ void PlanningState::FailMembersOn(NodeId node, uint32_t devices) {
   for (const auto& [sequence, id] : lost) {
     const JobIndex job = state.member(id).job;
     JobEntry& entry = jobs[job];
-    if (entry.phase == Phase::kRunning && !entry.lost_members && !IsLeaving(state.member(id))) {
-      KeepWork(entry);
-      ++entry.restarts;
+    if (IsLeaving(state.member(id))) {  // the member stands at its new place, too
+      std::erase(entry.leaving,
+                 MemberAt{state.member(id).role, state.member(id).rank, state.member(id).holding});
+    } else {
+      if (entry.phase == Phase::kRunning && !entry.lost_members) {
+        KeepWork(entry);
+        ++entry.restarts;
+      }
+      entry.lost_members = true;
+      Refund(job, state.member(id).holding);
     }
-    entry.lost_members = true;
-    Refund(job, state.member(id).holding);
-    std::erase(entry.leaving,
-               MemberAt{state.member(id).role, state.member(id).rank, state.member(id).holding});
     Trial trial(state);
     trial.Evict(id);
     trial.Commit();
@@ -280,6 +337,14 @@ void PlanningState::SetBrokenDevices(NodeId node, uint32_t devices) {
   UpdateCapacity();
   ++changed;
   if ((before & ~devices) != 0) ++freed;
+}
+
+void PlanningState::SetEmptied(NodeId node, uint32_t devices) {
+  if (devices == 0) {
+    emptied_devices.erase(node);
+  } else {
+    emptied_devices[node] = devices;
+  }
 }
 
 void PlanningState::SetOthers(NodeId node, HostAmounts amounts) {

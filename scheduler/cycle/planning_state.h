@@ -19,6 +19,7 @@
 #include "scheduler/queues/queue_tree.h"
 #include "scheduler/queues/run_history.h"
 #include "scheduler/state/job_table.h"
+#include "scheduler/state/resource_counts.h"
 
 namespace scheduler {
 
@@ -53,12 +54,18 @@ struct PlanningState {
   // Keeps its work up to the last checkpoint, when its present run has ended.
   void KeepWork(JobEntry& entry) const;
   void DropLeaving(JobIndex job);  // gives the old places of moved members back
+  // Gives the new places of moving members to `to`, which runs from now; the old places stay the job's.
+  void HandOver(JobIndex job, JobIndex to);
+  void TakeBackMove(JobIndex job);  // its members stand at their old places only
+  // Moves that may still be made in this hour.
+  uint32_t MovesLeft() const;
   // The members on the node, or on these of its devices, are gone: a gang has lost members, any other job its
   // run.
   void FailMembersOn(NodeId node, uint32_t devices = UINT32_MAX);
   void Fault(NodeId node, conf::TimePoint now);
   void BreakDevice(NodeId node, int device);
   void SetBrokenDevices(NodeId node, uint32_t devices);  // just these, bit d
+  void SetEmptied(NodeId node, uint32_t devices);        // just these are to become empty, bit d
   void SetOthers(NodeId node, HostAmounts amounts);      // of CPU and memory: what others hold
   void Mend(NodeId node);                                // its devices work again, its faults are forgotten
   void RecoverNodes();                                   // suspects without a fault for long enough
@@ -90,6 +97,7 @@ struct PlanningState {
   ShapeTable shapes;
   JobTable jobs;
   QueueTree queues;
+  ResourceCounts resources;  // held by `running`
   Order order;
   RunHistory runs;                   // empty where the order does not use it
   std::vector<JobAccount> accounts;  // by JobIndex
@@ -115,7 +123,9 @@ struct PlanningState {
 
   std::map<NodeId, std::vector<conf::TimePoint>> faults;  // within the window
   std::map<NodeId, uint32_t> broken_devices;              // bit d
+  std::map<NodeId, uint32_t> emptied_devices;             // likewise: their work is to leave
   conf::TimePoint defragmented{};
+  std::vector<conf::TimePoint> moves;  // in the last hour, ascending
   conf::TimePoint now{};
   conf::TimePoint planned = conf::TimePoint::min();  // the last cycle
   uint64_t version = 0;

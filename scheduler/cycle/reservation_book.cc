@@ -48,6 +48,7 @@ void ReservationBook::KeepNominations() {
 }
 
 bool ReservationBook::StartNominated(const Reservation& nomination) {
+  if (s_.resources.FirstShort(s_.jobs[nomination.job].job.resources)) return false;
   const Trial::Mark mark = draft_.trial().mark();
   if (!Assign(nomination)) return false;
   std::vector<MemberAt> members = nomination.members;

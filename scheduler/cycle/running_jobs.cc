@@ -146,14 +146,18 @@ void LeaveDrainingNodes(PlanDraft& draft, ReservationBook& book) {
   for (const JobIndex job : leaving) MoveOffDrainingNodes(draft, book, job);
 }
 
-void Defragment(PlanDraft& draft, ReservationBook& book) {
+void Defragment(PlanDraft& draft, ReservationBook& book, const Moves& moves) {
   PlanningState& s = draft.state();
-  const DefragmentPolicy& policy = s.policy.defragment;
+  DefragmentPolicy policy = s.policy.defragment;
+  const bool budget = s.policy.moves.per_hour > 0;
   const conf::TimePoint now = draft.now();
   if (!policy.enabled || now < s.defragmented + policy.every) return;
   s.defragmented = now;
+  if (budget) policy.max_moves = std::min(policy.max_moves, s.MovesLeft());
+  if (policy.max_moves == 0) return;
   const auto movable = [&](const Member& member) {
     const JobEntry& entry = s.jobs[member.job];
+    if (budget) return entry.members == 1 && moves.MayMove(member.job);
     return IsMovable(entry) && entry.started < now &&
            (entry.members == 1 || entry.job.work == WorkClass::kInference);
   };
@@ -162,6 +166,10 @@ void Defragment(PlanDraft& draft, ReservationBook& book) {
       [&](JobIndex job) { return book.KeepOffNominations(s.jobs[job]); });
   for (const Relocation& move : defragmenter.Round(draft.trial(), draft.rng())) {
     const Member& from = move.from;
+    if (budget) {
+      s.jobs[move.job].moved = now;
+      s.moves.push_back(now);
+    }
     draft.Move(move.job, {{from.role, from.rank, from.holding}}, {{from.role, from.rank, move.to}},
                {"defragmented", fmt::format("node {} becomes free for jobs that need a whole node",
                                             s.state.cluster().nodes[from.holding.node].name)});

@@ -2,6 +2,7 @@
 // nodes that drain, and nodes that are better emptied. Inside the planner only.
 #pragma once
 
+#include "scheduler/cycle/moves.h"
 #include "scheduler/cycle/plan_draft.h"
 #include "scheduler/cycle/reservation_book.h"
 
@@ -21,7 +22,7 @@ void GrowElasticJobs(PlanDraft& draft, const ReservationBook& book);
 void LeaveDrainingNodes(PlanDraft& draft, ReservationBook& book);
 
 // One round of defragmentation, when it is time. A gang's nodes were chosen for its topology, so only members
-// that run alone are moved.
-void Defragment(PlanDraft& draft, ReservationBook& book);
+// that run alone are moved. Where moves have a budget, by its rules.
+void Defragment(PlanDraft& draft, ReservationBook& book, const Moves& moves);
 
 }  // namespace scheduler

@@ -22,6 +22,8 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // An inference replica that goes away: seconds of its devices' work that its service is at risk for, when
 // nothing of the service stays.
 constexpr double kServiceRiskSeconds = 600;
+// A replica that starts elsewhere, in seconds, where it is not said how long that takes.
+constexpr double kReplicaStartSeconds = 60;
 constexpr int kMaxAttempts = 8;  // to place the job, per area, and areas
 
 // The search and the stops that it tries.
@@ -41,6 +43,7 @@ class VictimSearch {
         tree_(input.tree),
         policy_(input.policy),
         now_(input.now),
+        movable_(input.movable),
         job_(job),
         entry_(input.jobs[job]),
         mode_(mode),
@@ -84,6 +87,7 @@ class VictimSearch {
     std::vector<Stop> stops;
   };
 
+  bool MayChoose(JobIndex other) const;
   void GatherCandidates(Rng& rng);
   double WeightOf(const JobEntry& entry, int64_t milli, Rng& rng) const;
   double WeightOf(const Candidate& c, const std::vector<MemberId>& members, bool whole) const;
@@ -130,6 +134,7 @@ class VictimSearch {
   QueueTree& tree_;
   const PreemptionPolicy& policy_;
   conf::TimePoint now_;
+  const std::function<bool(JobIndex)>& movable_;
   JobIndex job_;
   const JobEntry& entry_;
   PreemptMode mode_;
@@ -182,21 +187,22 @@ int64_t VictimSearch::MilliOf(const std::vector<MemberId>& members) const {
   return milli;
 }
 
+bool VictimSearch::MayChoose(JobIndex other) const {
+  if (mode_ == PreemptMode::kMove) return movable_(other);
+  const JobEntry& entry = jobs_[other];
+  const std::vector<WorkClass>& spared = entry_.job.never_preempts;
+  if (!entry.job.preemptible || std::ranges::find(spared, entry.job.work) != spared.end()) return false;
+  return mode_ == PreemptMode::kPriority ? entry.job.priority < entry_.job.priority
+                                         : entry.queue != entry_.queue;
+}
+
 void VictimSearch::GatherCandidates(Rng& rng) {
   candidate_of_.assign(jobs_.bound(), kNone);
-  const std::vector<WorkClass>& spared = entry_.job.never_preempts;
   std::vector<std::pair<uint64_t, JobIndex>> found;
   for (JobIndex j = 0; j < jobs_.bound(); ++j) {
     const JobEntry& entry = jobs_[j];
-    if (j == job_ || !entry.alive || entry.phase != Phase::kRunning || !entry.job.preemptible ||
-        !entry.leaving.empty()) {
-      continue;
-    }
-    if (std::ranges::find(spared, entry.job.work) != spared.end()) continue;
-    if (mode_ == PreemptMode::kPriority ? entry.job.priority >= entry_.job.priority
-                                        : entry.queue == entry_.queue) {
-      continue;
-    }
+    if (j == job_ || !entry.alive || entry.phase != Phase::kRunning || !entry.leaving.empty()) continue;
+    if (!MayChoose(j)) continue;
     if (!state_.of(j).empty()) found.emplace_back(entry.sequence, j);
   }
   std::ranges::sort(found);
@@ -213,7 +219,8 @@ void VictimSearch::GatherCandidates(Rng& rng) {
     for (const MemberId id : members) ++running[state_.member(id).role];
     for (size_t r = 0; r < running.size(); ++r) {
       const uint32_t least = entry.job.roles[r].min_count;
-      c.surplus.push_back(running[r] > least ? running[r] - least : 0);
+      const bool shrinks = mode_ != PreemptMode::kMove && running[r] > least;
+      c.surplus.push_back(shrinks ? running[r] - least : 0);
     }
     candidate_of_[j] = static_cast<uint32_t>(candidates_.size());
     candidates_.push_back(std::move(c));
@@ -221,6 +228,7 @@ void VictimSearch::GatherCandidates(Rng& rng) {
 }
 
 double VictimSearch::WeightOf(const JobEntry& entry, int64_t milli, Rng& rng) const {
+  if (mode_ == PreemptMode::kMove) return MoveCost(entry, milli);
   switch (policy_.victims) {
     case VictimOrder::kLeastCost:
       return StopCost(entry, milli, milli, true, now_);
@@ -256,6 +264,7 @@ bool VictimSearch::Allows(const Candidate& c, KindId kind, int64_t theirs_after,
 
 // Whether the rules between the queues allow that `held` goes next; nothing: that anything goes.
 bool VictimSearch::MayStop(const Candidate& c, const std::vector<Amount>& held) const {
+  if (mode_ == PreemptMode::kMove) return true;
   if (c.ours == c.theirs) return mode_ == PreemptMode::kPriority;
   const auto allows = [&](KindId kind) {
     const KindId by = tree_.CountedBy(c.theirs, kind);
@@ -268,14 +277,14 @@ bool VictimSearch::MayStop(const Candidate& c, const std::vector<Amount>& held) 
 
 bool VictimSearch::MayStayStopped(const Stop& stop, const std::vector<Amount>& demand) const {
   const Candidate& c = candidates_[stop.candidate];
-  return c.ours == c.theirs || std::ranges::all_of(
-                                   stop.held,
-                                   [&](KindId kind) {
-                                     const Standing theirs =
-                                         tree_.standing(c.theirs, tree_.CountedBy(c.theirs, kind));
-                                     return Allows(c, kind, theirs.allocated, theirs, demand);
-                                   },
-                                   &Amount::kind);
+  return mode_ == PreemptMode::kMove || c.ours == c.theirs ||
+         std::ranges::all_of(
+             stop.held,
+             [&](KindId kind) {
+               const Standing theirs = tree_.standing(c.theirs, tree_.CountedBy(c.theirs, kind));
+               return Allows(c, kind, theirs.allocated, theirs, demand);
+             },
+             &Amount::kind);
 }
 
 bool VictimSearch::Allowed(NodeId node, ShapeId id) const {
@@ -658,10 +667,13 @@ std::vector<Victim> VictimSearch::Report() const {
     for (const Member& m : stop->stopped) victim.members.push_back({m.role, m.rank, m.holding});
     milli.back() += Total(stop->held, kAnyKind);
     const int64_t held = c.milli;
-    victim.cost = StopCost(jobs_[c.job], milli.back(), held, victim.whole, now_);
+    victim.cost = mode_ == PreemptMode::kMove
+                      ? MoveCost(jobs_[c.job], milli.back())
+                      : StopCost(jobs_[c.job], milli.back(), held, victim.whole, now_);
   }
   for (Victim& victim : victims) {
     std::ranges::sort(victim.members, {}, [](const MemberAt& m) { return std::pair(m.role, m.rank); });
+    if (mode_ == PreemptMode::kMove) continue;
     const JobEntry& entry = jobs_[victim.job];
     const std::string what =
         victim.whole ? "stops" : "gives up " + conf::Counted(victim.members.size(), "member");
@@ -740,6 +752,13 @@ double StopCost(const JobEntry& entry, int64_t stopped_milli, int64_t held_milli
     seconds += kServiceRiskSeconds * part;
   }
   return devices * seconds;
+}
+
+double MoveCost(const JobEntry& entry, int64_t held_milli) {
+  const Checkpoint& checkpoint = entry.job.checkpoint;
+  double seconds = conf::ToSeconds(checkpoint.restart) + conf::ToSeconds(checkpoint.save);
+  if (entry.job.work == WorkClass::kInference) seconds = std::max(seconds, kReplicaStartSeconds);
+  return static_cast<double>(held_milli) / kWholeDevice * std::max(seconds, 1.0);
 }
 
 std::vector<Victim> FindVictims(const VictimSearchInput& input, JobIndex job, PreemptMode mode, TryPlace fits,

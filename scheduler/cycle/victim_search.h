@@ -13,12 +13,15 @@
 // of elastic gangs before whole jobs; try the domains from the lightest; give back, from the heaviest, every
 // victim without which the job fits, too. For a pinned job, its places alone are looked at.
 //
+// For moves, the victims are jobs that can go on elsewhere; where to, the caller decides.
+//
 // Costs are in GPU-seconds of work lost or done again. Pure; same input, same victims.
 #pragma once
 
 #include <absl/functional/function_ref.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "conf/time.h"
@@ -31,7 +34,11 @@
 
 namespace scheduler {
 
-enum class PreemptMode : uint8_t { kPriority, kReclaim };
+enum class PreemptMode : uint8_t {
+  kPriority,
+  kReclaim,
+  kMove,  // jobs that go on elsewhere: whole ones, whatever their queues and priorities
+};
 
 struct Victim {
   JobIndex job = kNone;
@@ -47,6 +54,10 @@ struct Victim {
 double StopCost(const JobEntry& entry, int64_t stopped_milli, int64_t held_milli, bool whole,
                 conf::TimePoint now);
 
+// The cost of moving a job: one checkpoint and one restart for each of its devices. A replica is replaced first,
+// so that its move costs what it holds twice meanwhile.
+double MoveCost(const JobEntry& entry, int64_t held_milli);
+
 struct VictimSearchInput {
   Trial& trial;
   const JobTable& jobs;
@@ -54,6 +65,7 @@ struct VictimSearchInput {
   QueueTree& tree;
   const PreemptionPolicy& policy;
   conf::TimePoint now{};
+  std::function<bool(JobIndex)> movable{};  // kMove: which jobs
 };
 
 // Places the job in the trial, or leaves the trial as it was.

@@ -67,6 +67,9 @@ class ClusterCheck {
     CheckTypes();
     CheckFabric();
     CheckNodes();
+    NameList resources(document_, "resource");
+    for (size_t i = 0; i < spec_.resources.size(); ++i)
+      resources.Add(spec_.resources[i].name, fmt::format("/resources/{}/name", i));
   }
 
  private:

@@ -109,11 +109,17 @@ static void Bind(conf::Object& o, FabricSpec& fabric) {
   o.Optional("spine_power_budget_watts", fabric.spine_power_budget_watts, Range{0.0, kMostWatts});
 }
 
+static void Bind(conf::Object& o, ResourceSpec& resource) {
+  o.Required("name", resource.name, NotEmpty());
+  o.Required("count", resource.count, conf::Range{1U, kMostOfResource});
+}
+
 void Bind(conf::Object& o, ClusterSpec& spec) {
   o.Optional("devices", spec.devices);
   o.Required("types", spec.types, NotEmpty());
   o.Optional("nodes", spec.nodes);
   o.Optional("fabric", spec.fabric);
+  o.Optional("resources", spec.resources);
 }
 
 }  // namespace scheduler::io

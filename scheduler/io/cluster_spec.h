@@ -82,11 +82,17 @@ struct FabricSpec {
   double spine_power_budget_watts = 0;
 };
 
+struct ResourceSpec {
+  std::string name;
+  uint32_t count = 0;
+};
+
 struct ClusterSpec {
   std::vector<DeviceSpec> devices;
   std::vector<TypeSpec> types;
   std::vector<NodeSpec> nodes;
   FabricSpec fabric;
+  std::vector<ResourceSpec> resources;
 };
 
 void Bind(conf::Object& o, ClusterSpec& spec);

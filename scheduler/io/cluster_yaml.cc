@@ -63,6 +63,7 @@ class ClusterBuilder {
     }
     for (const NodeSpec& node : spec_.nodes) AddNodes(node);
     if (spec_.fabric.nodes_per_leaf > 0) Group();
+    for (const ResourceSpec& spec : spec_.resources) cluster_.resources.push_back({spec.name, spec.count});
     return std::move(cluster_);
   }
 

@@ -84,6 +84,21 @@ constexpr void Bind(O& o, QuotaFinding& t) {
 }
 
 template <class O>
+constexpr void Bind(O& o, ResourceShort& t) {
+  o.Required("resource", t.name);
+  o.Required("asked", t.asked);
+  o.Required("free", t.free);
+  o.Required("total", t.total);
+}
+
+template <class O>
+constexpr void Bind(O& o, ResourceFinding& t) {
+  o.Inline(t.lack);
+  o.Optional("held_by", t.held_by);
+  o.Required("release", t.release);
+}
+
+template <class O>
 constexpr void Bind(O& o, PinnedFinding& t) {
   o.Required("node", t.node);
   o.Optional("held_by", t.held_by);
@@ -126,6 +141,7 @@ constexpr void Bind(O& o, Explanation& t) {
   o.Optional("domain", t.domain);
   o.Optional("pinned", t.pinned);
   o.Optional("quotas", t.quotas);
+  o.Optional("resources", t.resources);
   o.Optional("unfinished", t.unfinished);
   o.Optional("not_before", t.not_before);
   o.Optional("reservations", t.reservations);
@@ -200,6 +216,8 @@ std::string Headline(const Explanation& e) {
       return fmt::format("Job {} waits for its own start time.", e.job);
     case WaitCause::kQuota:
       return fmt::format("Job {} waits: a quota of its queue is used up.", e.job);
+    case WaitCause::kResource:
+      return fmt::format("Job {} waits for the resource {}.", e.job, e.resources.front().lack.name);
     case WaitCause::kCapacity:
       return fmt::format("Job {} waits: not enough devices, cores or memory are free.", e.job);
     case WaitCause::kTopology:
@@ -300,6 +318,28 @@ void AddQuota(std::vector<std::string>& out, const QuotaFinding& finding, conf::
   out.push_back(text + ".");
 }
 
+void AddResource(std::vector<std::string>& out, const ResourceFinding& finding, conf::TimePoint now) {
+  const ResourceShort& lack = finding.lack;
+  std::string text = fmt::format("It asks for {} of the resource {}; {} of {} {} free", lack.asked, lack.name,
+                                 lack.free, lack.total, lack.free == 1 ? "is" : "are");
+  if (!finding.held_by.empty()) {
+    constexpr size_t kShown = 5;
+    const size_t shown = std::min(finding.held_by.size(), kShown);
+    text += fmt::format(", {}{} {} the others",
+                        fmt::join(finding.held_by.begin(),
+                                  finding.held_by.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                        finding.held_by.size() > kShown ? " and more" : "",
+                        finding.held_by.size() == 1 ? "holds" : "hold");
+  }
+  if (finding.release.end_unknown) {
+    text += fmt::format("; it may have them {}{}", Ended(finding.release), kNoEndKnown);
+  } else if (finding.release.at) {
+    text += fmt::format("; it may have them {}, expected {}", Ended(finding.release),
+                        At(*finding.release.at, now));
+  }
+  out.push_back(text + ".");
+}
+
 }  // namespace
 
 std::vector<std::string> InWords(const Explanation& e) {
@@ -329,6 +369,7 @@ std::vector<std::string> InWords(const Explanation& e) {
     out.push_back(fmt::format("It may start {}.", At(*e.not_before, e.as_of)));
   }
   for (const QuotaFinding& quota : e.quotas) AddQuota(out, quota, e.as_of);
+  for (const ResourceFinding& resource : e.resources) AddResource(out, resource, e.as_of);
   for (const ReservationFinding& reservation : e.reservations) {
     out.push_back(fmt::format("{} with room {} reserved for job {}, which starts {}.",
                               conf::Counted(reservation.nodes, "node"), reservation.nodes == 1 ? "is" : "are",

@@ -148,6 +148,17 @@ std::string FirstDefect(const Job& job) {
     if (job.topology.required) return "topology: required needs a level";
     if (job.topology.wait > conf::Duration::zero()) return "topology: wait needs a level";
   }
+  if (!job.spread && !job.spread_over.empty()) return "spread_over needs spread: true";
+  for (size_t i = 0; i < job.resources.size(); ++i) {
+    const ResourceAsk& ask = job.resources[i];
+    if (ask.name.empty()) return fmt::format("resources/{}: name must not be empty", i);
+    if (ask.count == 0 || ask.count > kMostOfResource)
+      return fmt::format("resources/{}: count is {}; must be from 1 to {}", i, ask.count, kMostOfResource);
+    for (size_t other = 0; other < i; ++other) {
+      if (job.resources[other].name == ask.name)
+        return fmt::format("resources/{}: {} is given twice; give it once, with the sum", i, ask.name);
+    }
+  }
   return {};
 }
 

@@ -64,6 +64,13 @@ static void Bind(conf::Object& o, DefragmentPolicy& defragment) {
   o.Optional("depth", defragment.depth, AtLeast{1u});
 }
 
+void Bind(conf::Object& o, MovesPolicy& moves) {
+  o.Optional("per_hour", moves.per_hour, conf::Range{0u, 10'000u});
+  o.Optional("rest", moves.rest, Lasting());
+  o.Optional("least_left", moves.least_left, Lasting{.may_be_zero = true});
+  o.Optional("least_gain", moves.least_gain, Lasting{.may_be_zero = true});
+}
+
 static void Bind(conf::Object& o, FaultPolicy& faults) {
   o.Optional("suspect_after", faults.suspect_after, AtLeast{1u});
   o.Optional("quarantine_after", faults.quarantine_after, AtLeast{1u});
@@ -146,6 +153,7 @@ static void Bind(conf::Object& o, PolicyFile& file) {
   o.Optional("backfill", policy.backfill);
   o.Optional("preemption", policy.preemption);
   o.Optional("defragment", policy.defragment);
+  o.Optional("moves", policy.moves);
   o.Optional("faults", policy.faults);
   o.Optional("usage_half_life", policy.usage_half_life, Lasting());
   o.Optional("queues", file.queues);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "conf/document.h"
+#include "conf/reader.h"
 #include "scheduler/io/loaded.h"
 #include "scheduler/policy.h"
 #include "scheduler/queue.h"
@@ -17,6 +18,9 @@
 namespace scheduler {
 
 struct Cluster;
+
+// For sections of other files that have the same options.
+void Bind(conf::Object& object, MovesPolicy& moves);
 
 namespace io {
 

@@ -129,7 +129,7 @@ std::string DefectOfPins(const Job& job, const HoldingCheck& holdings) {
 std::string DefectOf(const JobState& state, HoldingCheck& holdings) {
   if (std::string defect = FirstDefect(state.job); !defect.empty()) return defect;
   for (const auto& [name, at] :
-       {std::pair("started", std::optional(state.started)),
+       {std::pair("started", std::optional(state.started)), std::pair("moved", std::optional(state.moved)),
         std::pair("checkpointed", std::optional(state.checkpointed)),
         std::pair("stops_at", std::optional(state.stops_at)), std::pair("idle_since", state.idle_since)}) {
     if (std::string defect = DefectOfMoment(name, at); !defect.empty()) return defect;
@@ -245,6 +245,9 @@ std::string DefectOf(const NodeHealth& health, const NodeType& type) {
   if (health.broken_devices >> type.devices != 0) {
     return fmt::format("broken devices {:#x}, it has {}", health.broken_devices, type.devices);
   }
+  if (health.emptied_devices >> type.devices != 0) {
+    return fmt::format("emptied devices {:#x}, it has {}", health.emptied_devices, type.devices);
+  }
   if (health.unmodelled_milliwatts > kMostMilliwatts || health.unmodelled_milliwatts < -kMostMilliwatts)
     return "draws more watts than a node can";
   if (health.others.cpu_milli < 0 || health.others.memory_mib < 0) return "others hold a negative amount";
@@ -276,6 +279,9 @@ std::string FirstDefect(const Snapshot& snapshot) {
   for (const auto& [name, at] :
        {std::pair("as_of", snapshot.as_of), std::pair("defragmented", snapshot.defragmented)}) {
     if (std::string defect = DefectOfMoment(name, at); !defect.empty()) return defect;
+  }
+  for (const conf::TimePoint at : snapshot.moves) {
+    if (std::string defect = DefectOfMoment("a move's time", at); !defect.empty()) return defect;
   }
   if (!snapshot.health.empty() && snapshot.health.size() != cluster.nodes.size()) {
     return fmt::format("health of {} nodes, the cluster has {}", snapshot.health.size(),

@@ -67,6 +67,12 @@ constexpr void Bind(O& o, Domain& t) {
 }
 
 template <class O>
+constexpr void Bind(O& o, Resource& t) {
+  o.Required("name", t.name);
+  o.Required("count", t.count);
+}
+
+template <class O>
 constexpr void Bind(O& o, HostAmounts& t) {
   o.Optional("cpu_milli", t.cpu_milli);
   o.Optional("memory_mib", t.memory_mib);
@@ -76,6 +82,7 @@ template <class O>
 constexpr void Bind(O& o, NodeHealth& t) {
   o.Optional("health", t.health);
   o.Optional("broken_devices", t.broken_devices);
+  o.Optional("emptied_devices", t.emptied_devices);
   o.Optional("others", t.others);
   o.Optional("unmodelled_milliwatts", t.unmodelled_milliwatts);
   o.Optional("faults", t.faults);
@@ -159,6 +166,7 @@ constexpr void Bind(O& o, JobState& t) {
   o.Optional("idle_since", t.idle_since);
   o.Optional("lost_members", t.lost_members);
   o.Optional("leaving", t.leaving);
+  o.Optional("moved", t.moved);
   o.Optional("done", t.done);
   o.Optional("restarts", t.restarts);
 }
@@ -193,6 +201,7 @@ struct Dump {
   std::vector<std::string> levels{};
   std::vector<Domain> domains{};
   std::vector<Node> nodes{};
+  std::vector<Resource> resources{};
   std::vector<NodeHealth> health{};
   std::vector<Queue> queues{};
   std::vector<JobState> jobs{};
@@ -203,6 +212,7 @@ struct Dump {
   std::vector<Reserved> reserved{};
   std::vector<std::string> failed{};
   conf::TimePoint defragmented{};
+  std::vector<conf::TimePoint> moves{};
 };
 
 template <class O>
@@ -217,6 +227,7 @@ constexpr void Bind(O& o, Dump& t) {
   o.Optional("levels", t.levels);
   o.Optional("domains", t.domains);
   o.Optional("nodes", t.nodes);
+  o.Optional("resources", t.resources);
   o.Optional("health", t.health);
   o.Optional("queues", t.queues);
   o.Optional("jobs", t.jobs);
@@ -227,6 +238,7 @@ constexpr void Bind(O& o, Dump& t) {
   o.Optional("reserved", t.reserved);
   o.Optional("failed", t.failed);
   o.Optional("defragmented", t.defragmented);
+  o.Optional("moves", t.moves);
 }
 
 Dump ToDump(const Snapshot& s) {
@@ -240,6 +252,7 @@ Dump ToDump(const Snapshot& s) {
             .levels = s.cluster.fabric.levels,
             .domains = s.cluster.fabric.domains,
             .nodes = s.cluster.nodes,
+            .resources = s.cluster.resources,
             .health = s.health,
             .queues = s.queues,
             .jobs = s.jobs,
@@ -248,7 +261,8 @@ Dump ToDump(const Snapshot& s) {
             .runs = s.runs,
             .reserved = s.reserved,
             .failed = s.failed,
-            .defragmented = s.defragmented};
+            .defragmented = s.defragmented,
+            .moves = s.moves};
   for (const auto& [who, amount] : s.usage) dump.usage.push_back({who.first, who.second, amount});
   return dump;
 }
@@ -260,7 +274,8 @@ Snapshot FromDump(Dump dump) {
                          .kinds = std::move(dump.kinds),
                          .types = std::move(dump.types),
                          .nodes = std::move(dump.nodes),
-                         .fabric = {.levels = std::move(dump.levels), .domains = std::move(dump.domains)}},
+                         .fabric = {.levels = std::move(dump.levels), .domains = std::move(dump.domains)},
+                         .resources = std::move(dump.resources)},
              .health = std::move(dump.health),
              .queues = std::move(dump.queues),
              .jobs = std::move(dump.jobs),
@@ -269,7 +284,8 @@ Snapshot FromDump(Dump dump) {
              .runs = std::move(dump.runs),
              .reserved = std::move(dump.reserved),
              .failed = std::move(dump.failed),
-             .defragmented = dump.defragmented};
+             .defragmented = dump.defragmented,
+             .moves = std::move(dump.moves)};
   for (Usage& one : dump.usage) s.usage[{std::move(one.queue), std::move(one.user)}] = one.amount;
   return s;
 }

@@ -24,6 +24,12 @@ constexpr void Bind(O& o, LabelRule& t) {
 }
 
 template <class O>
+constexpr void Bind(O& o, ResourceAsk& t) {
+  o.Required("name", t.name);
+  o.Always("count", t.count);
+}
+
+template <class O>
 constexpr void Bind(O& o, Ask& t) {
   o.Optional("devices", t.devices);
   o.Optional("cpu_milli", t.cpu_milli);
@@ -106,6 +112,7 @@ constexpr void Bind(O& o, Job& t) {
   o.Required("roles", t.roles);
   o.Optional("topology", t.topology);
   o.Optional("spread", t.spread);
+  o.Optional("spread_over", t.spread_over);
   o.Optional("anti_affinity", t.anti_affinity);
   o.Optional("preemptible", t.preemptible);
   o.Optional("never_preempts", t.never_preempts);
@@ -118,6 +125,7 @@ constexpr void Bind(O& o, Job& t) {
   o.Optional("max_running", t.max_running);
   o.Optional("idle_timeout", t.idle_timeout);
   o.Optional("restart_budget", t.restart_budget);
+  o.Optional("resources", t.resources);
   o.Optional("pinned", t.pinned);
 }
 

@@ -20,10 +20,12 @@ EmptyCluster::EmptyCluster(Cluster cluster)
       state_(cluster_),
       shapes_(cluster_),
       table_(shapes_),
+      resources_(cluster_.resources),
       placer_(state_, shapes_, *FindPlacementPolicy("binpack")),
       gangs_(state_, shapes_) {}
 
 bool EmptyCluster::Holds(const Job& job) {
+  if (resources_.FirstImpossible(job.resources)) return false;
   const JobIndex index = table_.Add(job, 0);
   const JobEntry& entry = table_[index];
   if (entry.signature >= known_.size()) known_.resize(entry.signature + 1, kUnknown);

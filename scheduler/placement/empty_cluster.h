@@ -11,6 +11,7 @@
 #include "scheduler/placement/placer.h"
 #include "scheduler/state/cluster_state.h"
 #include "scheduler/state/job_table.h"
+#include "scheduler/state/resource_counts.h"
 #include "scheduler/state/shape_table.h"
 #include "scheduler/work.h"
 
@@ -34,6 +35,7 @@ class EmptyCluster {
   ClusterState state_;
   ShapeTable shapes_;
   JobTable table_;
+  ResourceCounts resources_;
   Placer placer_;
   GangPlacer gangs_;
   std::vector<char> known_;  // by signature

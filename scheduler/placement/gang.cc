@@ -142,8 +142,10 @@ bool GangPlacer::Gather(Call& call) {
     need.least -= std::min(need.least, 1u);
     need.wanted -= std::min(need.wanted, 1u);
   }
-  uint32_t may_run =
-      job.max_running == 0 ? UINT32_MAX : job.max_running - std::min(job.max_running, call.held);
+  // Of a job that is a whole array, its members; of an element of one, max_running counts its like.
+  uint32_t may_run = job.max_running == 0 || !job.array.empty()
+                         ? UINT32_MAX
+                         : job.max_running - std::min(job.max_running, call.held);
   for (Need& need : needs_) {
     if (need.shapes.empty() && need.least > 0) {
       call.short_by = need.least;
@@ -318,7 +320,8 @@ uint32_t GangPlacer::Spread(Call& call, Need& need, DomainId under, uint32_t mem
                      .except = call.given,
                      .beside = beside,
                      .apart = call.anti_affinity(),
-                     .spread = call.entry.job.spread},
+                     .spread = call.entry.job.spread,
+                     .over = call.entry.job.spread_over},
                     call.rng);
     for (; placed < members; ++placed) {
       const auto holding = spreader_.Next(call.placer);

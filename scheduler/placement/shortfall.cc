@@ -63,6 +63,12 @@ class RoleShortfall {
         return fmt::format("asks for a node with the label {}={}, no node has it", rule.key,
                            fmt::join(rule.values, " or "));
     }
+    for (const LabelRule& rule : ask_.avoid) {
+      std::erase_if(nodes_, [&](NodeId node) { return HasLabel(cluster_.nodes[node], rule); });
+      if (nodes_.empty())
+        return fmt::format("avoids nodes with the label {}={}, all nodes that it could have have it",
+                           rule.key, fmt::join(rule.values, " or "));
+    }
     if (std::string host = HostShortfall(); !host.empty()) return host;
     std::string first;
     for (const DeviceAsk& devices : ask_.devices) {

@@ -1,15 +1,17 @@
 // Chooses nodes one after the other for the members of a job that are to be apart from each other, by the
-// policy's scores: over leaves, then nodes (`spread`), on nodes of their own (`apart`), or because the policy
+// policy's scores: over leaves, then nodes, or over a label of nodes before (`spread`), on nodes of their own (`apart`), or because the policy
 // spreads.
 //
 // The choice is the same as with a look at every node for every member. To save time, the best node of each
-// leaf group (the nodes of one lowest domain) is remembered, and computed again only after a member was
-// placed there. Must not outlive the state; one thread.
+// leaf group (the nodes of one lowest domain, of one value of the label) is remembered, and computed again only
+// after a member was placed there. Must not outlive the state; one thread.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "scheduler/placement/placer.h"
@@ -29,6 +31,7 @@ class Spreader {
     const std::set<JobIndex>* beside = nullptr;  // whose members count as its own for `spread`; may be null
     bool apart = false;
     bool spread = false;
+    std::string_view over{};  // as Job::spread_over
   };
   // Reads all nodes once. `query.except` must stay as it is until the next Start.
   void Start(Placer& placer, const Query& query, Rng& rng);
@@ -40,6 +43,7 @@ class Spreader {
  private:
   // Greater is better.
   struct Rank {
+    int64_t zone = 0;   // members of the job with that value of the label, negative
     int64_t crowd = 0;  // members of the job, negative
     Placer::Suitability suits;
     int64_t leaf = 0;  // by the policy's tie-break
@@ -48,10 +52,12 @@ class Spreader {
   };
   struct Group {
     DomainId domain = 0;
+    uint32_t zone = 0;
     NodeId best = kNone;  // none has room
     Rank rank;            // of the best, but for what the whole group shares
   };
 
+  void FindZones();
   void FindGroups(DomainId domain);
   void Refresh(Placer& placer, Group& group);
 
@@ -64,6 +70,8 @@ class Spreader {
   std::vector<uint32_t> on_node_;         // members of the job
   std::vector<uint32_t> beside_on_node_;  // of those beside it
   std::vector<uint32_t> on_leaf_;         // of both
+  std::vector<uint32_t> zone_of_;         // by node, where the spread is over a label; else empty
+  std::vector<uint32_t> on_zone_;         // of both
   std::vector<uint8_t> closed_;           // nodes that power keeps from taking more
 };
 

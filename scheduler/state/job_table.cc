@@ -51,6 +51,9 @@ uint32_t JobTable::SignatureOf(const JobEntry& entry) {
                                  job.anti_affinity, static_cast<int>(job.work == WorkClass::kInference));
   for (const WorkClass spared : job.never_preempts)
     fmt::format_to(std::back_inserter(text), "!{}", static_cast<int>(spared));
+  if (job.spread) fmt::format_to(std::back_inserter(text), "/{}:{}", job.spread_over.size(), job.spread_over);
+  for (const ResourceAsk& ask : job.resources)
+    fmt::format_to(std::back_inserter(text), "${}:{}={}", ask.name.size(), ask.name, ask.count);
   for (const MemberAt& at : job.pinned) {
     fmt::format_to(std::back_inserter(text), "@{}:{:x}:{}:{}:{},", at.holding.node, at.holding.devices,
                    at.holding.milli, at.holding.profile, at.holding.start);

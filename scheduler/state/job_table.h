@@ -37,6 +37,7 @@ struct JobEntry {
   std::optional<conf::TimePoint> idle_since{};
   bool lost_members = false;        // to a fault, since the last cycle
   std::vector<MemberAt> leaving{};  // old places of members that are moving; held until they have
+  conf::TimePoint moved{};          // the last time
   conf::Duration done{};
   uint32_t restarts = 0;
   int64_t device_milli = 0;  // wanted, all members

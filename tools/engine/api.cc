@@ -37,6 +37,10 @@ constexpr Route kRoutes[] = {
     {"/wake_up", Api::kWakeUp, "sleep", true},
     {"/is_sleeping", Api::kIsSleeping, "sleep", true},
     {"/collective_rpc", Api::kCollectiveRpc, "sleep", true},
+    {"/v1/load_lora_adapter", Api::kLoadLora, "lora", true},
+    {"/load_lora_adapter", Api::kLoadLora, "lora", true},
+    {"/v1/unload_lora_adapter", Api::kUnloadLora, "lora", true},
+    {"/unload_lora_adapter", Api::kUnloadLora, "lora", true},
 };
 
 std::string_view TypeOf(int status) {

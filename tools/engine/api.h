@@ -35,6 +35,8 @@ enum class Api : uint8_t {
   kWakeUp,
   kIsSleeping,
   kCollectiveRpc,
+  kLoadLora,
+  kUnloadLora,
   kUnknown,
 };
 

@@ -189,6 +189,11 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, int& exit
   app.add_option("--model", options.models, "Name it answers to; repeat for aliases (demo-model)");
   app.add_option("--lora", options.loras, "Names of LoRA adapters that it also serves; repeat, or a,b")
       ->delimiter(',');
+  app.add_flag("--enable-lora", options.loads_loras,
+               "Serve /v1/load_lora_adapter and /v1/unload_lora_adapter; with --lora they are always served");
+  app.add_option("--max-loaded-loras", options.max_loaded_loras,
+                 "Adapters that are loaded by these paths at a time; one more is refused")
+      ->check(CLI::Range(1U, 1000U));
   app.add_option("--seed", options.seed, "Another seed gives other answers");
   app.add_option(
       "--output-tokens,--chunks", options.output_tokens,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,9 @@ struct Options {
   uint16_t port = 0;
   std::vector<std::string> models;  // the first is the model's own name, the others are aliases
   std::vector<std::string> loras;   // adapters, by the names that requests give as the model
+  std::map<std::string, std::string, std::less<>> lora_sources;  // of those that were loaded while it ran
+  bool loads_loras = false;                                      // others may be loaded while it runs
+  std::optional<uint32_t> max_loaded_loras;                      // how many are loaded at a time
   scheduler::engine::Profile profile;
   uint64_t seed = 0;
   uint32_t output_tokens = 0;     // 0: drawn from the prompt

@@ -33,6 +33,7 @@ Service::Service(gateway::net::Loop& loop, Options options)
       pump_(loop, engine_),
       faults_(options_.seed),
       sleep_(loop, engine_, stats_, options_.sleeps),
+      loras_(loop, options_, engine_, stats_),
       ids_(static_cast<uint64_t>(conf::ToUnixNanos(Now()))),
       transfer_(loop, options_.handover, options_.profile.block_size, NewId(ids_), stats_),
       jobs_(loop, options_, engine_, pump_, transfer_, stats_, ids_),
@@ -107,6 +108,10 @@ Task<void> Service::Dispatch(Exchange& exchange, Api api, std::string_view rest,
     case Api::kCollectiveRpc:
       co_await sleep_.Serve(exchange, api);
       break;
+    case Api::kLoadLora:
+    case Api::kUnloadLora:
+      co_await loras_.Serve(exchange, api);
+      break;
     case Api::kModels:
       co_await Models(exchange, rest);
       break;
@@ -132,11 +137,13 @@ bool Service::IsAllowed(const Exchange& exchange) const {
 std::optional<ApiError> Service::CheckMethod(Api api, std::string_view method) const {
   const bool of_sleep =
       api == Api::kSleep || api == Api::kWakeUp || api == Api::kIsSleeping || api == Api::kCollectiveRpc;
-  if (api == Api::kUnknown || !options_.Serves(api) || (of_sleep && !sleep_.enabled())) {
+  const bool of_lora = api == Api::kLoadLora || api == Api::kUnloadLora;
+  if (api == Api::kUnknown || !options_.Serves(api) || (of_sleep && !sleep_.enabled()) ||
+      (of_lora && !loras_.enabled())) {
     return ApiError{.status = 404, .type = {}, .message = "Not Found", .param = {}};
   }
-  bool posts =
-      IsModelApi(api) || api == Api::kFault || api == Api::kHandover || (of_sleep && api != Api::kIsSleeping);
+  bool posts = of_lora || IsModelApi(api) || api == Api::kFault || api == Api::kHandover ||
+               (of_sleep && api != Api::kIsSleeping);
   bool fits = posts ? method == "POST" : method == "GET" || method == "HEAD";
   if (api == Api::kFault) fits = fits || method == "GET" || method == "DELETE";
   if (fits) return std::nullopt;
@@ -147,16 +154,18 @@ Task<bool> Service::Models(Exchange& exchange, std::string_view id) {
   if (auto error = options_.CheckModel(id)) co_return co_await Fail(exchange, stats_, Api::kModels, *error);
   auto card = [this](const std::string& name) {
     const std::string& own = options_.models.front();
-    const bool lora = std::ranges::find(options_.loras, name) != options_.loras.end();
+    const std::string source = loras_.SourceOf(name);
     return fmt::format(R"({{"id":{},"object":"model","created":{},"owned_by":"vllm","root":{},"parent":{},)"
                        R"("max_model_len":{},"permission":[]}})",
-                       conf::Quoted(name), started_, conf::Quoted(lora ? "/adapters/" + name : own),
-                       lora ? conf::Quoted(own) : "null", engine_.ContextLimit());
+                       conf::Quoted(name), started_, conf::Quoted(source.empty() ? own : source),
+                       source.empty() ? "null" : conf::Quoted(own), engine_.ContextLimit());
   };
   if (!id.empty()) co_return co_await Reply(exchange, card(std::string(id)));
   std::string body = R"({"object":"list","data":[)";
   for (const std::string& name : options_.models) body += (body.back() == '[' ? "" : ",") + card(name);
-  for (const std::string& name : options_.loras) body += "," + card(name);
+  for (const std::string& name : options_.loras) {
+    if (!name.empty()) body += "," + card(name);
+  }
   co_return co_await Reply(exchange, body + "]}");
 }
 

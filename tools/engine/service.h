@@ -13,6 +13,7 @@
 #include "tools/engine/fault.h"
 #include "tools/engine/job_server.h"
 #include "tools/engine/kv_publisher.h"
+#include "tools/engine/lora.h"
 #include "tools/engine/options.h"
 #include "tools/engine/prompt_transfer.h"
 #include "tools/engine/pump.h"
@@ -48,12 +49,13 @@ class Service {
   // True when the fault has answered in the request's place.
   Task<bool> FailEarly(Exchange& exchange, Api api, const Fault& fault);
 
-  const Options options_;
+  Options options_;  // its adapters change
   Engine engine_;
   Pump pump_;
   Faults faults_;
   Stats stats_;
   Sleep sleep_;
+  LoraPaths loras_;
   Draw ids_;
   PromptTransfer transfer_;
   JobServer jobs_;

@@ -89,6 +89,7 @@ struct Model {
   std::vector<std::string> fallbacks;
   std::optional<ModelOrder> paused;  // null: it takes new requests
   std::optional<ModelOrder> held;    // null: the autoscaler decides
+  bool loads_adapters = false;       // operators may load LoRA adapters of it at run time
 };
 
 template <class O>
@@ -105,6 +106,7 @@ constexpr void Bind(O& o, Model& model) {
   o.Required("fallbacks", model.fallbacks);
   o.Required("paused", model.paused);
   o.Required("held", model.held);
+  o.Required("loads_adapters", model.loads_adapters);
 }
 
 // The configured ones at one endpoint, by their names at the engine, and how many others are there.

@@ -10,12 +10,15 @@ struct JobSubmission {
 
   std::string object = "job.submission";
   std::vector<std::string> jobs = {};  // their ids
+  std::vector<std::string> differences =
+      {};  // of a job that is run again: what cannot be the same, in sentences
 };
 
 template <class O>
 constexpr void Bind(O& o, JobSubmission& submission) {
   o.Required("object", submission.object);
   o.Required("jobs", submission.jobs);
+  o.Optional("differences", submission.differences);
 }
 
 struct Job {
@@ -38,6 +41,8 @@ struct Job {
   uint64_t devices = 0;
   uint64_t attempt = 0;
   uint64_t restarts = 0;
+  std::optional<Time> moved = {};  // the last time
+  std::optional<std::string> gain = {};
 };
 
 template <class O>
@@ -59,6 +64,8 @@ constexpr void Bind(O& o, Job& job) {
   o.Required("devices", job.devices);
   o.Required("attempt", job.attempt);
   o.Required("restarts", job.restarts);
+  o.Required("moved", job.moved);
+  o.Required("gain", job.gain);
 }
 
 struct JobMember {
@@ -86,12 +93,107 @@ constexpr void Bind(O& o, JobMember& member) {
   o.Required("why", member.why);
 }
 
+struct NamedValue {
+  static constexpr std::string_view kSchema = "NamedValue";
+
+  std::string name = {};
+  std::string value = {};
+};
+
+template <class O>
+constexpr void Bind(O& o, NamedValue& of) {
+  o.Required("name", of.name);
+  o.Required("value", of.value);
+}
+
+// What it takes to run a job again, as it was at the submission.
+struct JobProvenance {
+  static constexpr std::string_view kSchema = "JobProvenance";
+
+  std::string version = {};  // of Tidegate; empty: an early version recorded nothing more
+  std::string configuration_sha256 = {};
+  std::string file_sha256 = {};
+  std::string command_sha256 = {};
+  std::optional<std::string> image = {};
+  uint64_t seed = 0;
+  std::vector<NamedValue> data = {};  // data sets and their digests
+  std::optional<std::string> rerun_of = {};
+};
+
+template <class O>
+constexpr void Bind(O& o, JobProvenance& of) {
+  o.Required("version", of.version);
+  o.Required("configuration_sha256", of.configuration_sha256);
+  o.Required("file_sha256", of.file_sha256);
+  o.Required("command_sha256", of.command_sha256);
+  o.Required("image", of.image);
+  o.Required("seed", of.seed);
+  o.Required("data", of.data);
+  o.Required("rerun_of", of.rerun_of);
+}
+
+struct ComparedJob {
+  static constexpr std::string_view kSchema = "ComparedJob";
+
+  std::string id = {};
+  std::string_view state = {};
+  std::optional<std::vector<NamedValue>> parameters = {};  // null for those who may not see its file
+  uint64_t seed = 0;
+  std::optional<uint64_t> step = {};  // of its last report
+  std::optional<double> value = {};   // likewise
+  std::optional<double> best = {};
+  uint64_t rungs = 0;                       // of successive halving that it has reached
+  std::optional<std::string> stopped = {};  // why it was stopped early
+  std::optional<std::string> unread = {};   // why its reports cannot be read
+  double device_hours = 0;                  // of all its attempts
+  std::vector<std::string> devices = {};    // kinds that its members hold, or held last
+  uint64_t attempt = 0;
+};
+
+template <class O>
+constexpr void Bind(O& o, ComparedJob& of) {
+  o.Required("id", of.id);
+  o.Required("state", of.state);
+  o.Required("parameters", of.parameters);
+  o.Required("seed", of.seed);
+  o.Required("step", of.step);
+  o.Required("value", of.value);
+  o.Required("best", of.best);
+  o.Required("rungs", of.rungs);
+  o.Required("stopped", of.stopped);
+  o.Required("unread", of.unread);
+  o.Required("device_hours", of.device_hours);
+  o.Required("devices", of.devices);
+  o.Required("attempt", of.attempt);
+}
+
+struct JobComparison {
+  static constexpr std::string_view kSchema = "JobComparison";
+
+  std::optional<std::string> metric = {};  // null: none, or the jobs have several
+  bool maximize = false;                   // of the metric
+  std::optional<std::string> leads = {};   // the job with the best value
+  double device_hours = 0;                 // of all of them
+  std::vector<ComparedJob> jobs = {};
+};
+
+template <class O>
+constexpr void Bind(O& o, JobComparison& of) {
+  o.Required("metric", of.metric);
+  o.Required("maximize", of.maximize);
+  o.Required("leads", of.leads);
+  o.Required("device_hours", of.device_hours);
+  o.Required("jobs", of.jobs);
+}
+
 struct JobDetail {
   static constexpr std::string_view kSchema = "JobDetail";
 
   Job job = {};
   std::vector<JobMember> runs = {};
-  std::optional<std::string> file = {};  // null for those who may not see its variables
+  std::optional<std::string> file = {};                    // null for those who may not see its variables
+  std::optional<std::vector<NamedValue>> parameters = {};  // of a sweep's element; null likewise
+  JobProvenance provenance = {};
 };
 
 template <class O>
@@ -99,6 +201,8 @@ constexpr void Bind(O& o, JobDetail& detail) {
   o.Inline(detail.job);
   o.Required("runs", detail.runs);
   o.Required("file", detail.file);
+  o.Required("parameters", detail.parameters);
+  o.Required("provenance", detail.provenance);
 }
 
 struct JobExplanation {
@@ -252,6 +356,28 @@ constexpr void Bind(O& o, Node& node) {
   o.Required("each", node.each);
   o.Optional("power_watts", node.power_watts);
   o.Optional("power_headroom_watts", node.power_headroom_watts);
+}
+
+// A countable resource of the cluster, such as licences.
+struct Resource {
+  static constexpr std::string_view kSchema = "Resource";
+
+  std::string name = {};
+  uint64_t count = 0;
+  uint64_t held = 0;
+  uint64_t free = 0;
+  std::vector<std::string> held_by = {};  // jobs and replicas, the first 64
+  uint64_t waiting = 0;                   // jobs and replicas that wait and ask for some
+};
+
+template <class O>
+constexpr void Bind(O& o, Resource& resource) {
+  o.Required("name", resource.name);
+  o.Required("count", resource.count);
+  o.Required("held", resource.held);
+  o.Required("free", resource.free);
+  o.Required("held_by", resource.held_by);
+  o.Required("waiting", resource.waiting);
 }
 
 struct JobQueue {

@@ -71,6 +71,7 @@ struct Replica {
 
   std::string id = {};
   std::string model = {};
+  std::optional<std::string> version = {};  // null: it has no name
   std::string_view state = {};
   std::optional<std::string> node = {};  // of the leader, as the next two
   std::optional<std::string> device_kind = {};
@@ -84,12 +85,16 @@ struct Replica {
   std::string reason = {};
   std::optional<ReplicaWeights> weights = {};  // while they are on their way
   std::optional<ReplicaStart> start = {};      // once it is ready; null: another process saw it
+  std::optional<std::string> replaces = {};    // the replica whose place it takes
+  std::optional<Time> moved = {};              // when it began to move, or to take another's place
+  std::optional<std::string> gain = {};        // of that move
 };
 
 template <class O>
 constexpr void Bind(O& o, Replica& replica) {
   o.Required("id", replica.id);
   o.Required("model", replica.model);
+  o.Required("version", replica.version);
   o.Required("state", replica.state);
   o.Required("node", replica.node);
   o.Required("device_kind", replica.device_kind);
@@ -103,6 +108,9 @@ constexpr void Bind(O& o, Replica& replica) {
   o.Required("reason", replica.reason);
   o.Required("weights", replica.weights);
   o.Required("start", replica.start);
+  o.Required("replaces", replica.replaces);
+  o.Required("moved", replica.moved);
+  o.Required("gain", replica.gain);
 }
 
 struct ColdStart {

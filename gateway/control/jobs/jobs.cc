@@ -1,6 +1,7 @@
 #include "gateway/control/jobs/jobs.h"
 
 #include <absl/cleanup/cleanup.h>
+#include <absl/strings/str_replace.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,6 +17,9 @@
 #include "gateway/config/device_kinds.h"
 #include "gateway/config/never_fits.h"
 #include "gateway/control/grant.h"
+#include "gateway/control/node_weights.h"
+#include "gateway/control/provenance.h"
+#include "plugins/weights/order.h"
 
 namespace gateway::control {
 namespace {
@@ -38,15 +42,22 @@ ledger::Event Asked(std::string_view action, const Workload& job, std::string ac
 }
 
 // With the job file, so that the ledger alone shows what was submitted; a file that is too large is left out.
-std::string DetailOfSubmission(const Submission& submission, size_t jobs, const std::string& rerun_of) {
-  ordered_json detail = {{"name", submission.file.name}, {"jobs", jobs},
-                         {"number", submission.number},  {"queue", submission.file.job.queue},
-                         {"file", submission.file.file}, {"text", submission.text}};
+std::string DetailOfSubmission(const Submission& submission, size_t jobs) {
+  const std::string& rerun_of = submission.provenance.rerun_of;
+  ordered_json detail = {{"name", submission.file.name},
+                         {"jobs", jobs},
+                         {"number", submission.number},
+                         {"queue", submission.file.job.queue},
+                         {"file", submission.file.file},
+                         {"provenance", ordered_json::parse(WriteProvenance(submission.provenance))},
+                         {"text", submission.text}};
   if (!rerun_of.empty()) detail["rerun_of"] = rerun_of;
+  if (!submission.parameters.empty()) detail["parameters"] = submission.parameters;
   const auto as_text = [&] { return detail.dump(-1, ' ', false, ordered_json::error_handler_t::replace); };
   std::string text = as_text();
   if (text.size() <= kMostDetail) return text;
   detail.erase("text");
+  detail.erase("parameters");
   return as_text();
 }
 
@@ -67,6 +78,15 @@ std::string Progress(const Workload& job) {
   if (!estimate) return fmt::format("Its checkpoint holds {} of work.", conf::InWords(kept));
   return fmt::format("Its checkpoint holds {} of its estimated run time of {}.", conf::InWords(kept),
                      conf::InWords(*estimate));
+}
+
+// "zone is eu-1 or eu-2 and tier is gold"
+std::string InWords(const std::vector<scheduler::LabelRule>& rules) {
+  std::vector<std::string> parts;
+  parts.reserve(rules.size());
+  for (const scheduler::LabelRule& rule : rules)
+    parts.push_back(fmt::format("{} is {}", rule.key, fmt::join(rule.values, " or ")));
+  return fmt::format("{}", fmt::join(parts, " and "));
 }
 
 conf::TimePoint BeginOfRuns(const Workload& job) {
@@ -92,7 +112,8 @@ Jobs::Jobs(const Context& context, Workloads& workloads, StepRunner& runner, Env
       workloads_(workloads),
       runner_(runner),
       env_(std::move(env)),
-      saves_(context, workloads, env_.off_loop) {}
+      saves_(context, workloads, env_.off_loop),
+      sweeps_(context, workloads, env_.off_loop, env_.run_user) {}
 
 std::vector<const Workload*> Jobs::all() const {
   std::vector<const Workload*> jobs;
@@ -126,6 +147,7 @@ void Jobs::Tick() {
     if (workload.kind == Kind::kJob) Tick(workload, now);
   }
   saves_.Tick();
+  sweeps_.Tick();
   CheckHeld();
   CheckBudgets();
   DropOver();
@@ -226,13 +248,78 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
     if (std::string cut = config::AsksForCut(devices[i], context_.planning->uncut()); !cut.empty())
       wrong(fmt::format("/devices/{}", i), devices[i].kinds.front(), std::move(cut));
   }
+  CheckResidency(job, wrong);
+  CheckData(job, wrong);
   if (job.job.queue.empty()) job.job.queue = context_.planning->first_queue();
   if (!problems.empty()) return problems;
+  CheckFits(job, queues, wrong);
+  return problems;
+}
+
+// What a job requires of a label must leave something of what its tenant keeps to: then both hold.
+void Jobs::CheckResidency(const config::JobFile& job, const Wrong& wrong) const {
+  if (job.job.tenant.empty()) return;
+  for (const scheduler::LabelRule& kept : env_.residency(job.job.tenant)) {
+    for (const scheduler::LabelRule& asked : job.placing.require.rules) {
+      if (asked.key != kept.key) continue;
+      const bool common = std::ranges::any_of(asked.values, [&](const std::string& value) {
+        return std::ranges::find(kept.values, value) != kept.values.end();
+      });
+      if (common) continue;
+      wrong("/require/" + asked.key, fmt::format("{}", fmt::join(asked.values, ", ")),
+            fmt::format("lies outside the residency of tenant {}, whose jobs run where {} is {}",
+                        job.job.tenant, kept.key, fmt::join(kept.values, " or ")));
+    }
+  }
+}
+
+void Jobs::CheckData(const config::JobFile& job, const Wrong& wrong) const {
+  for (size_t i = 0; i < job.data.size(); ++i) {
+    const std::string pointer = fmt::format("/data/{}", i);
+    const std::optional<config::DataSet> data = env_.data_set(job.data[i]);
+    if (data && config::MayName(*data, job.job.tenant)) continue;
+    std::vector<std::string> known = env_.data_sets();
+    std::erase_if(known, [&](const std::string& name) {
+      const std::optional<config::DataSet> other = env_.data_set(name);
+      return !other || !config::MayName(*other, job.job.tenant);
+    });
+    const std::vector<std::string_view> names(known.begin(), known.end());
+    std::string hint = conf::DidYouMean(job.data[i], names);
+    if (hint.empty())
+      hint = names.empty() ? "; the configuration has none for this job"
+                           : fmt::format("; there are {}", fmt::join(names, ", "));
+    wrong(pointer, job.data[i], fmt::format("unknown data set \"{}\"{}", job.data[i], hint));
+  }
+}
+
+void Jobs::CheckFits(const config::JobFile& job, const std::vector<scheduler::Queue>& queues,
+                     const Wrong& wrong) const {
   scheduler::Job whole = job.job;
   for (scheduler::Role& role : whole.roles) config::AskForUncut(role.ask, context_.planning->uncut());
-  if (auto never = config::FindNeverFits(context_.cluster(), queues, std::move(whole)))
-    wrong(std::move(never->pointer), never->value, std::move(never->message));
-  return problems;
+  if (auto never = config::FindNeverFits(context_.cluster(), queues, whole))
+    return wrong(std::move(never->pointer), never->value, std::move(never->message));
+  const std::vector<scheduler::LabelRule> residency = env_.residency(job.job.tenant);
+  if (residency.empty()) return;
+  for (scheduler::Role& role : whole.roles)
+    role.ask.require.insert(role.ask.require.end(), residency.begin(), residency.end());
+  const auto never = config::FindNeverFits(context_.cluster(), queues, std::move(whole));
+  if (!never) return;
+  wrong("/tenant", job.job.tenant,
+        fmt::format("the residency of the tenant allows nodes where {}, and these cannot hold the job: {}",
+                    InWords(residency), never->message));
+}
+
+absl::StatusOr<std::vector<config::DataSet>> Jobs::DataOf(const config::JobFile& job) const {
+  std::vector<config::DataSet> sets;
+  for (const std::string& name : job.data) {
+    std::optional<config::DataSet> data = env_.data_set(name);
+    if (!data || !config::MayName(*data, job.job.tenant)) {
+      return absl::FailedPreconditionError(conf::Abseil(
+          fmt::format("data/{}: the configuration has no such data set for this job any more", name)));
+    }
+    sets.push_back(*std::move(data));
+  }
+  return sets;
 }
 
 absl::Status Jobs::HasRoomFor(size_t count, size_t bytes) const {
@@ -243,7 +330,7 @@ absl::Status Jobs::HasRoomFor(size_t count, size_t bytes) const {
     if (job.kind != Kind::kJob) continue;
     open += job.over() ? 0 : 1;
     // Elements of one submission stand together.
-    if (job.of.get() != last) text += job.of->text.size();
+    if (job.of.get() != last) text += job.of->text.size() + job.of->parameters.size();
     last = job.of.get();
   }
   std::string full;
@@ -278,15 +365,16 @@ std::vector<Workload> Jobs::JobsOf(const std::shared_ptr<const Submission>& subm
   return made;
 }
 
-net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string file, std::string actor,
-                                                  std::string rerun_of) {
+net::Task<absl::StatusOr<Submitted>> Jobs::Submit(NewJob job, std::string actor) {
   Submitted out;
+  std::string& text = job.text;
+  const std::string& file = job.file;
   // Secrets are looked up once it is clear that its tenant may name them: their absence is a secret, too.
-  auto loaded = config::ReadJobFile(text, file, config::ReferencesOnly());
+  auto loaded = config::ReadJobFile(text, file, config::ReferencesOnly(), job.parameters);
   out.problems = std::move(loaded.problems);
   if (loaded.value) out.problems = Check(*loaded.value);
   if (out.problems.empty()) {
-    loaded = config::ReadJobFile(text, file, env_.sources);
+    loaded = config::ReadJobFile(text, file, env_.sources, job.parameters);
     out.problems = std::move(loaded.problems);
     if (loaded.value) out.problems = Check(*loaded.value);
   }
@@ -296,7 +384,7 @@ net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string 
   if (!out.used_up.empty()) co_return out;
 
   const size_t count = std::max(1U, loaded.value->elements);
-  const size_t bytes = text.size();
+  const size_t bytes = text.size() + job.parameters.size();
   if (absl::Status room = HasRoomFor(count, bytes); !room.ok()) co_return room;
   if (const std::string why = env_.no_room(); !why.empty())
     co_return absl::UnavailableError(fmt::format("no job is accepted: {}", why));
@@ -311,9 +399,15 @@ net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string 
   submission->number = ++last_number_;
   submission->id = fmt::format("{}-{}", loaded.value->name, submission->number);
   submission->text = std::move(text);
+  submission->parameters = std::move(job.parameters);
   submission->file = *std::move(loaded.value);
   submission->user = actor;
   submission->at = context_.now();
+  submission->provenance = ProvenanceOf(*submission, env_.configuration(), [this](const std::string& name) {
+    const std::optional<config::DataSet> data = env_.data_set(name);
+    return data ? data->from.digest : std::string();
+  });
+  if (!job.rerun_of.empty()) TakeOver(*submission, job.rerun_of, out);
   std::vector<Workload> made = JobsOf(submission);
 
   ledger::Event event;
@@ -322,7 +416,7 @@ net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string 
   event.actor = std::move(actor);
   event.subject = submission->id;
   event.tenant = submission->file.job.tenant;
-  event.detail = DetailOfSubmission(*submission, count, rerun_of);
+  event.detail = DetailOfSubmission(*submission, count);
   std::string stored;
   if (context_.shared) {
     stored = context_.store->Put(std::move(event));
@@ -339,6 +433,17 @@ net::Task<absl::StatusOr<Submitted>> Jobs::Submit(std::string text, std::string 
   }
   context_.wake();
   co_return out;
+}
+
+// Of the job that is run again, if it is still known: the seed, and what cannot be the same.
+void Jobs::TakeOver(Submission& submission, const std::string& rerun_of, Submitted& out) const {
+  submission.provenance.rerun_of = rerun_of;
+  std::vector<const Workload*> earlier = ElementsOf(rerun_of);
+  if (const Workload* const one = Find(rerun_of)) earlier.push_back(one);
+  if (earlier.empty()) return;
+  const Submission& before = *earlier.front()->of;
+  submission.provenance.seed = before.provenance.seed;
+  out.differences = Differences(before, submission, cluster(), earlier);
 }
 
 // All of it, or nothing.
@@ -476,6 +581,9 @@ std::vector<std::string> Jobs::Explain(const Workload& job) const {
   std::vector<std::string> out = {
       fmt::format("{} is {} since {}: {}.", job.id, JobStateOf(job), conf::FormatTime(job.since), job.why)};
   if (std::string progress = Progress(job); !progress.empty()) out.push_back(std::move(progress));
+  if (std::string sentence = SweepInWords(job); !sentence.empty()) out.push_back(std::move(sentence));
+  if (job.moved != conf::TimePoint() && !job.over() && !job.moves())
+    out.push_back(fmt::format("It moved at {}: it {}.", conf::FormatTime(job.moved), job.gain));
   if (job.state != State::kPending) {
     for (size_t rank = 0; job.holds() && rank < job.members.size(); ++rank) {
       const Member& member = job.members[rank];
@@ -499,6 +607,11 @@ std::vector<std::string> Jobs::Explain(const Workload& job) const {
   std::vector<std::string> sentences = context_.planning->Explain(job.id, context_.now());
   if (sentences.empty()) return out;
   if (!job.unplaced.empty()) out.push_back(fmt::format("The last planning cycle: {}.", job.unplaced));
+  if (const std::vector<scheduler::LabelRule> residency = env_.residency(job.file().job.tenant);
+      !residency.empty()) {
+    out.push_back(fmt::format("The residency of tenant {} keeps it to nodes where {}.", job.file().job.tenant,
+                              InWords(residency)));
+  }
   std::ranges::move(sentences, std::back_inserter(out));
   std::ranges::move(env_.doubts(), std::back_inserter(out));
   return out;
@@ -613,7 +726,15 @@ scheduler::Job Jobs::AskOf(const Workload& job) const {
     const conf::Duration left = *ask.estimate - job.done;
     ask.estimate = std::max<conf::Duration>(left, std::chrono::seconds(1)) + ask.checkpoint.restart;
   }
-  for (scheduler::Role& role : ask.roles) config::AskForUncut(role.ask, context_.planning->uncut());
+  const std::vector<scheduler::LabelRule> residency = env_.residency(ask.tenant);
+  for (scheduler::Role& role : ask.roles) {
+    config::AskForUncut(role.ask, context_.planning->uncut());
+    role.ask.require.insert(role.ask.require.end(), residency.begin(), residency.end());
+    for (const std::string& name : job.file().data) {
+      if (const std::optional<config::DataSet> data = env_.data_set(name))
+        role.ask.prefer.push_back(NodeWeights::Preference(data->from.digest));
+    }
+  }
   ask.after.clear();  // the planner gets the job only after these have ended
   if (job.file().elements > 0) ask.array = job.of->id;
   return ask;
@@ -633,7 +754,24 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
   plugins::launchers::RunSpec spec;
   spec.owner = job.id;
   spec.tenant = file.job.tenant;
+  const config::ParameterSet& parameters = config::ParametersOf(file, job.element);
+  absl::StatusOr<std::vector<config::DataSet>> data = DataOf(file);
+  if (!data.ok()) return data.status();
+  if (!data->empty()) {
+    spec.weights = env_.data_step(*data);
+    if (!spec.weights)
+      return absl::FailedPreconditionError("data: the nodes have no store; give scaling.weights.store");
+  }
+  std::vector<std::pair<std::string, std::string>> folders;  // of its data sets, by their placeholders
+  for (const config::DataSet& one : *data) {
+    folders.emplace_back(fmt::format("{{data.{}}}", one.name),
+                         plugins::weights::WeightsFolder(spec.weights->store, one.from.digest));
+  }
+  const auto fill = [&](const std::string& text) {
+    return absl::StrReplaceAll(config::FillParameters(text, parameters), folders);
+  };
   spec.command = job.resumes && !file.checkpoint.resume.empty() ? file.checkpoint.resume : file.command;
+  for (std::string& word : spec.command) word = fill(word);
   spec.directory = file.directory;
   spec.image = file.image;
   spec.pod = file.pod.json;
@@ -645,7 +783,19 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
   const auto tell = [&](std::string name, std::string value) {
     spec.env.emplace_back(std::move(name), std::move(value));
   };
-  for (const auto& [name, value] : file.env) tell(name, value);
+  for (const auto& [name, value] : file.env) tell(name, fill(value));
+  for (size_t i = 0; i < folders.size(); ++i)
+    tell(config::VariableOf((*data)[i].name, "TIDEGATE_DATA_"), folders[i].second);
+  tell("TIDEGATE_SEED", std::to_string(job.of->provenance.seed));
+  if (file.sweep) {
+    nlohmann::json all = nlohmann::json::object();
+    for (const auto& [name, value] : parameters) {
+      tell(config::VariableOf(name), value);
+      all[name] = value;
+    }
+    tell("TIDEGATE_PARAMS", all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    if (file.sweep->metric) tell("TIDEGATE_METRICS", MetricFileOf(job));
+  }
   // Kept as references: the values behind them may have changed since the submission.
   for (const auto& [name, secret] : file.secret_env) {
     if (!env_.may_name_secret(file.job.tenant, secret.reference())) {
@@ -697,10 +847,13 @@ std::string Jobs::ActionOf(const Workload& job) const {
     case State::kStarting:
       return "job.start";
     case State::kSaving:
+      if (job.moves()) return std::string(kJobMoveAction);
       return std::string(conf::WordOf(kJobEndActions, job.afterwards));
     case State::kDraining:  // a member that ended by itself needs no signal
-      return job.afterwards == Afterwards::kEnds ? std::string()
-                                                 : std::string(conf::WordOf(kJobEndActions, job.afterwards));
+      if (job.moves()) return std::string(kJobMoveAction);
+      return job.afterwards == Afterwards::kEnds && job.progress.stopped.empty()
+                 ? std::string()
+                 : std::string(conf::WordOf(kJobEndActions, job.afterwards));
     default:
       return {};
   }
@@ -711,6 +864,16 @@ std::string Jobs::DetailOf(const Workload& job, bool ended) const {
   ordered_json detail = {{"reason", job.why}, {"attempt", job.attempt}, {"members", job.members.size()}};
   if (job.state <= State::kStarting) detail["resumes"] = job.resumes;
   if (job.state == State::kSaving) detail["saves"] = true;
+  if (!ended && job.moves()) {
+    detail["gain"] = job.gain;
+    ordered_json to = ordered_json::array();
+    for (const scheduler::MemberAt& at : job.next) {
+      const plugins::launchers::DeviceGrant grant = GrantOf(context_.cluster(), at.holding);
+      if (to.size() < kMembersInDetail)
+        to.push_back({{"node", grant.node}, {"kind", grant.kind}, {"devices", grant.devices}});
+    }
+    detail["to"] = std::move(to);
+  }
   ordered_json places = ordered_json::array();
   std::map<std::string, int64_t> held;
   for (const Member& member : job.members) {

@@ -18,8 +18,10 @@
 
 #include "conf/problem.h"
 #include "conf/sources.h"
+#include "gateway/config/weights.h"
 #include "gateway/control/jobs/job_log.h"
 #include "gateway/control/jobs/save_watch.h"
+#include "gateway/control/jobs/sweep_watch.h"
 #include "gateway/control/step_runner.h"
 #include "gateway/control/workloads.h"
 
@@ -30,6 +32,16 @@ struct Submitted {
   std::vector<std::string> jobs{};
   std::string used_up{};  // the budget that keeps the tenant from starting; nothing was submitted
   std::vector<conf::Problem> problems{};
+  std::vector<std::string>
+      differences{};  // of a job that is run again: what cannot be the same, in sentences
+};
+
+// What is submitted.
+struct NewJob {
+  std::string text{};        // of the job file
+  std::string file{};        // its name in problems
+  std::string parameters{};  // the text of the file of parameters that its sweep names
+  std::string rerun_of{};    // the job whose file is submitted again; empty: none
 };
 
 class Jobs final : public WorkloadKind {
@@ -60,6 +72,22 @@ class Jobs final : public WorkloadKind {
       return std::string();
     };
     plugins::launchers::LogOwner log_owner = plugins::launchers::LogOwner::kThisProcess;
+    // The labels of nodes that jobs of the tenant with that path must keep to.
+    std::function<std::vector<scheduler::LabelRule>(const std::string& tenant)> residency =
+        [](const std::string&) { return std::vector<scheduler::LabelRule>(); };
+    // A data set of the configuration; nothing: there is none of that name.
+    std::function<std::optional<config::DataSet>(const std::string& name)> data_set = [](const std::string&) {
+      return std::nullopt;
+    };
+    // The names of all of them.
+    std::function<std::vector<std::string>()> data_sets = [] { return std::vector<std::string>(); };
+    // The step that brings data sets to a node; nothing: the nodes have no store.
+    std::function<std::optional<plugins::launchers::WeightsStep>(const std::vector<config::DataSet>&)>
+        data_step = [](const std::vector<config::DataSet>&) { return std::nullopt; };
+    // The user of runs whose launcher does not say it; empty: this process's.
+    std::function<std::string()> run_user = [] { return std::string(); };
+    // The hash of the configuration.
+    std::function<std::string()> configuration = [] { return std::string(); };
   };
 
   Jobs(const Context& context, Workloads& workloads, StepRunner& runner, Environment env);
@@ -68,13 +96,14 @@ class Jobs final : public WorkloadKind {
   void SetLastNumber(uint64_t number) { last_number_ = number; }
   // Changes that are due by time alone.
   void Tick();
-  void Close() { saves_.Close(); }
-  size_t under_way() const { return saves_.under_way(); }
+  void Close() {
+    saves_.Close();
+    sweeps_.Close();
+  }
+  size_t under_way() const { return saves_.under_way() + sweeps_.under_way(); }
 
   // --- Requests of operators; durable when the call returns ---
-  // `rerun_of`: the job whose file is submitted again; empty: none.
-  net::Task<absl::StatusOr<Submitted>> Submit(std::string text, std::string file, std::string actor,
-                                              std::string rerun_of = {});
+  net::Task<absl::StatusOr<Submitted>> Submit(NewJob job, std::string actor);
   // `id` names a job, or an array with all its elements.
   net::Task<absl::Status> Cancel(std::string id, std::string actor);
   net::Task<absl::Status> Suspend(std::string id, std::string actor);
@@ -121,8 +150,17 @@ class Jobs final : public WorkloadKind {
 
   // Problems with the cluster, the tenants and other jobs; fills in the defaults.
   std::vector<conf::Problem> Check(config::JobFile& job) const;
+  using Wrong = std::function<void(std::string pointer, const std::string& value, std::string message)>;
+  void CheckResidency(const config::JobFile& job, const Wrong& wrong) const;
+  void CheckData(const config::JobFile& job, const Wrong& wrong) const;
+  void CheckFits(const config::JobFile& job, const std::vector<scheduler::Queue>& queues,
+                 const Wrong& wrong) const;
+  // Its data sets, as the configuration has them now. FailedPrecondition: one is not there any more, or is not for
+  // the tenant.
+  absl::StatusOr<std::vector<config::DataSet>> DataOf(const config::JobFile& job) const;
   absl::Status HasRoomFor(size_t count, size_t bytes) const;
   std::vector<Workload> JobsOf(const std::shared_ptr<const Submission>& submission) const;
+  void TakeOver(Submission& submission, const std::string& rerun_of, Submitted& out) const;
   net::Task<absl::Status> SaveNew(const Submission& submission, const std::vector<Workload>& made);
 
   Precursor PrecursorOf(const std::string& name) const;
@@ -140,6 +178,7 @@ class Jobs final : public WorkloadKind {
   StepRunner& runner_;
   const Environment env_;
   SaveWatch saves_;
+  SweepWatch sweeps_;
   uint64_t last_number_ = 0;
   size_t coming_ = 0;  // jobs that are being submitted, and the size of their files
   size_t coming_bytes_ = 0;

@@ -219,6 +219,10 @@ void AddWeights(const Submission& submission, json& spec) {
   fetch["volumeMounts"].push_back(store);
   json hold_command =
       json::array({program, "weights", "hold", "--store", step.store, "--digest", step.digest});
+  for (const std::string& also : step.also) {
+    hold_command.push_back("--digest");
+    hold_command.push_back(also);
+  }
   if (!step.cache_key.empty()) {
     hold_command.push_back("--cache");
     hold_command.push_back(step.cache_key);

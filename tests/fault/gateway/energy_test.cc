@@ -4,11 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
-#include "tests/fault/gateway/scaling.h"
+#include "tests/fault/gateway/job_commands.h"
 #include "tests/support/run_cli.h"
 
 namespace tests {
@@ -148,6 +149,108 @@ TEST_F(Energy, ADeviceWithUncorrectedErrorsGetsNoNewWorkAndAHungDriverDelaysNobo
   EXPECT_EQ(as_of(), last) << "old figures keep their time";
   Set("");
   EXPECT_TRUE(Within(kPatienceOfEnergy, [&] { return as_of() != last; })) << "and go on when it answers";
+}
+
+// The limits that were set for a GPU, in milliwatts, in their order.
+std::vector<unsigned> LimitsOf(const TempDir& folder, unsigned gpu) {
+  std::ifstream file(folder / "state.limits");
+  std::vector<unsigned> limits;
+  unsigned index = 0;
+  unsigned milliwatts = 0;
+  while (file >> index >> milliwatts) {
+    if (index == gpu) limits.push_back(milliwatts);
+  }
+  return limits;
+}
+
+constexpr std::string_view kLowJob =
+    "name: low\nwork: batch\npriority: batch\ncommand: [/bin/sleep, \"600\"]\n"
+    "devices: [{kind: h100, count: 1}]\n";
+
+ScaledModel NoReplica() {
+  ScaledModel model;
+  model.replicas = "{min: 0, max: 1}";
+  model.more = "placement: {devices: [{kind: h100, count: 1}]}\n";
+  return model;
+}
+
+TEST_F(Energy, NothingStartsThatWouldExceedABudgetByMeasuredDraw) {
+  Set("power 0 500000\npower 1 500000\npower 2 500000\n");
+  const Scaled scaled(NoReplica(), "cluster: probe, power: {cluster_watts: 1650}");
+  const JobCommands commands(scaled.gateway);
+  ASSERT_TRUE(Within(kPatienceOfEnergy, [&] {
+    return scaled.gateway.Metric("tidegate_devices_capped").has_value() &&
+           Cli(scaled, {"nodes", "--devices"}).out.find("500 W") != std::string::npos;
+  }));
+  Pause(milliseconds(6000));  // the planner is told every five seconds
+  const std::string job = commands.Submit(kLowJob);
+  EXPECT_TRUE(Within(kPatienceOfEnergy, [&] {
+    return commands.Explain(job).find("power") != std::string::npos;
+  })) << commands.Explain(job);
+  EXPECT_EQ(commands.StateOf(job), "pending");
+  Set("");  // each draws 100 W from now on
+  EXPECT_TRUE(commands.Comes(job, "running")) << commands.Explain(job);
+  EXPECT_TRUE(commands.CancelAll());
+  EXPECT_TRUE(LimitsOf(folder_, 0).empty()) << "no limit is changed unless that is asked for";
+}
+
+TEST_F(Energy, LowWorkIsCappedWhileABudgetIsShortAndGetsItsUsualLimitBack) {
+  Set("power 0 500000\npower 1 500000\npower 2 500000\n");
+  Scaled scaled(NoReplica(),
+                "on_exit: keep, cluster: probe, power: {cluster_watts: 1900, cap_low_bands: {above: 0.9}}");
+  const JobCommands commands(scaled.gateway);
+  const std::string job = commands.Submit(kLowJob);
+  ASSERT_TRUE(commands.Comes(job, "running")) << commands.Explain(job);
+  unsigned gpu = 0;
+  const auto capped = [&] {
+    for (gpu = 0; gpu < 3; ++gpu) {
+      const std::vector<unsigned> limits = LimitsOf(folder_, gpu);
+      if (!limits.empty() && limits.back() < 700'000) return true;
+    }
+    return false;
+  };
+  ASSERT_TRUE(Within(kPatienceOfEnergy, capped)) << scaled.gateway.process().Output();
+  EXPECT_GE(LimitsOf(folder_, gpu).back(), 350'000u);
+  for (unsigned other = 0; other < 3; ++other) {
+    if (other != gpu) EXPECT_TRUE(LimitsOf(folder_, other).empty()) << "only its device";
+  }
+  ASSERT_TRUE(
+      Within(kPatienceOfEnergy, [&] { return scaled.gateway.Metric("tidegate_devices_capped") == 1; }));
+  ASSERT_TRUE(Within(kPatienceOfEnergy, [&] { return scaled.Names("device.cap") == 1; }));
+
+  // Killed, it finds what it had lowered.
+  const size_t before = LimitsOf(folder_, gpu).size();
+  scaled.gateway.Kill();
+  EXPECT_LT(LimitsOf(folder_, gpu).back(), 700'000u);
+  scaled.gateway.Start();
+  ASSERT_TRUE(Within(kPatienceOfEnergy, [&] {
+    const std::vector<unsigned> limits = LimitsOf(folder_, gpu);
+    return limits.size() > before && std::ranges::find(limits, 700'000u) != limits.end();
+  })) << scaled.gateway.process().Output();
+
+  ASSERT_TRUE(Within(kPatienceOfEnergy, capped)) << "it runs on, and the budget is short";
+  EXPECT_TRUE(commands.CancelAll());
+  ASSERT_TRUE(Within(kPatienceOfEnergy, [&] { return LimitsOf(folder_, gpu).back() == 700'000; }));
+  const std::string again = commands.Submit(kLowJob);
+  ASSERT_TRUE(commands.Comes(again, "running")) << commands.Explain(again);
+  ASSERT_TRUE(Within(kPatienceOfEnergy, capped));
+  EXPECT_TRUE(commands.CancelAll());
+  scaled.KeepNothing();
+  ASSERT_EQ(scaled.gateway.Stop(kPatienceOfEnergy), 0);
+  EXPECT_EQ(LimitsOf(folder_, gpu).back(), 700'000u);
+}
+
+TEST_F(Energy, WhereLimitsMayNotBeSetAnOperatorIsToldWhatWouldBeRight) {
+  Set("power 0 500000\npower 1 500000\npower 2 500000\nno-cap 0\nno-cap 1\nno-cap 2\n");
+  Scaled scaled(NoReplica(), "cluster: probe, power: {cluster_watts: 1900, cap_low_bands: {}}");
+  const JobCommands commands(scaled.gateway);
+  const std::string job = commands.Submit(kLowJob);
+  ASSERT_TRUE(commands.Comes(job, "running")) << commands.Explain(job);
+  EXPECT_TRUE(Within(kPatienceOfEnergy, [&] {
+    return scaled.gateway.AskAdmin(Get("/readyz")).body.find("run the gateway as root") != std::string::npos;
+  })) << scaled.gateway.AskAdmin(Get("/readyz")).body;
+  EXPECT_EQ(scaled.gateway.Metric("tidegate_devices_capped"), 0);
+  EXPECT_TRUE(commands.CancelAll());
 }
 
 }  // namespace

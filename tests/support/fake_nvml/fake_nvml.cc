@@ -8,6 +8,7 @@
 //   energy 0 123456 (mJ): the counter; without this line it counts the power over time
 //   reset 0 1: the counter that counts begins again, once for each number
 //   error-power 0 999: the call for the power fails with that code; likewise error-temp and error-energy
+//   no-cap 0: its power limit may not be set; one that is set is kept in the file FAKE_NVML_FAULTS.limits
 //   hang 0: the call for the power does not return while the line is there
 //   gone 3: that GPU cannot be opened
 #include <unistd.h>
@@ -65,6 +66,32 @@ unsigned long long Number(const char* what, unsigned gpu, unsigned long long oth
     if (std::sscanf(line, "%31s %u %llu", word, &index, &number) == 3 && std::strcmp(word, what) == 0 &&
         index == gpu)
       otherwise = number;
+  }
+  std::fclose(file);
+  return otherwise;
+}
+
+// The limits that were set, which a driver keeps when the process ends: a line for each GPU, the last one counts.
+std::FILE* OpenLimits(const char* how) {
+  const char* const path = std::getenv("FAKE_NVML_FAULTS");
+  if (path == nullptr) return nullptr;
+  char name[4096];
+  std::snprintf(name, sizeof name, "%s.limits", path);
+  return std::fopen(name, how);
+}
+[[maybe_unused]] bool KeepLimit(unsigned gpu, unsigned milliwatts) {
+  std::FILE* const file = OpenLimits("a");
+  if (file == nullptr) return false;
+  std::fprintf(file, "%u %u\n", gpu, milliwatts);
+  return std::fclose(file) == 0;
+}
+unsigned SetLimit(unsigned gpu, unsigned otherwise) {
+  std::FILE* const file = OpenLimits("r");
+  if (file == nullptr) return otherwise;
+  unsigned index = 0;
+  unsigned milliwatts = 0;
+  while (std::fscanf(file, "%u %u", &index, &milliwatts) == 2) {
+    if (index == gpu) otherwise = milliwatts;
   }
   std::fclose(file);
   return otherwise;
@@ -224,9 +251,38 @@ int nvmlDeviceGetUtilizationRates(void* device, FakeUtilization* rates) {
   *rates = {static_cast<unsigned>(Number("util", Of(device).index, 0)), 0};
   return 0;
 }
-int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* milliwatts) {
+int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+  for (Gpu& gpu : gpus) {
+    char name[96];
+    if (nvmlDeviceGetUUID(&gpu, name, sizeof name) == 0 && std::strcmp(name, uuid) == 0) {
+      *device = &gpu;
+      return 0;
+    }
+  }
+  return kNotFound;
+}
+int nvmlDeviceGetPowerManagementDefaultLimit(void* device, unsigned* milliwatts) {
   *milliwatts = static_cast<unsigned>(Number("limit", Of(device).index, 700'000));
   return 0;
+}
+int nvmlDeviceGetPowerManagementLimitConstraints(void*, unsigned* least, unsigned* most) {
+  *least = 200'000;
+  *most = 700'000;
+  return 0;
+}
+int nvmlDeviceGetPowerManagementLimit(void* device, unsigned* milliwatts) {
+  const unsigned gpu = Of(device).index;
+  *milliwatts = SetLimit(gpu, static_cast<unsigned>(Number("limit", gpu, 700'000)));
+  return 0;
+}
+int nvmlDeviceSetPowerManagementLimit(void* device, unsigned milliwatts) {
+  const unsigned gpu = Of(device).index;
+  if (Has("no-cap", gpu)) return 4;
+  if (milliwatts < 200'000 || milliwatts > 700'000) return kInvalid;
+  return KeepLimit(gpu, milliwatts) ? 0 : 999;
+}
+int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* milliwatts) {
+  return nvmlDeviceGetPowerManagementLimit(device, milliwatts);
 }
 int nvmlDeviceGetTemperature(void* device, int, unsigned* celsius) {
   const unsigned gpu = Of(device).index;
@@ -284,7 +340,9 @@ int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millij
 int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
   const unsigned gpu = Of(device).index;
   while (Has("hang", gpu)) usleep(20'000);
-  *milliwatts = static_cast<unsigned>(Number("power", gpu, 100'000));
+  const unsigned drawn = static_cast<unsigned>(Number("power", gpu, 100'000));
+  const unsigned limit = SetLimit(gpu, drawn);
+  *milliwatts = drawn < limit ? drawn : limit;
   return static_cast<int>(Number("error-power", gpu, 0));
 }
 

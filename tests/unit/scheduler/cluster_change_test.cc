@@ -36,6 +36,14 @@ TEST(ClusterChange, TheSameNodesChangeNothing) {
   EXPECT_EQ(FirstDefect(change.cluster), "");
 }
 
+TEST(ClusterChange, CountableResourcesStayWhereTheLauncherFindsTheNodes) {
+  Cluster before = Named({{"a", 8}});
+  before.resources = {{"matlab", 3}};
+  const ClusterChange change = ChangeCluster(before, Named({{"a", 8}, {"b", 8}}), {});
+  ASSERT_EQ(change.cluster.resources.size(), 1u);
+  EXPECT_EQ(change.cluster.resources[0].count, 3u);
+}
+
 TEST(ClusterChange, NodesAreNumberedByTheirNames) {
   const ClusterChange change =
       ChangeCluster(Named({{"b", 8}, {"d", 8}}), Named({{"d", 8}, {"a", 8}, {"b", 4}}), {});

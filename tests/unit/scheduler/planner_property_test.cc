@@ -32,6 +32,10 @@ Policy RandomPolicy(Rng& rng) {
   policy.faults.hot_swap = rng.Uniform(2) == 0;
   if (rng.Uniform(2) == 0)
     policy.order = {{"priority", 1'000}, {"expected", 16}, {"overdue", 100}, {"age", 1}};
+  policy.moves = {.per_hour = static_cast<uint32_t>(rng.Uniform(3) * 20),
+                  .rest = minutes(rng.Uniform(20)),
+                  .least_left = minutes(5),
+                  .least_gain = minutes(rng.Uniform(10))};
   return policy;
 }
 
@@ -89,14 +93,30 @@ Job RandomJob(Rng& rng, int number, bool with_queues) {
   if (rng.Uniform(3) == 0)
     job.checkpoint = {.interval = minutes(10), .save = seconds(20), .restart = seconds(60)};
   if (rng.Uniform(12) == 0) job.idle_timeout = minutes(30);
+  if (rng.Uniform(4) == 0) job.resources.push_back({"licence", static_cast<uint32_t>(1 + rng.Uniform(4))});
+  if (rng.Uniform(6) == 0) job.resources.push_back({"seat", static_cast<uint32_t>(1 + rng.Uniform(5))});
+  if (rng.Uniform(4) == 0) {
+    job.spread = true;
+    const char* const over[] = {"", "node", "zone"};
+    job.spread_over = over[rng.Uniform(3)];
+  }
   return job;
+}
+
+Cluster RandomCluster(Rng& rng) {
+  Cluster cluster = EightWay(static_cast<int>(4 + rng.Uniform(12)), 4);
+  cluster.resources = {{"licence", 4}, {"seat", 6}};
+  for (Node& node : cluster.nodes) {
+    if (rng.Uniform(4) != 0) node.labels["zone"] = rng.Uniform(2) == 0 ? "a" : "b";
+  }
+  return cluster;
 }
 
 // A cluster, its planner, and a world that does what plans say and makes mistakes of its own.
 struct History {
   explicit History(uint64_t seed)
       : rng(seed),
-        cluster(EightWay(static_cast<int>(4 + rng.Uniform(12)), 4)),
+        cluster(RandomCluster(rng)),
         queues(RandomQueues(rng)),
         policy(RandomPolicy(rng)),
         planner(cluster, queues, policy) {}
@@ -113,15 +133,39 @@ struct History {
     return indices;
   }
 
+  // A job is at its new places, is replaced by another there, or does not move after all.
+  void EndMove(JobIndex job) {
+    const JobEntry& entry = planner.jobs()[job];
+    const bool whole = entry.leaving.size() == Members(entry.job) &&
+                       planner.state().of(job).size() == 2 * entry.leaving.size();
+    switch (whole ? rng.Uniform(3) : 0) {
+      case 1: {
+        Job next = entry.job;
+        next.id = fmt::format("job-{}", submitted++);
+        replaced.push_back(entry.job.id);
+        planner.HandOver(job, std::move(next), now);
+        break;
+      }
+      case 2:
+        planner.Unmoved(job, now);
+        break;
+      default:
+        planner.Moved(job, now);
+    }
+  }
+
   void Happen() {
     now += seconds(1 + rng.Uniform(600));
+    for (const std::string& id : std::exchange(replaced, {})) {
+      if (const JobIndex job = planner.jobs().Find(id); job != kNone) planner.Withdraw(job, now);
+    }
     for (const JobIndex job : InPhase(Phase::kStopping)) {
       if (planner.jobs()[job].stops_at <= now) planner.Stopped(job, now);
     }
     const std::vector<JobIndex> running = InPhase(Phase::kRunning);
     const auto any = [&](const std::vector<JobIndex>& jobs) { return jobs[rng.Uniform(jobs.size())]; };
     for (const JobIndex job : running) {
-      if (!planner.jobs()[job].leaving.empty()) planner.Moved(job, now);
+      if (!planner.jobs()[job].leaving.empty()) EndMove(job);
     }
     switch (rng.Uniform(12)) {
       case 0:
@@ -144,7 +188,13 @@ struct History {
         break;
       case 10: {
         const auto node = static_cast<NodeId>(rng.Uniform(cluster.nodes.size()));
-        switch (rng.Uniform(4)) {
+        switch (rng.Uniform(5)) {
+          case 4: {
+            const auto devices = static_cast<uint32_t>(rng.Uniform(256));
+            planner.UpdateNode(node, planner.state().health(node), devices, {}, now);
+            planner.UpdateEmptied(node, devices, now);
+            break;
+          }
           case 0:
             planner.NodeFault(node, now);
             break;
@@ -175,11 +225,13 @@ struct History {
   Planner planner;
   conf::TimePoint now{std::chrono::hours(1)};
   int submitted = 0;
+  std::vector<std::string> replaced;  // ids of jobs whose places others have taken over
 };
 
 void ExpectWholeGangs(const History& h) {
   for (const JobIndex job : h.InPhase(Phase::kRunning)) {
     const JobEntry& entry = h.planner.jobs()[job];
+    if (std::ranges::find(h.replaced, entry.job.id) != h.replaced.end()) continue;
     const size_t members = h.planner.state().of(job).size() - entry.leaving.size();
     EXPECT_GE(members, MinMembers(entry.job)) << entry.job.id;
     EXPECT_LE(members, Members(entry.job)) << entry.job.id;
@@ -218,6 +270,19 @@ void ExpectIsolation(const History& h) {
   }
 }
 
+// Just what running and stopping jobs ask for is held, and never more than there is.
+void ExpectResources(const History& h) {
+  for (const Resource& resource : h.cluster.resources) {
+    uint32_t held = 0;
+    for (const Phase phase : {Phase::kRunning, Phase::kStopping}) {
+      for (const JobIndex job : h.InPhase(phase))
+        held += AskedOf(h.planner.jobs()[job].job.resources, resource.name);
+    }
+    EXPECT_EQ(h.planner.resources().held(resource.name), held) << resource.name;
+    EXPECT_LE(held, resource.count) << resource.name;
+  }
+}
+
 void ExpectLimits(const History& h) {
   const QueueTree& queues = h.planner.queues();
   for (const Queue& queue : h.queues) {
@@ -250,6 +315,7 @@ TEST(PlannerProperty, NothingIsOverAllocatedGangsAreWholeAndIsolationHolds) {
       ExpectWholeGangs(h);
       ExpectRequiredTopology(h);
       ExpectIsolation(h);
+      ExpectResources(h);
       ExpectLimits(h);
       ASSERT_FALSE(HasFailure()) << "seed " << seed << " step " << step;
     }

@@ -935,6 +935,7 @@ export type ErasedKey = {
 export type JobSubmission = {
   object: string;
   jobs: string[];
+  differences?: string[];
 };
 
 export type JobList = {
@@ -964,6 +965,35 @@ export type Job = {
   restarts: number;
 };
 
+export type JobComparison = {
+  metric: string | null;
+  maximize: boolean;
+  leads: string | null;
+  device_hours: number;
+  jobs: ComparedJob[];
+};
+
+export type ComparedJob = {
+  id: string;
+  state: string;
+  parameters: NamedValue[] | null;
+  seed: number;
+  step: number | null;
+  value: number | null;
+  best: number | null;
+  rungs: number;
+  stopped: string | null;
+  unread: string | null;
+  device_hours: number;
+  devices: string[];
+  attempt: number;
+};
+
+export type NamedValue = {
+  name: string;
+  value: string;
+};
+
 export type JobDetail = {
   id: string;
   name: string;
@@ -984,6 +1014,19 @@ export type JobDetail = {
   restarts: number;
   runs: JobMember[];
   file: string | null;
+  parameters: NamedValue[] | null;
+  provenance: JobProvenance;
+};
+
+export type JobProvenance = {
+  version: string;
+  configuration_sha256: string;
+  file_sha256: string;
+  command_sha256: string;
+  image: string | null;
+  seed: number;
+  data: NamedValue[];
+  rerun_of: string | null;
 };
 
 export type JobMember = {
@@ -1069,6 +1112,22 @@ export type DeviceMeasures = {
 export type DeviceProcess = {
   pid: number;
   memory_mib?: number;
+};
+
+export type ResourceList = {
+  object: string;
+  data: Resource[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Resource = {
+  name: string;
+  count: number;
+  held: number;
+  free: number;
+  held_by: string[];
+  waiting: number;
 };
 
 export type JobQueueList = {
@@ -1186,11 +1245,13 @@ export type Gets = {
   "/admin/v1/audit/records/{record}/proof": Proof;
   "/admin/v1/audit/verification": Verification;
   "/admin/v1/jobs": JobList;
+  "/admin/v1/jobs:compare": JobComparison;
   "/admin/v1/jobs/{id}": JobDetail;
   "/admin/v1/jobs/{id}/explain": JobExplanation;
   "/admin/v1/jobs/{id}/logs": JobLog;
   "/admin/v1/nodes": NodeList;
   "/admin/v1/queues": JobQueueList;
+  "/admin/v1/resources": ResourceList;
   "/admin/v1/simulations": SimulationList;
   "/admin/v1/simulations/{id}": Simulation;
   "/admin/v1/config": Config;
@@ -1429,6 +1490,7 @@ export type Posts = {
     body: {
       job: string;
       file?: string;
+      parameters?: string;
     };
     answer: JobSubmission;
   };

@@ -87,12 +87,14 @@ TEST(LeaderCalls, TheLeaderAnswersAndNothingStaysInTheStore) {
 // where another gateway leads, these are empty.
 TEST(LeaderCalls, WhatNeedsThePlannerJobsOrScalingIsAnsweredByTheLeader) {
   const std::set<std::string_view> at_leader = {
-      "showOverview",   "listReplicas",     "listScaling",   "showScalingHistory", "submitJob",
-      "listJobs",       "showJob",          "explainJob",    "readJobLog",         "cancelJob",
-      "suspendJob",     "resumeJob",        "listNodes",     "cordonNode",         "uncordonNode",
-      "drainNode",      "undrainNode",      "listJobQueues", "startSimulation",    "listSimulations",
-      "showSimulation", "cancelSimulation", "holdModel",     "removeTenant",       "rerunJob",
-      "giveGrant",      "changeGrant",      "askForGrant",   "approveRequest"};
+      "abortRollout",       "approveRequest", "askForGrant",     "cancelJob",     "cancelSimulation",
+      "changeGrant",        "compareJobs",    "cordonNode",      "drainNode",     "explainJob",
+      "giveGrant",          "holdModel",      "listAdapters",    "listJobQueues", "listJobs",
+      "listNodes",          "listReplicas",   "listResources",   "listRollouts",  "listScaling",
+      "listSimulations",    "loadAdapter",    "promoteRollout",  "readJobLog",    "removeTenant",
+      "rerunJob",           "restartRollout", "resumeJob",       "showJob",       "showOverview",
+      "showScalingHistory", "showSimulation", "startSimulation", "submitJob",     "suspendJob",
+      "uncordonNode",       "undrainNode",    "unloadAdapter"};
   std::set<std::string_view> found;
   for (const Route& route : Routes()) {
     if (IsAnsweredByLeader(route)) found.insert(route.name);

@@ -126,7 +126,7 @@ models:
     std::vector<gateway::config::Tenant> tenants =
         gateway::WithProjects(runtime->configured().tenants, projects->List());
     gateway::AddGrants(tenants, grants->List(), gateway::net::Now());
-    runtime = *runtime->WithTenants(std::move(tenants), {}, shared.learned());
+    runtime = *runtime->WithInForce({.tenants = std::move(tenants)}, {}, shared.learned());
     EXPECT_TRUE(shared.limits.Update(runtime->LimitNodes()).ok());
   }
 

@@ -99,7 +99,8 @@ TEST(ModelPolicy, SaysHowAReplicaIsStarted) {
       std::string(kHead) +
           "cold_start: {hold: 1m, heartbeat: 5s}\n"
           "placement: {devices: [{kind: h100, count: 2}, {kind: ascend-910b}], cpu: 8, memory: 64GiB, "
-          "priority: critical, queue: prod, spread: leaf, may_preempt: [batch]}\n"
+          "priority: critical, queue: prod, spread: zone, may_preempt: [batch], require: {zone: [a, b]}, "
+          "isolation: node, resources: {vllm-plus: 2}}\n"
           "idle: {standby: 1}\n"
           "replica: {engine: sglang, command: [run, \"{port}\"], env: {A: b}, secret_env: {S: env:S}, "
           "directory: /srv, model: up, preset: demo, ready: {path: /ready, timeout: 1m}, drain: 30s}\n",
@@ -112,7 +113,15 @@ TEST(ModelPolicy, SaysHowAReplicaIsStarted) {
   EXPECT_EQ(policy.placement.cpu_milli, 8000);
   EXPECT_EQ(policy.placement.memory_mib, 64 * 1024);
   EXPECT_EQ(policy.placement.priority, Rank::kCritical);
-  EXPECT_EQ(policy.placement.spread, Spread::kLeaf);
+  const scheduler::Job ask = AskOf(policy);
+  EXPECT_TRUE(ask.spread);
+  EXPECT_EQ(ask.spread_over, "zone");
+  ASSERT_EQ(ask.roles[0].ask.require.size(), 1u);
+  EXPECT_THAT(ask.roles[0].ask.require[0].values, ElementsAre("a", "b"));
+  EXPECT_EQ(ask.roles[0].ask.isolation, scheduler::Isolation::kNode);
+  ASSERT_EQ(ask.resources.size(), 1u);
+  EXPECT_EQ(ask.resources[0].count, 2u);
+  EXPECT_THAT(AskAsleep(policy).resources, IsEmpty());
   EXPECT_THAT(policy.placement.may_preempt, ElementsAre(Victim::kBatch));
   EXPECT_EQ(policy.scaling.standby, 1u);
   EXPECT_EQ(policy.replica->engine, Engine::kSglang);
@@ -363,6 +372,36 @@ TEST(Scaling, AReplicaThatTheClusterCanNeverHoldIsReportedAtTheLoad) {
   EXPECT_THAT(problems("{members: 2, devices: [{count: 8}], topology: {level: rack}}"),
               ElementsAre(AllOf(HasSubstr("p.yaml:/placement/topology/level"), HasSubstr("\"rack\""),
                                 HasSubstr("node, leaf, all"))));
+}
+
+TEST(Scaling, LabelsAndResourcesThatTheClusterDoesNotHaveAreToldAtTheLoad) {
+  const std::string cluster =
+      "devices: [{name: h100}]\n"
+      "types: [{name: box, cpu: 64, memory: 512GiB, device: h100, count: 8}, {name: cpu, cpu: 64, memory: "
+      "1GiB}]\n"
+      "nodes: [{name: n1, type: box, labels: {zone: a}}, {name: n2, type: cpu, labels: {zone: b}}]\n"
+      "resources: [{name: matlab, count: 2}]\n";
+  const auto problems = [&](const std::string& placement, const std::string& scaling = {}) {
+    return Texts(Load({{"p.yaml", std::string(kHead) + "placement: " + placement +
+                                      "\nreplica: {engine: vllm, command: [serve]}\n"},
+                       {"nodes.yaml", cluster}},
+                      "{policies: p.yaml, cluster: nodes.yaml" + scaling + "}")
+                     .problems);
+  };
+  EXPECT_THAT(problems("{devices: [{kind: h100}], require: {zone: a}, resources: {matlab: 2, seat: 1}}",
+                       ", resources: {seat: 1}"),
+              IsEmpty());
+  EXPECT_THAT(problems("{require: {zon: a}}"), ElementsAre(AllOf(HasSubstr("p.yaml:/placement/require/zon"),
+                                                                 HasSubstr("did you mean \"zone\"?"))));
+  EXPECT_THAT(
+      problems("{devices: [{kind: h100}], avoid: {zone: a}}"),
+      ElementsAre(AllOf(HasSubstr("p.yaml:/placement/avoid"), HasSubstr("no node that its labels allow"))));
+  EXPECT_THAT(problems("{resources: {matlab: 3}}"),
+              ElementsAre(AllOf(HasSubstr("p.yaml:/placement/resources/matlab"), HasSubstr("has 2"))));
+  EXPECT_THAT(problems("{}", ", resources: {matlab: 1}"),
+              ElementsAre(AllOf(HasSubstr("/scaling/resources/matlab"), HasSubstr("keep one of the two"))));
+  EXPECT_THAT(problems("{}", ", data_sets: [{name: a, path: /m, digest: sha256:1}]"),
+              IsSupersetOf({HasSubstr("/scaling/data_sets")}));
 }
 
 TEST(Scaling, TheShippedPolicyOfTwoNodesFitsTheShippedCluster) {

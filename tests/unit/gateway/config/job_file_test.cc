@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "conf/text.h"
+#include "gateway/config/tenant.h"
 #include "tests/support/shipped.h"
 
 namespace gateway::config {
@@ -43,7 +44,7 @@ TEST(JobFile, EveryShippedOneIsRead) {
     if (entry.path().extension() == ".yaml") read(entry.path());
   }
   read(tests::ConfDirectory() / "demo" / "training.yaml");
-  EXPECT_EQ(files, 4u);
+  EXPECT_EQ(files, 5u);
 }
 
 TEST(JobFile, IsReadAsAWhole) {
@@ -113,17 +114,128 @@ TEST_P(WrongJobFile, IsRefused) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, WrongJobFile,
-    testing::Values(Wrong{"members: {min: 3, max: 2}\n", "at most max, 2"},
-                    Wrong{"members: {min: 1, max: 2}\n", "give checkpoint"},
-                    Wrong{"members: 5000\n", "from 1 to 4096"},
-                    Wrong{"work: notebook\nmembers: 2\n", "must be 1 for a notebook"},
-                    Wrong{"notebook: {idle_timeout: 1h}\n", "has an effect on notebooks only"},
-                    Wrong{"work: notebook\narray: {count: 2}\n", "has no effect on a notebook"},
-                    Wrong{"topology: {level: leaf, required: true, wait: 5m}\n", "has no effect"},
-                    Wrong{"array: {count: 1001}\n", "between 1 and 1000"},
-                    Wrong{"devices: [{count: 17}]\n", "between 1 and 16"},
-                    Wrong{"limit: 0s\n", "longer than 0"}, Wrong{"checkpoint: {grace: 1m}\n", "interval"},
-                    Wrong{"devices: []\n", "must not be empty"}));
+    testing::Values(
+        Wrong{"members: {min: 3, max: 2}\n", "at most max, 2"},
+        Wrong{"members: {min: 1, max: 2}\n", "give checkpoint"}, Wrong{"members: 5000\n", "from 1 to 4096"},
+        Wrong{"work: notebook\nmembers: 2\n", "must be 1 for a notebook"},
+        Wrong{"notebook: {idle_timeout: 1h}\n", "has an effect on notebooks only"},
+        Wrong{"work: notebook\narray: {count: 2}\n", "has no effect on a notebook"},
+        Wrong{"topology: {level: leaf, required: true, wait: 5m}\n", "has no effect"},
+        Wrong{"array: {count: 1001}\n", "between 1 and 1000"},
+        Wrong{"devices: [{count: 17}]\n", "between 1 and 16"}, Wrong{"limit: 0s\n", "longer than 0"},
+        Wrong{"checkpoint: {grace: 1m}\n", "interval"}, Wrong{"devices: []\n", "must not be empty"},
+        Wrong{"require: {}\n", "must not be empty"},
+        Wrong{"require: [zone]\n", "expected labels with their values"},
+        Wrong{"avoid: {zone: []}\n", "must name values of the label"},
+        Wrong{"require: {tidegate.io/weights-0: held}\n", "is no label of nodes that a file may name"},
+        Wrong{"isolation: tenant\n", "needs a tenant"}, Wrong{"isolation: rack\n", "isolation"},
+        Wrong{"resources: {matlab: 0}\n", "must be from 1 to 1000000"},
+        Wrong{"data: [a, a]\n", "names a twice"},
+        Wrong{"env: {A: \"{sweep.lr}\"}\n", "names {sweep.lr}, and the job has no sweep"},
+        Wrong{"sweep: {parallel: 2}\n", "give one of grid, random and file"},
+        Wrong{"sweep: {grid: {lr: [1]}, file: p}\n", "give one of grid, random and file"},
+        Wrong{"sweep: {grid: {lr: []}}\n", "lr has no values"},
+        Wrong{"sweep: {grid: {1r: [1]}}\n", "is not the name of a parameter"},
+        Wrong{"sweep: {grid: {a-b: [1], a_b: [1]}}\n", "would both be the variable TIDEGATE_PARAM_A_B"},
+        Wrong{"sweep: {random: {count: 2, parameters: {a: {uniform: [2, 1]}}}}\n", "the smaller first"},
+        Wrong{"sweep: {random: {count: 2, parameters: {a: {log: [0, 1]}}}}\n", "must be above 0"},
+        Wrong{"sweep: {random: {count: 2, parameters: {a: {log: [1, 2], choice: [x]}}}}\n",
+              "give one of choice, uniform, log and integer"},
+        Wrong{"sweep: {random: {count: 1001, parameters: {a: {choice: [x]}}}}\n", "between 1 and 1000"},
+        Wrong{"sweep: {file: p.csv}\n", "was not sent with the job file"},
+        Wrong{"sweep: {grid: {a: [1]}}\narray: {count: 2}\n", "cannot be given together with sweep"},
+        Wrong{"sweep: {grid: {a: [1]}, max_devices: 2}\n", "has no effect on a job without devices"},
+        Wrong{"devices: [{count: 4}]\nsweep: {grid: {a: [1]}, max_devices: 2}\n",
+              "max_devices is 2, and one element takes 4"},
+        Wrong{"sweep: {grid: {a: [1]}, halving: {first: 10}}\n", "needs metric"},
+        Wrong{"sweep: {grid: {a: [1]}, metric: {file: /a/b}}\n", "must name {id}"},
+        Wrong{"sweep: {grid: {a: [1]}, metric: {file: \"/a/../{id}\"}}\n", "must not have .. in it"},
+        Wrong{"sweep: {grid: {a: [1]}, metric: {file: \"{id}\"}}\n", "must be an absolute path"}));
+
+TEST(JobFile, ASweepHasAnElementForEachSetOfParameters) {
+  const JobFile grid = Read(
+      "name: a\ncommand: [x]\ndevices: [{kind: h100, count: 2}, {kind: a100, count: 4}]\n"
+      "sweep: {grid: {lr: [0.1, 1e-3], opt: [adam, sgd, lion]}, max_devices: 9, parallel: 5}\n");
+  EXPECT_EQ(grid.elements, 6u);
+  EXPECT_EQ(grid.job.max_running, 2u);  // each may take four devices
+  EXPECT_THAT(ParametersOf(grid, 4), ElementsAre(std::pair("lr", "1e-3"), std::pair("opt", "sgd")));
+  EXPECT_THAT(ParametersOf(grid, 6), testing::IsEmpty());
+  constexpr std::string_view kRandom =
+      "name: a\ncommand: [x]\nsweep: {random: {count: 50, seed: 7, parameters: {lr: {log: [0.001, 0.1]}, n: "
+      "{integer: "
+      "[1, 3]}, p: {uniform: [0, 1]}, o: {choice: [x, y]}}}}\n";
+  const JobFile random = Read(kRandom);
+  EXPECT_EQ(random.elements, 50u);
+  for (uint32_t i = 0; i < 50; ++i) {
+    const ParameterSet& set = ParametersOf(random, i);
+    ASSERT_EQ(set.size(), 4u);
+    EXPECT_GE(std::stod(set[0].second), 0.001);
+    EXPECT_LE(std::stod(set[0].second), 0.1);
+    EXPECT_THAT(set[1].second, testing::AnyOf("1", "2", "3"));
+    EXPECT_EQ(set, ParametersOf(Read(kRandom), i)) << "the seed makes the same sets again";
+  }
+}
+
+TEST(JobFile, ASweepReadsItsParametersFromAFile) {
+  constexpr std::string_view kText = "name: a\ncommand: [x, \"{sweep.lr}\"]\nsweep: {file: p.jsonl}\n";
+  EXPECT_EQ(ParameterFileOf(kText), "p.jsonl");
+  EXPECT_EQ(ParameterFileOf("name: a\n"), "");
+  const auto read = [&](std::string_view parameters) {
+    return ReadJobFile(kText, "j.yaml", ReferencesOnly(), parameters);
+  };
+  const auto why = [&](std::string_view parameters) {
+    const auto loaded = read(parameters);
+    return loaded.problems.empty() ? std::string() : ToString(loaded.problems.front());
+  };
+  const auto lines = read("{\"lr\": 0.1, \"deep\": true}\n\n{\"deep\": false, \"lr\": \"x\"}\r\n");
+  ASSERT_TRUE(lines.value.has_value());
+  EXPECT_THAT(ParametersOf(*lines.value, 1), ElementsAre(std::pair("deep", "false"), std::pair("lr", "x")));
+  const auto csv = read("lr,b\n1,2\n3,\"4,5\"\n");
+  ASSERT_TRUE(csv.value.has_value());
+  EXPECT_THAT(ParametersOf(*csv.value, 1), ElementsAre(std::pair("b", "4,5"), std::pair("lr", "3")));
+  EXPECT_THAT(why("{\"lr\": 1}\n{\"lr\": 1, \"b\": 2}\n"), HasSubstr("line 2: has other parameters"));
+  EXPECT_THAT(why("{\"lr\": [1]}\n"), HasSubstr("line 1: lr must be a number"));
+  EXPECT_THAT(why("lr,b\n1\n"), HasSubstr("line 2: has 1 values"));
+  EXPECT_THAT(why("lr\n"), HasSubstr("has no set of parameters"));
+  EXPECT_THAT(why("{\"b\": 1}\n"),
+              HasSubstr("names {sweep.lr}, and the sweep has no parameter of that name"));
+}
+
+TEST(JobFile, LabelsAndResourcesThatTheClusterDoesNotHaveAreFound) {
+  const JobFile job = Read(
+      "name: a\ncommand: [x]\nrequire: {zone: [a, c]}\nprefer: {dsk: nvme}\nspread: rack\nresources: "
+      "{matlab: 3, "
+      "ansys: 1}\n");
+  scheduler::Cluster cluster;
+  cluster.fabric = scheduler::FlatFabric();
+  cluster.types.push_back({.name = "t"});
+  cluster.nodes = {
+      {.name = "n", .labels = {{"zone", "a"}, {"disk", "nvme"}, {"tidegate.io/weights-0", "held"}}}};
+  cluster.resources = {{"matlab", 2}};
+  std::vector<std::string> problems;
+  for (const conf::Problem& problem : CheckJob(job, cluster, {})) problems.push_back(ToString(problem));
+  EXPECT_THAT(problems,
+              ElementsAre(AllOf(HasSubstr("/resources/ansys"), HasSubstr("there are matlab")),
+                          AllOf(HasSubstr("/resources/matlab"), HasSubstr("has 2 of the resource matlab")),
+                          AllOf(HasSubstr("/require/zone"), HasSubstr("\"c\"")),
+                          AllOf(HasSubstr("/prefer/dsk"), HasSubstr("did you mean \"disk\"?")),
+                          AllOf(HasSubstr("/spread"), HasSubstr("\"rack\""))));
+}
+
+TEST(Residency, ATenantKeepsToItsOwnRulesAndThoseOfItsParents) {
+  std::vector<Tenant> tenants(3);
+  tenants[0].name = "acme";
+  tenants[0].residency.rules = {{"region", {"eu"}}};
+  tenants[1].name = "search";
+  tenants[1].parent = "acme";
+  tenants[1].residency.rules = {{"zone", {"a", "b"}}};
+  tenants[2].name = "acmee";
+  EXPECT_EQ(ResidencyOf(tenants, "acme/search").size(), 2u);
+  EXPECT_EQ(ResidencyOf(tenants, "acme/search/made-at-run-time").size(), 2u);
+  EXPECT_EQ(ResidencyOf(tenants, "acme").size(), 1u);
+  EXPECT_THAT(ResidencyOf(tenants, "acmee"), testing::IsEmpty());
+  EXPECT_THAT(ResidencyOf(tenants, ""), testing::IsEmpty());
+}
 
 TEST(JobFile, NamesThatTheClusterDoesNotHaveAreFoundWithSuggestions) {
   const JobFile job = Read(

@@ -99,6 +99,11 @@ TEST(WeightsStep, OfAPodIsAnInitContainerAndASidecar) {
   EXPECT_EQ(hold["command"], json::array({"/opt/tidegate", "weights", "hold", "--store", "/store", "--digest",
                                           kDigest, "--cache", "k"}));
   EXPECT_FALSE(hold.contains("env"));
+  kubernetes::Submission more = submission;
+  more.run.weights->also = {"sha256:other"};
+  const json both = kubernetes::RenderPod(more)["spec"]["initContainers"][1]["command"];
+  EXPECT_EQ(both[7], "--digest");
+  EXPECT_EQ(both[8], "sha256:other");
   const json& run = spec["containers"][0];
   EXPECT_EQ(run["command"], json::array({"vllm", "serve", "/store/sha256-a"}));
   EXPECT_EQ(run["volumeMounts"][1],

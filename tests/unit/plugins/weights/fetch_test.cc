@@ -525,10 +525,13 @@ TEST(WeightsOrderText, IsReadAsItWasWritten) {
     WeightsOrder order = OrderOf("/var/lib/weights", source, std::string(64, 'c'));
     order.pins = {order.digest};
     order.cache = "vllm-1";
+    order.also = {{"sha256:" + std::string(64, 'd'), "corpus", PathSource{"/mnt/corpus"}}};
     const auto read = ReadOrder(WriteOrder(order));
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(WriteOrder(*read), WriteOrder(order));
     EXPECT_EQ(read->source.index(), source.index());
+    ASSERT_EQ(read->also.size(), 1U);
+    EXPECT_EQ(read->also[0].name, "corpus");
   }
   EXPECT_FALSE(ReadOrder("{\"store\":\"/x\"}").ok());
 }

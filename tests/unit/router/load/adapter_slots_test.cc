@@ -275,5 +275,42 @@ TEST(Adapters, ConfigurationFaultsAreNamed) {
             "model \"a\" is served by \"base\" and must not have replicas of its own");
 }
 
+TEST_F(AdapterSlotsTest, WhatTheEngineListsIsHeldUntilItListsItNoMore) {
+  EXPECT_FALSE(slots.Holds(Id("a")));
+  slots.SetHeld(std::vector{Id("a"), Id("b")});
+  EXPECT_TRUE(slots.Holds(Id("a")));
+  slots.SetHeld(std::vector{Id("b"), Id("c")});
+  EXPECT_FALSE(slots.Holds(Id("a")));
+  EXPECT_TRUE(slots.Holds(Id("b")));
+  EXPECT_TRUE(slots.Holds(Id("c")));
+  slots.NoteMissing(Id("b"), now);
+  EXPECT_FALSE(slots.Holds(Id("b"))) << "the engine has said that it has none";
+}
+
+TEST_F(AdapterSlotsTest, TheLastUseOfAHeldAdapterIsKeptBeyondTheEnginesOwnSlots) {
+  slots.SetHeld(std::vector{Id("a"), Id("b")});
+  EXPECT_EQ(slots.ReadUse(Id("a")).last, std::nullopt);
+  Report({}, 1);
+  const conf::TimePoint used = now;
+  slots.Begin(Id("a"), 0.0, now);
+  EXPECT_EQ(slots.ReadUse(Id("a")).in_flight, 1u);
+  slots.End(Id("a"));
+  now += 1s;
+  Serve("b");
+  EXPECT_EQ(slots.ReadUse(Id("a")).last, used);
+  EXPECT_EQ(slots.ReadUse(Id("a")).in_flight, 0u);
+  slots.SetHeld(std::vector{Id("b")});
+  slots.SetHeld(std::vector{Id("a"), Id("b")});
+  EXPECT_EQ(slots.ReadUse(Id("a")).last, std::nullopt) << "it was loaded anew";
+}
+
+TEST_F(AdapterSlotsTest, AtMostSoManyAreHeldAndTheOthersArePassedOver) {
+  std::vector<AdapterId> many;
+  for (size_t i = 0; i <= AdapterSlots::kMaxHeld; ++i) many.push_back(Id("a" + std::to_string(i)));
+  slots.SetHeld(many);
+  EXPECT_TRUE(slots.Holds(many[AdapterSlots::kMaxHeld - 1]));
+  EXPECT_FALSE(slots.Holds(many[AdapterSlots::kMaxHeld]));
+}
+
 }  // namespace
 }  // namespace router

@@ -95,6 +95,17 @@ TEST(ClusterYaml, LeavesMayBeCountedOrOnlyNamed) {
   EXPECT_EQ(named.fabric.domains[named.nodes[0].domain].parent, 0u);
 }
 
+TEST(ClusterYaml, CountableResourcesAreReadOnceEach) {
+  const Cluster c = Read(With("resources: [{name: matlab, count: 10}, {name: ansys, count: 2}]"));
+  ASSERT_EQ(c.resources.size(), 2u);
+  EXPECT_EQ(c.resources[0].name, "matlab");
+  EXPECT_EQ(c.resources[1].count, 2u);
+  EXPECT_THAT(ReadCluster(With("resources: [{name: a, count: 1}, {name: b, count: 0}]"), "c.yaml").problems,
+              ::testing::SizeIs(1));
+  EXPECT_THAT(ReadCluster(With("resources: [{name: a, count: 1}, {name: a, count: 2}]"), "c.yaml").problems,
+              ::testing::SizeIs(1));
+}
+
 TEST(ClusterYaml, ADeviceMayDescribeItsOwnPartitions) {
   const Cluster c = Read(R"(
 devices:

@@ -30,6 +30,7 @@ inference_zone: [leaf-1]
 backfill: {kind: conservative, depth: 3, unknown_estimate: 2h, evict_overrunning: true}
 preemption: {by_priority: false, reclaim: false, victims: youngest, grace: 5s, max_victims: 7}
 defragment: {enabled: true, every: 3m, partition_nodes: 100, max_moves: 4, depth: 1}
+moves: {per_hour: 6, rest: 5m, least_left: 2m, least_gain: 1m}
 faults: {suspect_after: 2, quarantine_after: 4, window: 1h, recover_after: 2h, hot_swap: false}
 usage_half_life: 3d
 queues:
@@ -62,6 +63,10 @@ queues:
   EXPECT_EQ(p.defragment.every, std::chrono::minutes(3));
   EXPECT_EQ(p.defragment.partition_nodes, 100u);
   EXPECT_EQ(p.defragment.max_moves, 4u);
+  EXPECT_EQ(p.moves.per_hour, 6u);
+  EXPECT_EQ(p.moves.rest, std::chrono::minutes(5));
+  EXPECT_EQ(p.moves.least_left, std::chrono::minutes(2));
+  EXPECT_EQ(p.moves.least_gain, std::chrono::minutes(1));
   EXPECT_EQ(p.defragment.depth, 1u);
   EXPECT_EQ(p.faults.suspect_after, 2u);
   EXPECT_EQ(p.faults.quarantine_after, 4u);

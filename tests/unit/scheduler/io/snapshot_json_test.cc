@@ -85,7 +85,7 @@ Snapshot RandomSnapshot(uint64_t seed, int nodes) {
   s.cluster.kinds[0].idle_watts = 0.1 + rng.Double();
   if (rng.Uniform(2) == 0) {
     s.health.resize(s.cluster.nodes.size());
-    s.health[0] = {Health::kSuspect, 5, {2500, 1024}, -70'500, {RandomTime(rng), RandomTime(rng)}};
+    s.health[0] = {Health::kSuspect, 5, 4, {2500, 1024}, -70'500, {RandomTime(rng), RandomTime(rng)}};
   }
   s.queues = {{.name = "a", .parent = "", .deserved = {{"*", 64000}}, .over_quota_weight = rng.Double()},
               {.name = "b", .parent = "a", .borrows = false, .lends = DeviceQuota{}}};
@@ -99,6 +99,8 @@ Snapshot RandomSnapshot(uint64_t seed, int nodes) {
                  .members = s.jobs[0].members}};
   s.failed = {RandomName(rng)};
   s.defragmented = RandomTime(rng);
+  s.moves = {RandomTime(rng)};
+  s.jobs[0].moved = RandomTime(rng);
   return s;
 }
 

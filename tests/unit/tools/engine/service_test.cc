@@ -3,12 +3,14 @@
 
 #include <absl/strings/escaping.h>
 #include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -16,9 +18,12 @@
 
 #include "conf/text.h"
 #include "gateway/net/clock.h"
+#include "tests/support/temp_dir.h"
 
 namespace tidegate_engine {
 namespace {
+
+using testing::HasSubstr;
 
 class Client {
  public:
@@ -454,6 +459,50 @@ TEST(EngineService, ServesAdaptersByNameAndKeepsAsManyLoadedAsThereAreSlots) {
           .find("vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"\",waiting_lora_adapters="
                 "\"\"} "),
       std::string::npos);
+}
+
+TEST(EngineService, LoadsAndUnloadsAdaptersAsVllmAndSglangDo) {
+  const tests::TempDir dir;
+  std::ofstream(dir / "adapter_config.json") << "{}";
+  Running engine({"--preset", "instant", "--enable-lora", "--max-loaded-loras", "1", "--lora-load", "1ms"});
+  int status = 0;
+  const auto load = [&](const std::string& path, const std::string& name, const std::string& source) {
+    return engine.Post(path, Json{{"lora_name", name}, {"lora_path", source}}.dump(), &status);
+  };
+  const auto listed = [&] {
+    std::string names;
+    const Json models = Json::parse(engine.Ask("GET", "/v1/models"))["data"];
+    for (const Json& model : models) names += model["id"].get<std::string>() + " ";
+    return names;
+  };
+  EXPECT_THAT(load("/v1/load_lora_adapter", "sql", dir / "gone").dump(), HasSubstr("No adapter found for"));
+  EXPECT_EQ(status, 404);
+  load("/v1/load_lora_adapter", "sql", dir.path());
+  EXPECT_EQ(status, 200);
+  EXPECT_THAT(load("/v1/load_lora_adapter", "sql", dir.path()).dump(), HasSubstr("already been loaded"));
+  EXPECT_EQ(status, 400);
+  EXPECT_THAT(load("/load_lora_adapter", "legal", "acme/legal").dump(), HasSubstr("\"success\":false"));
+  EXPECT_EQ(status, 400) << "one is loaded, and no more may be";
+  EXPECT_EQ(listed(), "demo-model sql ");
+  Json body = Json::parse(Body());
+  body["model"] = "sql";
+  engine.Post(kChat, body.dump(), &status);
+  EXPECT_EQ(status, 200);
+  engine.Post("/v1/unload_lora_adapter", R"({"lora_name":"sql"})", &status);
+  EXPECT_EQ(status, 200);
+  engine.Post(kChat, body.dump(), &status);
+  EXPECT_EQ(status, 404);
+  EXPECT_EQ(load("/load_lora_adapter", "legal", "acme/legal")["success"], true);
+  EXPECT_EQ(listed(), "demo-model legal ");
+  engine.Post("/unload_lora_adapter", R"({"lora_name":"sql"})", &status);
+  EXPECT_EQ(status, 400);
+}
+
+TEST(EngineService, WithoutLoraItsPathsDoNotExist) {
+  Running engine({"--preset", "instant"});
+  int status = 0;
+  engine.Post("/v1/load_lora_adapter", R"({"lora_name":"a","lora_path":"b"})", &status);
+  EXPECT_EQ(status, 404);
 }
 
 TEST(EngineOptions, WrongFlagsAreRefused) {

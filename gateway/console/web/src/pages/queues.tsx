@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, get, post } from '../api';
-import type { Job, JobQueue } from '../api_types';
+import type { ComparedJob, Job, JobQueue, JobProvenance, NamedValue, Resource } from '../api_types';
 import { now, refresh, useAll, useGet } from '../data';
 import { deviceTime, duration, minuteTime, plural, short } from '../format';
 import { hueOf } from '../holders';
@@ -47,10 +47,29 @@ export function Queues() {
             : <Table caption="Jobs" columns={JOB_COLUMNS} rows={of.data} id={(each) => each.id} open={open} onOpen={(each) => openDrawer('job', each.id)} />)}
         </Loaded>
       </Section>
+      {may('see_cluster') && <Resources />}
       {may('see_usage') && <LastDay />}
       {open && <JobDrawer key={open} id={open} />}
       {submitting && <Submit onClose={() => setQuery({ new: undefined })} />}
     </>
+  );
+}
+
+const RESOURCE_COLUMNS: Column<Resource>[] = [
+  { key: 'name', name: 'Resource', sort: (of) => of.name, show: (of) => <Name of={of.name} /> },
+  { key: 'free', name: 'Free', number: true, sort: (of) => of.free, show: (of) => <Num of={String(of.free)} unit={`of ${of.count}`} /> },
+  { key: 'waiting', name: 'Waiting', number: true, sort: (of) => of.waiting, show: (of) => <Num of={String(of.waiting)} /> },
+  { key: 'held', name: 'Held by', wide: true, show: (of) => (of.held_by.length === 0 ? <span class="faint">nothing</span> : <bdi>{of.held_by.join(', ')}</bdi>) },
+];
+
+// Licences and the like; nothing where the cluster has none.
+function Resources() {
+  const found = useAll('/admin/v1/resources', { everyMs: EVERY_MS });
+  if (!found.value || found.value.data.length === 0) return null;
+  return (
+    <Section title="Resources">
+      <Table caption="Resources" columns={RESOURCE_COLUMNS} rows={found.value.data} id={(each) => each.name} />
+    </Section>
   );
 }
 
@@ -167,7 +186,9 @@ function JobDrawer({ id }: { id: string }) {
               <Fact label="Devices"><Num of={String(of.devices)} unit={of.devices === 1 ? 'device' : 'devices'} /></Fact>
               <Fact label="Attempt">{of.attempt}{of.restarts > 0 && <span class="faint">, {plural(of.restarts, 'restart')}</span>}</Fact>
               <Fact label="Priority">{of.priority}</Fact>
+              <Origin of={of.provenance} parameters={of.parameters} />
             </dl>
+            {of.work === 'array' && <Elements array={id.replace(/\.\d+$/, '')} />}
             {of.runs.length > 0 && (
               <>
                 <h3>Members</h3>
@@ -190,6 +211,62 @@ function JobDrawer({ id }: { id: string }) {
         )}
       </Loaded>
     </Drawer>
+  );
+}
+
+const inWords = (pairs: NamedValue[]) => pairs.map((each) => `${each.name} ${each.value}`).join(', ');
+
+// What it takes to run the job again.
+function Origin({ of, parameters }: { of: JobProvenance; parameters: NamedValue[] | null }) {
+  return (
+    <>
+      {parameters && <Fact label="Parameters"><bdi>{inWords(parameters)}</bdi></Fact>}
+      <Fact label="Seed">{of.seed}</Fact>
+      {of.configuration_sha256 && <Fact label="Configuration"><code title={`Tidegate ${of.version}, the configuration's SHA-256`}>{of.configuration_sha256.slice(0, 12)}</code></Fact>}
+      {of.command_sha256 && <Fact label="Command"><code title="SHA-256 of its words">{of.command_sha256.slice(0, 12)}</code></Fact>}
+      {of.image && <Fact label="Image"><bdi>{of.image}</bdi></Fact>}
+      {of.data.map((each) => <Fact key={each.name} label={`Data set ${each.name}`}><code>{each.value.slice(0, 19)}</code></Fact>)}
+      {of.rerun_of && <Fact label="Runs again"><Name of={of.rerun_of} /></Fact>}
+    </>
+  );
+}
+
+// The elements of an array or a sweep side by side.
+function Elements({ array }: { array: string }) {
+  const found = useGet('/admin/v1/jobs:compare', { query: { jobs: array }, everyMs: EVERY_MS });
+  return (
+    <>
+      <h3>Elements of <bdi>{array}</bdi></h3>
+      <Loaded from={found} what="the elements">
+        {(of) => {
+          const metric = of.metric ?? 'value';
+          const reports = of.metric !== null;
+          const given = of.jobs.some((each) => each.parameters !== null && each.parameters.length > 0);
+          const columns: Column<ComparedJob>[] = [
+            { key: 'id', name: 'Element', sort: (each) => Number(each.id.slice(array.length + 1)), show: (each) => <Name of={each.id} /> },
+            { key: 'state', name: 'State', sort: (each) => each.state, show: (each) => (each.stopped ? <span title={each.stopped}>stopped early</span> : <State of={each.state} />) },
+          ];
+          if (given) columns.push({ key: 'parameters', name: 'Parameters', wide: true, sort: (each) => inWords(each.parameters ?? []), show: (each) => <bdi>{inWords(each.parameters ?? [])}</bdi> });
+          if (reports) {
+            columns.push(
+              {
+                key: 'value', name: metric, number: true, sort: (each) => each.value ?? Infinity, show: (each) => (each.value === null
+                  ? <span class="faint" title={each.unread ?? 'it has reported nothing'}>none</span>
+                  : <Num of={each.value.toPrecision(4)} title={`at step ${each.step}`} />),
+              },
+              { key: 'best', name: 'Best', number: true, sort: (each) => each.best ?? Infinity, show: (each) => (each.best === null ? <span class="faint">none</span> : <Num of={each.best.toPrecision(4)} title={each.id === of.leads ? 'the best of all' : undefined} />) },
+            );
+          }
+          columns.push({ key: 'hours', name: 'Device-hours', number: true, sort: (each) => each.device_hours, show: (each) => <Num of={short(each.device_hours)} /> });
+          return (
+            <>
+              {of.leads && <p class="hint"><bdi>{of.leads}</bdi> leads: the {of.maximize ? 'greatest' : 'least'} {metric}.</p>}
+              <Table caption={`Elements of ${array}`} columns={columns} rows={of.jobs} id={(each) => each.id} onOpen={(each) => openDrawer('job', each.id)} />
+            </>
+          );
+        }}
+      </Loaded>
+    </>
   );
 }
 

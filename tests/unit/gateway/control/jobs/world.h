@@ -15,6 +15,7 @@
 #include "gateway/control/reconciler.h"
 #include "gateway/control/replicas.h"
 #include "gateway/control/step_runner.h"
+#include "gateway/control/weights_step.h"
 #include "scheduler/planner.h"
 #include "tests/support/memory_store.h"
 
@@ -109,9 +110,9 @@ inline scheduler::Cluster Machine() {
   return cluster;
 }
 
-inline gateway::config::Scaling EightDevices() {
+inline gateway::config::Scaling EightDevices(scheduler::Cluster cluster = Machine()) {
   gateway::config::Scaling scaling;
-  scaling.nodes = Machine();
+  scaling.nodes = std::move(cluster);
   scaling.planning.queues = {{.name = "default", .parent = ""}};
   return scaling;
 }
@@ -120,11 +121,12 @@ inline gateway::config::Scaling EightDevices() {
 class JobsWorld {
  public:
   JobsWorld(MemoryStore& store, ScriptedLauncher& launcher, conf::TimePoint start,
-            gateway::config::ModelPolicy of_models = {}, bool shared = false)
+            gateway::config::ModelPolicy of_models = {}, bool shared = false,
+            scheduler::Cluster cluster = Machine())
       : now(start),
         launcher_(launcher),
         policy(std::move(of_models)),
-        planning(EightDevices(), start),
+        planning(EightDevices(std::move(cluster)), start),
         workload_store(store, planning.cluster()),
         context{.now = [this] { return now; },
                 .wake = [] {},
@@ -157,10 +159,22 @@ class JobsWorld {
     }(*this));
   }
 
+  // With the file of its parameters, or as a job that is run again.
+  gateway::control::Submitted SubmitAs(gateway::control::NewJob job) {
+    gateway::control::Submitted out;
+    tasks_.Spawn([](JobsWorld& world, gateway::control::NewJob file,
+                    gateway::control::Submitted& result) -> gateway::net::Task<void> {
+      auto submitted = co_await world.jobs->Submit(std::move(file), "ada");
+      EXPECT_TRUE(submitted.ok()) << submitted.status();
+      if (submitted.ok()) result = *std::move(submitted);
+    }(*this, std::move(job), out));
+    return out;
+  }
   std::string Submit(std::string text) {
     std::string id;
     tasks_.Spawn([](JobsWorld& world, std::string file, std::string& first) -> gateway::net::Task<void> {
-      const auto submitted = co_await world.jobs->Submit(std::move(file), "job.yaml", "ada");
+      const auto submitted =
+          co_await world.jobs->Submit({.text = std::move(file), .file = "job.yaml"}, "ada");
       EXPECT_TRUE(submitted.ok()) << submitted.status();
       if (!submitted.ok()) co_return;
       for (const conf::Problem& problem : submitted->problems) ADD_FAILURE() << ToString(problem);
@@ -171,7 +185,7 @@ class JobsWorld {
   absl::Status TrySubmit(std::string text) {
     absl::Status result;
     tasks_.Spawn([](JobsWorld& world, std::string file, absl::Status& out) -> gateway::net::Task<void> {
-      out = (co_await world.jobs->Submit(std::move(file), "job.yaml", "ada")).status();
+      out = (co_await world.jobs->Submit({.text = std::move(file), .file = "job.yaml"}, "ada")).status();
     }(*this, std::move(text), result));
     return result;
   }
@@ -179,7 +193,8 @@ class JobsWorld {
     std::vector<std::string> problems;
     tasks_.Spawn(
         [](JobsWorld& world, std::string file, std::vector<std::string>& out) -> gateway::net::Task<void> {
-          const auto submitted = co_await world.jobs->Submit(std::move(file), "job.yaml", "ada");
+          const auto submitted =
+              co_await world.jobs->Submit({.text = std::move(file), .file = "job.yaml"}, "ada");
           EXPECT_TRUE(submitted.ok()) << submitted.status();
           if (!submitted.ok()) co_return;
           for (const conf::Problem& problem : submitted->problems) out.push_back(ToString(problem));
@@ -242,6 +257,10 @@ class JobsWorld {
   absl::Status confirmed;                      // the answer of the store to a leader
   std::string silent;                          // the node that is not trusted
   std::map<std::string, std::string> used_up;  // by tenant: the budget that is
+  // By the tenant's path.
+  std::map<std::string, std::vector<scheduler::LabelRule>> residency;
+  std::vector<gateway::config::DataSet> data_sets;
+  std::string configuration = "0123456789abcdef";
 
  private:
   gateway::control::Jobs::Environment JobsEnvironment() {
@@ -256,6 +275,22 @@ class JobsWorld {
       return kinds.empty() ? "" : used_up[tenant];
     };
     env.sources = gateway::config::ReferencesOnly();
+    env.residency = [this](const std::string& tenant) { return residency[tenant]; };
+    env.data_set = [this](const std::string& name) -> std::optional<gateway::config::DataSet> {
+      const auto found = std::ranges::find(data_sets, name, &gateway::config::DataSet::name);
+      return found == data_sets.end() ? std::nullopt : std::optional<gateway::config::DataSet>(*found);
+    };
+    env.data_sets = [this] {
+      std::vector<std::string> names;
+      for (const gateway::config::DataSet& data : data_sets) names.push_back(data.name);
+      return names;
+    };
+    env.data_step = [](const std::vector<gateway::config::DataSet>& data) {
+      gateway::config::Scaling scaling = EightDevices();
+      scaling.weights.emplace().store = "/store";
+      return gateway::control::DataStepOf(scaling, data);
+    };
+    env.configuration = [this] { return configuration; };
     return env;
   }
   gateway::control::Replicas::Environment ReplicasEnvironment() {

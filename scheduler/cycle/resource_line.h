@@ -1,0 +1,50 @@
+// The jobs that ask for countable resources, in the order of the queue: which of them may have what is free.
+//
+// The first job that waits for a resource has what becomes free of it kept for it, so that smaller asks do not
+// pass it for ever: others may have it if they end before, or if enough is left. So has a job for which nodes are
+// reserved, from its expected start. With best-effort backfill nothing is kept. Inside the planner only; lives for one cycle.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "conf/time.h"
+#include "scheduler/cycle/plan_draft.h"
+#include "scheduler/cycle/reservation_book.h"
+
+namespace scheduler {
+
+class ResourceLine {
+ public:
+  ResourceLine(PlanDraft& draft, const ReservationBook& book)
+      : draft_(draft), s_(draft.state()), book_(book) {}
+
+  struct Refusal {
+    Reason why;
+    // A job that asks for the same and ends by then may start although this one may not.
+    conf::TimePoint may_end_by{};
+  };
+  // Why the job may not start now; nothing: it may. Keeps what it lacks for it where it is the first.
+  std::optional<Refusal> WhyNot(JobIndex job);
+  // Nodes are reserved for the job, which is expected to start then.
+  void Reserved(JobIndex job, conf::TimePoint start);
+  // It has started, and holds what it asked for.
+  void Started(JobIndex job);
+
+ private:
+  struct Kept {
+    JobIndex job = kNone;    // for which it is kept
+    conf::TimePoint from{};  // when enough is expected to be free; max: not known
+    uint32_t spare = 0;      // that is left for others then
+  };
+  uint32_t FreeFor(JobIndex job, const std::string& name) const;
+  Kept KeepFor(JobIndex job, const ResourceAsk& ask, conf::TimePoint start);
+
+  PlanDraft& draft_;
+  PlanningState& s_;
+  const ReservationBook& book_;
+  std::map<std::string, Kept> kept_;  // by resource
+};
+
+}  // namespace scheduler
