@@ -156,7 +156,7 @@ absl::StatusOr<WeightsOrder> ReadOrder(std::string_view text) {
   for (const AlsoOrdered& also : order.also) {
     if (!HexOfDigest(also.digest))
       return absl::InvalidArgumentError(
-          fmt::format("\"{}\" is no digest; it must be sha256: and 64 hex digits", also.digest));
+          fmt::format("\"{}\" is not a digest; it must be sha256: and 64 hex digits", also.digest));
   }
   if (!IsKey(order.cache)) return absl::InvalidArgumentError("the key of the compile cache is malformed");
   return order;
