@@ -41,12 +41,11 @@ HalvingVerdict Halving::Reach(size_t rung, double value) {
   const size_t go_on = std::max<size_t>(values.size() / rule_.factor, 1);
   if (static_cast<size_t>(better) < go_on) return {};
   const double best = rule_.maximize ? *std::ranges::max_element(values) : *std::ranges::min_element(values);
-  return {
-      true,
-      fmt::format("at step {} its value {:.6g} ranks {} of {}, and only {} {} on (the best value is {:.6g})",
-                  StepsOf(rule_, rung).value_or(0), value, better + 1, values.size(),
-                  go_on == 1 ? std::string("the best one") : fmt::format("the best {}", go_on),
-                  go_on == 1 ? "goes" : "go", best)};
+  return {true,
+          fmt::format("at step {} its value {:.6g} ranks {} of {}, and only {} {} (the best value is {:.6g})",
+                      StepsOf(rule_, rung).value_or(0), value, better + 1, values.size(),
+                      go_on == 1 ? std::string("the best one") : fmt::format("the best {}", go_on),
+                      go_on == 1 ? "continues" : "continue", best)};
 }
 
 }  // namespace scheduler

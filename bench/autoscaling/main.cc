@@ -62,12 +62,13 @@ int main(int argc, char** argv) {
   bench::StudyOptions options;
   bool quick = false;
   bench::AddStudyOptions(app, options);
-  app.add_flag("--quick", quick, "one hour and few targets: does it work");
+  app.add_flag("--quick", quick, "one hour and few targets, as a quick check");
   bool cross = false;
   bool only_demand = false;
   CLI::Option* const of_cross =
-      app.add_flag("--cross", cross, "many clients, traces and worlds, engines and cold starts instead");
-  app.add_flag("--only-demand", only_demand, "no other law and no oracle: to try a change")->needs(of_cross);
+      app.add_flag("--cross", cross, "instead: many clients, traces, worlds, engines and cold starts");
+  app.add_flag("--only-demand", only_demand, "neither the other laws nor an oracle, to try a change")
+      ->needs(of_cross);
   CLI11_PARSE(app, argc, argv);
   if (cross) return Cross(options, {.quick = quick, .only_demand = only_demand});
   const auto cases = LoadCases(options.traces, quick);

@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   std::string json_file;
   app.require_subcommand(1);
   app.fallthrough();
-  app.add_flag("--quick", options.quick, "a tenth of everything: does it work");
+  app.add_flag("--quick", options.quick, "a tenth of everything, as a quick check");
   app.add_option("--json", json_file, "write all figures to this file");
   app.add_subcommand("launcher", "starts of pods where there are 1,000, and a cluster with 50,000 of others");
   app.add_subcommand("picks", "picks among 1,000 endpoints: listed, and found in EndpointSlices");

@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", threads, "the figures do not depend on it")->check(CLI::Range(1, 256));
   app.add_flag("--backlog", backlog,
                "batch lines beside Azure's conversations instead: what they cost and use");
-  app.add_flag("--quick", quick, "8 replicas at two loads: does it work");
+  app.add_flag("--quick", quick, "8 replicas at two loads, as a quick check");
   CLI11_PARSE(app, argc, argv);
 
   const auto profile = scheduler::engine::FindPreset(engine);

@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   app.add_option("--only", options.only, "philly, gangs: the settings whose title has this in it");
-  app.add_flag("--quick", options.quick, "one seed and few rounds: does it work");
+  app.add_flag("--quick", options.quick, "one seed and few rounds, as a quick check");
   CLI11_PARSE(app, argc, argv);
 
   nlohmann::json out;

@@ -65,7 +65,7 @@ net::Task<Answer> Answered(const Operations& operations, const Call& call, absl:
   for (const RolloutStatus& status : rollouts->Rows()) {
     if (status.rollout.model == call.item) co_return Json(RolloutRow(status));
   }
-  co_return Refuse(api::Code::kNotFound, fmt::format("{} has no rollout any more", call.item),
+  co_return Refuse(api::Code::kNotFound, fmt::format("{} no longer has a rollout", call.item),
                    call.request_id);
 }
 

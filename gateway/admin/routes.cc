@@ -136,7 +136,7 @@ constexpr std::array kErasure = {
     Member{"reason", Type::kText, false, "The reason, for the ledger"}};
 
 constexpr std::array kNewAdapter = {
-    Member{"name", Type::kText, true, "Its name at the engines, and of the model that callers name"},
+    Member{"name", Type::kText, true, "Its name at the engines, and the name of the model for callers"},
     Member{"source", Type::kText, true,
            "Where engines load it from: a path or a name of the hub, in the model's adapters.sources"}};
 

@@ -98,7 +98,7 @@ int UnloadAdapter(const AdaptersOptions& options) {
   return PrintAdapter(
       options,
       AskAdmin(options.admin, "DELETE", PathOf(options.base) + "/" + net::PercentEncode(options.name)),
-      "takes no requests any more, and is unloaded");
+      "gets no more requests, and is unloaded");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 
 constexpr const char* kUrlVariable = "TIDEGATE_URL";
 constexpr const char* kKeyVariable = "TIDEGATE_KEY";
-constexpr size_t kMostApiKey = 4096;        // bytes
+constexpr size_t kMostApiKey = 4096;         // bytes
 constexpr size_t kMostAnswered = 512 << 20;  // likewise
 constexpr auto kPatience = std::chrono::minutes(5);
 
@@ -51,8 +51,7 @@ absl::StatusOr<std::string> KeyOf(const PublicOptions& options) {
     key = variable;
   }
   if (!key.empty()) return key;
-  return absl::InvalidArgumentError(
-      fmt::format("no API key: set {}, or give --api-key-file", kKeyVariable));
+  return absl::InvalidArgumentError(fmt::format("no API key: set {}, or give --api-key-file", kKeyVariable));
 }
 
 absl::Status ErrorOf(const net::http::FetchResponse& answer) {

@@ -112,7 +112,7 @@ int Promote(const RolloutsOptions& options) {
   return Order(options, "promote", "takes all requests; the replicas of the old one end");
 }
 int Abort(const RolloutsOptions& options) {
-  return Order(options, "abort", "takes no requests any more; its replicas end");
+  return Order(options, "abort", "gets no more requests; its replicas end");
 }
 int Restart(const RolloutsOptions& options) {
   return Order(options, "restart", "begins again at the first step");

@@ -261,8 +261,8 @@ class Loader {
     if (policy.rollout && model != config_.models.end() && !model->routing.canaries.empty()) {
       Wrong(policy, "/rollout/version", policy.rollout->version,
             fmt::format(
-                "cannot be beside routing.canaries of {}, which divide its requests, too; remove one of "
-                "the two",
+                "cannot be combined with routing.canaries of {}, which also divide its requests; remove "
+                "one of the two",
                 policy.model()));
     }
     CheckTarget(policy);

@@ -90,7 +90,7 @@ void Read(const conf::Value& value, LabelRules& out) {
     rule.key = key;
     conf::Read(of, conf::OneOrMany(rule.values));
     if (key.empty() || key.size() > kLongestLabel || IsOwnLabel(key)) {
-      of.Error(fmt::format("\"{}\" is no label of nodes that a file may name", key));
+      of.Error(fmt::format("\"{}\" is not a label of nodes that a file may name", key));
     } else if (rule.values.empty()) {
       of.Error("must name values of the label");
     } else if (rule.values.size() > kMostValues) {

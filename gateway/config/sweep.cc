@@ -147,7 +147,7 @@ std::string AddSet(Sweep& sweep, ParameterSet set, size_t line) {
 
 std::string ReadJsonLine(Sweep& sweep, std::string_view text, size_t line) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return fmt::format("line {}: is no JSON object, such as {{\"lr\": 0.1}}", line);
+  if (!json.is_object()) return fmt::format("line {}: is not a JSON object, such as {{\"lr\": 0.1}}", line);
   ParameterSet set;
   for (const auto& [name, value] : json.items()) {
     if (value.is_structured() || value.is_null())

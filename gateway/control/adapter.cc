@@ -39,7 +39,7 @@ absl::StatusOr<Adapter> ReadAdapter(const std::string& id, const std::string& bo
                     .by = in.at("by").get<std::string>(),
                     .since = conf::FromUnixMicros(in.at("since_us").get<int64_t>()),
                     .leaves = in.at("leaves").get<bool>()};
-    if (IdOf(adapter.base, adapter.name) != id) throw std::invalid_argument("its id is another's");
+    if (IdOf(adapter.base, adapter.name) != id) throw std::invalid_argument("its id belongs to another one");
     return adapter;
   } catch (const std::exception& error) {
     return absl::DataLossError(conf::Abseil(fmt::format("adapter {}: {}", id, error.what())));

@@ -324,7 +324,7 @@ net::Task<std::string> AdapterLoads::UnloadAt(std::shared_ptr<const Runtime> run
   displaced.by = kActor;
   const absl::Status noted = co_await adapters_.Note(
       std::move(displaced), kDisplacedAdapterAction, place.identity,
-      fmt::format("{} needed its slot, and it was used the longest ago", for_another));
+      fmt::format("{} needed its slot, and it was the least recently used one", for_another));
   if (!noted.ok()) {
     log::Warn("the ledger has no record of an adapter that left its slot",
               {{"adapter", name}, {"why", conf::Std(noted.message())}});

@@ -120,9 +120,8 @@ absl::Status Adapters::Check(const Adapter& adapter) const {
     }
   }
   if (of_base >= kMostOfBase) {
-    return Refused(
-        api::Code::kConflict,
-        fmt::format("{} has {} adapters, the most that it can have; unload one", adapter.base, of_base));
+    return Refused(api::Code::kConflict,
+                   fmt::format("{} has {} adapters, which is the limit; unload one", adapter.base, of_base));
   }
   return absl::OkStatus();
 }

@@ -103,14 +103,14 @@ std::vector<std::string> Differences(const Submission& before, const Submission&
   }
   if (!is.image.empty() && is.image.find("@sha256:") == std::string::npos) {
     out.push_back(
-        fmt::format("The image {} is named by a tag, which may stand for another image now; name it by "
-                    "its digest to have the same.",
+        fmt::format("The image {} is named by a tag, which may name another image now; name it by its "
+                    "digest to get the same one.",
                     is.image));
   }
   if (is.image.empty())
     out.push_back("The programs and files that the command names are not recorded, and may have changed.");
   if (!now.file.secret_env.empty())
-    out.push_back("The values of secret_env are read anew, and may have changed.");
+    out.push_back("The values of secret_env are read again, and may have changed.");
   std::set<std::string> kinds;
   for (const Workload* const job : earlier) {
     for (const Member& member : job->members) {
@@ -128,7 +128,7 @@ std::vector<std::string> Differences(const Submission& before, const Submission&
     }
   }
   if (!kinds.empty() && (any || possible.size() > 1)) {
-    out.push_back(fmt::format("It ran on {}, and may be given devices of another kind that its file allows.",
+    out.push_back(fmt::format("It ran on {}, and may get devices of another kind that its file allows.",
                               fmt::join(kinds, " and ")));
   }
   return out;

@@ -84,7 +84,7 @@ void ReplicaMoves::Tick() {
     if (!failed && Stays(*old)) return false;
     if (failed) {
       ++counts_.failed;
-      log::Warn("a replica stays where it is, since the one in its place did not come to serve",
+      log::Warn("a replica stays where it is, since its replacement did not come to serve",
                 {{"replica", old->id}});
     }
     context_.planning->Unmove(old->id, context_.now());  // it may be taken back

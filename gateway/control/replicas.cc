@@ -255,7 +255,8 @@ void Replicas::Publish() {
                         (replica.state == State::kSaving && !replica.recorded);
     if (!serves) continue;
     const config::ModelPolicy* const policy = env_.policy(replica.model);
-    const VersionRole role = policy == nullptr ? VersionRole::kServes : env_.role(*policy, replica.model_version);
+    const VersionRole role =
+        policy == nullptr ? VersionRole::kServes : env_.role(*policy, replica.model_version);
     replica.serving.endpoint = InRole(replica.serving.endpoint, role, replica.model_version);
     serving[replica.model].push_back(fmt::format("{} {}", replica.id, static_cast<int>(role)));
     launched[replica.model].push_back(replica.serving.endpoint);
@@ -435,7 +436,8 @@ bool Replicas::MayBePlaced(Workload& replica) {
   const bool is_new = policy != nullptr && env_.role(*policy, replica.model_version) == VersionRole::kNew;
   replica.held = policy == nullptr || (!is_new && !env_.may_start(replica.model));
   if (policy != nullptr)
-    replica.keyed = config::TemplateOf(*policy, replica.model_version).api_key == config::ReplicaKey::kGenerated;
+    replica.keyed =
+        config::TemplateOf(*policy, replica.model_version).api_key == config::ReplicaKey::kGenerated;
   return !replica.held;
 }
 

@@ -69,7 +69,7 @@ absl::StatusOr<Rollout> ReadRollout(const std::string& model, const std::string&
                     .by = in.at("by").get<std::string>()};
     const auto state = conf::ValueOf(kRolloutStates, in.at("state").get<std::string>());
     if (!state || !(rollout.percent >= 0 && rollout.percent <= 100))
-      throw std::invalid_argument("its state or its percent is none");
+      throw std::invalid_argument("its state or its percentage is invalid");
     rollout.state = *state;
     return rollout;
   } catch (const std::exception& error) {

@@ -261,8 +261,8 @@ net::Task<absl::Status> RolloutDriver::Order(std::string model, std::string by, 
   }
   if (state == RolloutState::kRunning && (runs || there->state == RolloutState::kPromoted)) {
     co_return NotNow(
-        fmt::format("the rollout of {} to {} is {}; only one that was rolled back or aborted is "
-                    "begun again",
+        fmt::format("the rollout of {} to {} is {}; only one that was rolled back or aborted can begin "
+                    "again",
                     model, there->version, Name(there->state)));
   }
   Rollout next = *there;

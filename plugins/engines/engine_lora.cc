@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<std::string>> ListedAdapters(std::string_view body) {
   const json parsed = json::parse(body, nullptr, false);
   const auto data = parsed.is_object() ? parsed.find("data") : parsed.end();
   if (!parsed.is_object() || data == parsed.end() || !data->is_array())
-    return absl::DataLossError("its list of models is not one");
+    return absl::DataLossError("its list of models is not valid");
   std::vector<std::string> names;
   for (const json& model : *data) {
     if (!model.is_object() || !model.contains("id") || !model["id"].is_string()) continue;

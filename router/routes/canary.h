@@ -18,7 +18,7 @@ inline constexpr TrackId kStable{0};
 // As configured.
 struct CanarySpec {
   std::string track;
-  double percent = 0;  // of the requests, 0 to 100
+  double percent = 0;         // of the requests, 0 to 100
   bool may_be_empty = false;  // no replica may have its track yet: stable ones serve its share meanwhile
 };
 

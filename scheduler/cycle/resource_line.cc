@@ -60,7 +60,7 @@ std::optional<ResourceLine::Refusal> ResourceLine::WhyNot(JobIndex job) {
     if (kept == kept_.end() || ask.count <= kept->second.spare) continue;
     if (draft_.now() + s_.ExpectedRun(job) <= kept->second.from) continue;
     return Refusal{
-        {"resource-kept", fmt::format("what is free of the resource {} is kept for {}, which goes first",
+        {"resource-kept", fmt::format("the free part of the resource {} is kept for {}, which goes first",
                                       ask.name, s_.jobs[kept->second.job].job.id)},
         kept->second.from};
   }

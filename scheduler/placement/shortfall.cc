@@ -66,7 +66,7 @@ class RoleShortfall {
     for (const LabelRule& rule : ask_.avoid) {
       std::erase_if(nodes_, [&](NodeId node) { return HasLabel(cluster_.nodes[node], rule); });
       if (nodes_.empty())
-        return fmt::format("avoids nodes with the label {}={}, all nodes that it could have have it",
+        return fmt::format("avoids nodes with the label {}={}, but all nodes that it could use have it",
                            rule.key, fmt::join(rule.values, " or "));
     }
     if (std::string host = HostShortfall(); !host.empty()) return host;

@@ -228,7 +228,7 @@ void Jobs::CheckResidency(const config::JobFile& job, const Wrong& wrong) const 
       });
       if (common) continue;
       wrong("/require/" + asked.key, fmt::format("{}", fmt::join(asked.values, ", ")),
-            fmt::format("lies outside the residency of tenant {}, whose jobs run where {} is {}",
+            fmt::format("is outside the residency of tenant {}, whose jobs run where {} is {}",
                         job.job.tenant, kept.key, fmt::join(kept.values, " or ")));
     }
   }
@@ -276,7 +276,7 @@ absl::StatusOr<std::vector<config::DataSet>> Jobs::DataOf(const config::JobFile&
     std::optional<config::DataSet> data = env_.data_set(name);
     if (!data || !config::MayName(*data, job.job.tenant)) {
       return absl::FailedPreconditionError(conf::Abseil(
-          fmt::format("data/{}: the configuration has no such data set for this job any more", name)));
+          fmt::format("data/{}: the configuration no longer has this data set for the job", name)));
     }
     sets.push_back(*std::move(data));
   }

@@ -57,7 +57,7 @@ absl::StatusOr<net::Fd> OpenWithoutLinks(const std::string& path) {
       if (!next) {
         const int error = errno;
         if (error == ELOOP || (error == ENOTDIR && !last))
-          return Wrong("a part of the file's path is a link or no folder");
+          return Wrong("a part of the file's path is a link or not a folder");
         return SystemWrong(error);
       }
       at = std::move(next);
@@ -79,7 +79,7 @@ std::optional<uid_t> UidOf(const std::string& user) {
 }
 
 absl::Status CheckOwner(const struct stat& info, const std::string& user) {
-  if (!S_ISREG(info.st_mode) || info.st_nlink > 1) return Wrong("it is not a regular file of one name");
+  if (!S_ISREG(info.st_mode) || info.st_nlink > 1) return Wrong("it is not a regular file with one name");
   const std::optional<uid_t> owner = UidOf(user);
   if (!owner)
     return Wrong(fmt::format("this machine does not know the user {}, to whom the file should belong", user));

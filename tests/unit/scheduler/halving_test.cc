@@ -26,7 +26,7 @@ TEST(Halving, OnlyTheBestPartOfThoseAtARungGoesOn) {
   const HalvingVerdict verdict = halving.Reach(0, 7);
   EXPECT_TRUE(verdict.stops);
   EXPECT_EQ(verdict.why,
-            "at step 10 its value 7 ranks 5 of 7, and only the best 2 go on (the best value is 4)");
+            "at step 10 its value 7 ranks 5 of 7, and only the best 2 continue (the best value is 4)");
   EXPECT_FALSE(halving.Reach(1, 100).stops);  // another rung
 }
 

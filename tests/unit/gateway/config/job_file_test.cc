@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"require: {}\n", "must not be empty"},
         Wrong{"require: [zone]\n", "expected labels with their values"},
         Wrong{"avoid: {zone: []}\n", "must name values of the label"},
-        Wrong{"require: {tidegate.io/weights-0: held}\n", "is no label of nodes that a file may name"},
+        Wrong{"require: {tidegate.io/weights-0: held}\n", "is not a label of nodes that a file may name"},
         Wrong{"isolation: tenant\n", "needs a tenant"}, Wrong{"isolation: rack\n", "isolation"},
         Wrong{"resources: {matlab: 0}\n", "must be from 1 to 1000000"},
         Wrong{"data: [a, a]\n", "names a twice"},

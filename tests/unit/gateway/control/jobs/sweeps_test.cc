@@ -164,8 +164,8 @@ TEST_F(SweepsTest, ReportsThatAreLinksOrOfOthersAreNotRead) {
   std::filesystem::create_hard_link(fmt::format("{}/secret.jsonl", dir.path()),
                                     fmt::format("{}/tune-1.1.jsonl", dir.path()));
   world->Pass(seconds(3));
-  EXPECT_THAT((*world)["tune-1.0"].progress.unread, HasSubstr("is a link or no folder"));
-  EXPECT_THAT((*world)["tune-1.1"].progress.unread, HasSubstr("it is not a regular file of one name"));
+  EXPECT_THAT((*world)["tune-1.0"].progress.unread, HasSubstr("is a link or not a folder"));
+  EXPECT_THAT((*world)["tune-1.1"].progress.unread, HasSubstr("it is not a regular file with one name"));
   EXPECT_FALSE((*world)["tune-1.0"].progress.step.has_value());
 }
 
@@ -229,10 +229,10 @@ TEST_F(SweepsTest, AJobCannotWidenTheResidencyOfItsTenant) {
   EXPECT_EQ(world->State(second), "pending");  // the other machine is free
   EXPECT_THAT(world->jobs->Explain((*world)[second]),
               Contains("The residency of tenant acme/research keeps it to nodes where zone is us-1."));
-  EXPECT_THAT(Problems(job + "require: {zone: eu-1}\n"),
-              ElementsAre(HasSubstr(
-                  "lies outside the residency of tenant acme/research, whose jobs run where zone is "
-                  "us-1")));
+  EXPECT_THAT(
+      Problems(job + "require: {zone: eu-1}\n"),
+      ElementsAre(HasSubstr("is outside the residency of tenant acme/research, whose jobs run where zone is "
+                            "us-1")));
   EXPECT_THAT(Problems("name: r\ntenant: research\ncommand: [train]\ndevices: [{count: 8}]\nmembers: 2\n"),
               ElementsAre(HasSubstr("job.yaml:/tenant")));
 }
