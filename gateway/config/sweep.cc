@@ -21,6 +21,7 @@ namespace {
 constexpr size_t kMostParameters = 64;
 constexpr size_t kLongestName = 40;
 constexpr size_t kLongestValue = 4096;
+constexpr int64_t kMostInteger = int64_t{1} << 53;
 constexpr std::string_view kPlaceholder = "{sweep.";
 
 bool IsLetter(char c) {
@@ -94,6 +95,18 @@ std::string ExpandGrid(Sweep& sweep) {
 }
 
 // --- Random ---
+
+// What is wrong with others was told when they were read.
+bool MayBeDrawn(const RandomParameter& parameter) {
+  const auto is_range = [](const auto& bounds) { return bounds.size() == 2 && bounds[0] < bounds[1]; };
+  const auto is_finite = [](double value) { return std::isfinite(value); };
+  if (!parameter.choice.empty()) return true;
+  if (is_range(parameter.integer))
+    return std::ranges::all_of(parameter.integer,
+                               [](int64_t value) { return value >= -kMostInteger && value <= kMostInteger; });
+  if (is_range(parameter.log)) return parameter.log[0] > 0 && std::ranges::all_of(parameter.log, is_finite);
+  return is_range(parameter.uniform) && std::ranges::all_of(parameter.uniform, is_finite);
+}
 
 // Numbers in text are as short as they can be and still be read back as they are.
 std::string Draw(const RandomParameter& parameter, scheduler::Rng& rng) {
@@ -228,7 +241,6 @@ static void Bind(conf::Object& o, RandomParameter& parameter) {
   if (!std::ranges::all_of(parameter.uniform, finite)) o.Error("must be finite", "uniform");
   if (!std::ranges::all_of(parameter.log, finite)) o.Error("must be finite", "log");
   if (!parameter.log.empty() && parameter.log.front() <= 0) o.Error("must be above 0", "log");
-  constexpr int64_t kMostInteger = int64_t{1} << 53;
   const auto small = [](int64_t value) { return value >= -kMostInteger && value <= kMostInteger; };
   if (!std::ranges::all_of(parameter.integer, small)) o.Error("must be at most 2^53 from 0", "integer");
 }
@@ -281,11 +293,9 @@ void Bind(conf::Object& o, SweepSection& section) {
   if (!sweep.grid.empty()) {
     if (const std::string defect = ExpandGrid(sweep); !defect.empty()) o.Error(defect, "grid");
   } else if (sweep.random) {
-    const bool sound = std::ranges::all_of(sweep.random->parameters, [](const auto& one) {
-      const RandomParameter& p = one.second;
-      return !p.choice.empty() || p.uniform.size() == 2 || p.log.size() == 2 || p.integer.size() == 2;
-    });
-    if (sound) ExpandRandom(sweep);
+    const bool sound =
+        std::ranges::all_of(sweep.random->parameters, [](const auto& one) { return MayBeDrawn(one.second); });
+    if (sound && sweep.random->count <= kMostElements) ExpandRandom(sweep);
   } else if (!sweep.file.empty()) {
     if (const std::string defect = ExpandFile(sweep, section.parameters); !defect.empty())
       o.Error(defect, "file");

@@ -141,6 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"sweep: {random: {count: 2, parameters: {a: {log: [0, 1]}}}}\n", "must be above 0"},
         Wrong{"sweep: {random: {count: 2, parameters: {a: {log: [1, 2], choice: [x]}}}}\n",
               "give one of choice, uniform, log and integer"},
+        Wrong{"sweep: {random: {count: 4000000000, parameters: {a: {choice: [x]}}}}\n", "between 1 and 1000"},
         Wrong{"sweep: {random: {count: 1001, parameters: {a: {choice: [x]}}}}\n", "between 1 and 1000"},
         Wrong{"sweep: {file: p.csv}\n", "was not sent with the job file"},
         Wrong{"sweep: {grid: {a: [1]}}\narray: {count: 2}\n", "cannot be given together with sweep"},

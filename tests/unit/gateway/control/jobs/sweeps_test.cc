@@ -50,7 +50,7 @@ class SweepsTest : public testing::Test {
     world->data_sets = std::move(data);
   }
   std::string Metric() const {
-    return fmt::format("metric: {{name: loss, file: {}/{{id}}.jsonl}}", dir.path());
+    return fmt::format("metric: {{name: loss, file: \"{}/{{id}}.jsonl\"}}", dir.path());
   }
   void Report(const std::string& id, uint64_t step, double value) {
     std::ofstream(fmt::format("{}/{}.jsonl", dir.path(), id), std::ios::app)
