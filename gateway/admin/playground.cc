@@ -17,7 +17,7 @@ namespace gateway::admin {
 namespace {
 
 using net::http::ClientConnection;
-namespace json = simdjson::ondemand;
+namespace ondemand = simdjson::ondemand;
 
 constexpr size_t kMaxRefusal = 1u << 20;  // bytes of an answer that is no stream
 constexpr conf::Duration kAskEvery = std::chrono::seconds(1);
@@ -220,15 +220,15 @@ std::variant<PlaygroundBody, std::vector<FieldProblem>> ReadPlaygroundBody(std::
     problems.push_back({std::move(field), std::move(why)});
   };
   const simdjson::padded_string padded(text);
-  json::parser parser;
-  json::document document;
-  json::object members;
+  ondemand::parser parser;
+  ondemand::document document;
+  ondemand::object members;
   bool broken =
       parser.iterate(padded).get(document) != simdjson::SUCCESS || document.get_object().get(members);
   if (!broken) {
     for (auto member : members) {
       std::string_view name;
-      json::value value;
+      ondemand::value value;
       broken = member.unescaped_key().get(name) != simdjson::SUCCESS ||
                member.value().get(value) != simdjson::SUCCESS;
       if (broken) break;
@@ -242,7 +242,7 @@ std::variant<PlaygroundBody, std::vector<FieldProblem>> ReadPlaygroundBody(std::
         has_tenant = true;
         body.tenant = tenant;
       } else if (name == "request") {
-        json::object request;
+        ondemand::object request;
         std::string_view raw;
         if (!body.request.empty()) refuse("request", "is given twice");
         if (value.get_object().get(request) != simdjson::SUCCESS) {
