@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 using conf::TimePoint;
 using Phase = Breaker::Phase;
 
-constexpr TimePoint kStart{1'000'000s};
+constexpr TimePoint kBegun{1'000'000s};
 
 void FailUntilOpen(Breaker& breaker, TimePoint now) {
   for (int i = 0; i < 5; ++i) breaker.Report(Outcome::kBad, Admission::kAdmitted, now);
@@ -38,26 +38,26 @@ TEST(Breaker, JudgesAnswersByStatus) {
 
 TEST(Breaker, ClientErrorsNeverOpenIt) {
   Breaker breaker;
-  for (int i = 0; i < 1000; ++i) breaker.Report(OutcomeOf(400 + i % 30, false), Admission::kAdmitted, kStart);
-  EXPECT_EQ(breaker.Admit(kStart), Admission::kAdmitted);
+  for (int i = 0; i < 1000; ++i) breaker.Report(OutcomeOf(400 + i % 30, false), Admission::kAdmitted, kBegun);
+  EXPECT_EQ(breaker.Admit(kBegun), Admission::kAdmitted);
 }
 
 TEST(Breaker, OpensOnConsecutiveFailures) {
   Breaker breaker;
-  for (int i = 0; i < 4; ++i) breaker.Report(Outcome::kBad, Admission::kAdmitted, kStart);
-  breaker.Report(Outcome::kGood, Admission::kAdmitted, kStart);
-  for (int i = 0; i < 4; ++i) breaker.Report(Outcome::kBad, Admission::kAdmitted, kStart);
-  EXPECT_TRUE(breaker.Allows(kStart));
-  breaker.Report(Outcome::kBad, Admission::kAdmitted, kStart);
-  EXPECT_FALSE(breaker.Allows(kStart));
-  EXPECT_EQ(breaker.Admit(kStart), Admission::kRefused);
-  EXPECT_EQ(breaker.RetryAt(kStart), kStart + 5s);
+  for (int i = 0; i < 4; ++i) breaker.Report(Outcome::kBad, Admission::kAdmitted, kBegun);
+  breaker.Report(Outcome::kGood, Admission::kAdmitted, kBegun);
+  for (int i = 0; i < 4; ++i) breaker.Report(Outcome::kBad, Admission::kAdmitted, kBegun);
+  EXPECT_TRUE(breaker.Allows(kBegun));
+  breaker.Report(Outcome::kBad, Admission::kAdmitted, kBegun);
+  EXPECT_FALSE(breaker.Allows(kBegun));
+  EXPECT_EQ(breaker.Admit(kBegun), Admission::kRefused);
+  EXPECT_EQ(breaker.RetryAt(kBegun), kBegun + 5s);
 }
 
 TEST(Breaker, OpensOnARateOfFailuresWithinTheWindowOnly) {
   for (const auto& [pause, open] : {std::pair(100ms, true), std::pair(11s + 0ms, false)}) {
     Breaker breaker;
-    TimePoint now = kStart;
+    TimePoint now = kBegun;
     for (int i = 0; i < 15; ++i) {
       breaker.Report(Outcome::kBad, Admission::kAdmitted, now);
       breaker.Report(Outcome::kGood, Admission::kAdmitted, now);
@@ -69,8 +69,8 @@ TEST(Breaker, OpensOnARateOfFailuresWithinTheWindowOnly) {
 
 TEST(Breaker, LetsOneTrialThroughAtATime) {
   Breaker breaker;
-  FailUntilOpen(breaker, kStart);
-  const TimePoint later = kStart + 5s;
+  FailUntilOpen(breaker, kBegun);
+  const TimePoint later = kBegun + 5s;
   EXPECT_EQ(breaker.phase(later), Phase::kHalfOpen);
   EXPECT_EQ(breaker.Admit(later), Admission::kTrial);
   EXPECT_EQ(breaker.Admit(later), Admission::kRefused);
@@ -84,15 +84,15 @@ TEST(Breaker, LetsOneTrialThroughAtATime) {
 
 TEST(Breaker, ASilentTrialIsGivenUp) {
   Breaker breaker;
-  FailUntilOpen(breaker, kStart);
-  EXPECT_EQ(breaker.Admit(kStart + 5s), Admission::kTrial);
-  EXPECT_EQ(breaker.Admit(kStart + 64s), Admission::kRefused);
-  EXPECT_EQ(breaker.Admit(kStart + 65s), Admission::kTrial);
+  FailUntilOpen(breaker, kBegun);
+  EXPECT_EQ(breaker.Admit(kBegun + 5s), Admission::kTrial);
+  EXPECT_EQ(breaker.Admit(kBegun + 64s), Admission::kRefused);
+  EXPECT_EQ(breaker.Admit(kBegun + 65s), Admission::kTrial);
 }
 
 TEST(Breaker, BacksOffExponentiallyUpToItsCap) {
   Breaker breaker;
-  TimePoint now = kStart;
+  TimePoint now = kBegun;
   FailUntilOpen(breaker, now);
   for (const conf::Duration expected : std::vector<conf::Duration>{5s, 10s, 20s, 40s, 60s, 60s}) {
     EXPECT_EQ(breaker.RetryAt(now) - now, expected);
@@ -109,46 +109,46 @@ TEST(Breaker, BacksOffExponentiallyUpToItsCap) {
 
 TEST(Breaker, LateResultsOfOldRequestsChangeNothingWhileOpen) {
   Breaker breaker;
-  FailUntilOpen(breaker, kStart);
-  for (int i = 0; i < 100; ++i) breaker.Report(Outcome::kGood, Admission::kAdmitted, kStart);
-  EXPECT_EQ(breaker.phase(kStart), Phase::kOpen);
-  for (int i = 0; i < 100; ++i) breaker.Report(Outcome::kBad, Admission::kAdmitted, kStart + 4s);
-  EXPECT_EQ(breaker.RetryAt(kStart), kStart + 5s);
+  FailUntilOpen(breaker, kBegun);
+  for (int i = 0; i < 100; ++i) breaker.Report(Outcome::kGood, Admission::kAdmitted, kBegun);
+  EXPECT_EQ(breaker.phase(kBegun), Phase::kOpen);
+  for (int i = 0; i < 100; ++i) breaker.Report(Outcome::kBad, Admission::kAdmitted, kBegun + 4s);
+  EXPECT_EQ(breaker.RetryAt(kBegun), kBegun + 5s);
 }
 
 TEST(Breaker, RestsAsLongAsAskedAndNoLongerThanItsCap) {
   Breaker breaker;
-  breaker.Rest(3s, kStart);
-  breaker.Rest(1s, kStart);
-  EXPECT_FALSE(breaker.Allows(kStart + 2999ms));
-  EXPECT_TRUE(breaker.IsResting(kStart));
-  EXPECT_TRUE(breaker.Allows(kStart + 3s));
-  EXPECT_EQ(breaker.phase(kStart), Phase::kClosed);
-  breaker.Rest(24h, kStart + 10s);
-  EXPECT_EQ(breaker.RetryAt(kStart + 10s), kStart + 70s);
+  breaker.Rest(3s, kBegun);
+  breaker.Rest(1s, kBegun);
+  EXPECT_FALSE(breaker.Allows(kBegun + 2999ms));
+  EXPECT_TRUE(breaker.IsResting(kBegun));
+  EXPECT_TRUE(breaker.Allows(kBegun + 3s));
+  EXPECT_EQ(breaker.phase(kBegun), Phase::kClosed);
+  breaker.Rest(24h, kBegun + 10s);
+  EXPECT_EQ(breaker.RetryAt(kBegun + 10s), kBegun + 70s);
   Breaker unsaid;
-  unsaid.Rest(std::nullopt, kStart);
-  EXPECT_EQ(unsaid.RetryAt(kStart), kStart + 1s);
+  unsaid.Rest(std::nullopt, kBegun);
+  EXPECT_EQ(unsaid.RetryAt(kBegun), kBegun + 1s);
 }
 
 TEST(Breaker, APauseThatOneCallerWasAskedForIsShortForTheOthers) {
   Breaker breaker({.several_callers = true});
-  breaker.Rest(60s, kStart, 7);
-  EXPECT_EQ(breaker.RetryAt(kStart), kStart + 1s);
-  breaker.Rest(60s, kStart + 2s, 7);
-  EXPECT_TRUE(breaker.Allows(kStart + 3s)) << "the same again";
-  breaker.Rest(50s, kStart + 4s, 8);
-  EXPECT_EQ(breaker.RetryAt(kStart + 4s), kStart + 54s) << "a second one";
-  breaker.Rest(60s, kStart + 100s, 7);
-  EXPECT_EQ(breaker.RetryAt(kStart + 100s), kStart + 101s) << "the other was asked long ago";
-  breaker.Rest(60s, kStart + 200s);
-  EXPECT_EQ(breaker.RetryAt(kStart + 200s), kStart + 260s) << "it is nobody's doing";
+  breaker.Rest(60s, kBegun, 7);
+  EXPECT_EQ(breaker.RetryAt(kBegun), kBegun + 1s);
+  breaker.Rest(60s, kBegun + 2s, 7);
+  EXPECT_TRUE(breaker.Allows(kBegun + 3s)) << "the same again";
+  breaker.Rest(50s, kBegun + 4s, 8);
+  EXPECT_EQ(breaker.RetryAt(kBegun + 4s), kBegun + 54s) << "a second one";
+  breaker.Rest(60s, kBegun + 100s, 7);
+  EXPECT_EQ(breaker.RetryAt(kBegun + 100s), kBegun + 101s) << "the other was asked long ago";
+  breaker.Rest(60s, kBegun + 200s);
+  EXPECT_EQ(breaker.RetryAt(kBegun + 200s), kBegun + 260s) << "it is nobody's doing";
 }
 
 TEST(Breaker, SeveralTrialsMustSucceedWhenSoConfigured) {
   Breaker breaker({.trials = 2});
-  FailUntilOpen(breaker, kStart);
-  const TimePoint later = kStart + 5s;
+  FailUntilOpen(breaker, kBegun);
+  const TimePoint later = kBegun + 5s;
   ASSERT_EQ(breaker.Admit(later), Admission::kTrial);
   breaker.Report(Outcome::kGood, Admission::kTrial, later);
   EXPECT_EQ(breaker.phase(later), Phase::kHalfOpen);
@@ -160,15 +160,15 @@ TEST(Breaker, SeveralTrialsMustSucceedWhenSoConfigured) {
 TEST(Breaker, OnlyOneShardGetsTheTrial) {
   for (int round = 0; round < 50; ++round) {
     Breaker breaker;
-    FailUntilOpen(breaker, kStart);
+    FailUntilOpen(breaker, kBegun);
     std::atomic<int> trials{0};
     std::vector<std::thread> shards;
     for (int i = 0; i < 4; ++i) {
       shards.emplace_back([&] {
         for (int n = 0; n < 100; ++n) {
-          breaker.Report(Outcome::kBad, Admission::kAdmitted, kStart + 5s);
-          breaker.Report(Outcome::kGood, Admission::kAdmitted, kStart + 5s);
-          if (breaker.Admit(kStart + 5s) == Admission::kTrial) ++trials;
+          breaker.Report(Outcome::kBad, Admission::kAdmitted, kBegun + 5s);
+          breaker.Report(Outcome::kGood, Admission::kAdmitted, kBegun + 5s);
+          if (breaker.Admit(kBegun + 5s) == Admission::kTrial) ++trials;
         }
       });
     }
@@ -180,37 +180,37 @@ TEST(Breaker, OnlyOneShardGetsTheTrial) {
 TEST(Breaker, OneCallersBadRequestsDoNotOpenIt) {
   Breaker breaker({.consecutive_failures = 3, .several_callers = true});
   const auto fail = [&](CallerId caller) {
-    breaker.Report(Outcome::kBad, breaker.Admit(kStart), kStart, caller);
+    breaker.Report(Outcome::kBad, breaker.Admit(kBegun), kBegun, caller);
   };
   for (int i = 0; i < 100; ++i) fail(7);
-  EXPECT_EQ(breaker.phase(kStart), Breaker::Phase::kClosed);
-  EXPECT_TRUE(breaker.Suspected(kStart));
+  EXPECT_EQ(breaker.phase(kBegun), Breaker::Phase::kClosed);
+  EXPECT_TRUE(breaker.Suspected(kBegun));
   fail(8);
-  EXPECT_EQ(breaker.phase(kStart), Breaker::Phase::kOpen) << "two callers have seen it fail";
+  EXPECT_EQ(breaker.phase(kBegun), Breaker::Phase::kOpen) << "two callers have seen it fail";
 }
 
 TEST(Breaker, AProbeThatFailsTooOpensItForOneCallersFailures) {
   Breaker breaker({.consecutive_failures = 3, .several_callers = true});
-  breaker.OnProbeFailed(kStart);
-  EXPECT_EQ(breaker.phase(kStart), Breaker::Phase::kClosed) << "nothing else speaks against it";
-  for (int i = 0; i < 3; ++i) breaker.Report(Outcome::kBad, breaker.Admit(kStart), kStart, 7);
-  breaker.OnProbeFailed(kStart);
-  EXPECT_EQ(breaker.phase(kStart), Breaker::Phase::kOpen);
+  breaker.OnProbeFailed(kBegun);
+  EXPECT_EQ(breaker.phase(kBegun), Breaker::Phase::kClosed) << "nothing else speaks against it";
+  for (int i = 0; i < 3; ++i) breaker.Report(Outcome::kBad, breaker.Admit(kBegun), kBegun, 7);
+  breaker.OnProbeFailed(kBegun);
+  EXPECT_EQ(breaker.phase(kBegun), Breaker::Phase::kOpen);
 }
 
 TEST(Breaker, FailuresThatNoCallerCausesCountAtOnce) {
   Breaker breaker({.consecutive_failures = 3, .several_callers = true});
-  for (int i = 0; i < 2; ++i) breaker.Report(Outcome::kBad, breaker.Admit(kStart), kStart, 7);
-  breaker.Report(Outcome::kBad, breaker.Admit(kStart), kStart);
-  EXPECT_EQ(breaker.phase(kStart), Breaker::Phase::kOpen);
+  for (int i = 0; i < 2; ++i) breaker.Report(Outcome::kBad, breaker.Admit(kBegun), kBegun, 7);
+  breaker.Report(Outcome::kBad, breaker.Admit(kBegun), kBegun);
+  EXPECT_EQ(breaker.phase(kBegun), Breaker::Phase::kOpen);
 }
 
 TEST(Breaker, AGoodAnswerForgetsTheCallersOfFailures) {
   Breaker breaker({.consecutive_failures = 3, .several_callers = true});
-  breaker.Report(Outcome::kBad, breaker.Admit(kStart), kStart, 7);
-  breaker.Report(Outcome::kGood, breaker.Admit(kStart), kStart, 7);
-  for (int i = 0; i < 5; ++i) breaker.Report(Outcome::kBad, breaker.Admit(kStart), kStart, 8);
-  EXPECT_EQ(breaker.phase(kStart), Breaker::Phase::kClosed) << "the failures in a row are one caller's";
+  breaker.Report(Outcome::kBad, breaker.Admit(kBegun), kBegun, 7);
+  breaker.Report(Outcome::kGood, breaker.Admit(kBegun), kBegun, 7);
+  for (int i = 0; i < 5; ++i) breaker.Report(Outcome::kBad, breaker.Admit(kBegun), kBegun, 8);
+  EXPECT_EQ(breaker.phase(kBegun), Breaker::Phase::kClosed) << "the failures in a row are one caller's";
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr conf::TimePoint kStart{1'000'000s};
+constexpr conf::TimePoint kOpened{1'000'000s};
 
 int Spend(RetryBudget& budget, conf::TimePoint now) {
   int spent = 0;
@@ -20,31 +20,31 @@ int Spend(RetryBudget& budget, conf::TimePoint now) {
 
 TEST(RetryBudget, AllowsItsShareOfRequests) {
   RetryBudget budget({.share = 0.2, .min_per_minute = 0, .max_saved = 1000});
-  EXPECT_EQ(Spend(budget, kStart), 0);
+  EXPECT_EQ(Spend(budget, kOpened), 0);
   for (int i = 0; i < 1000; ++i) budget.OnRequest();
-  EXPECT_EQ(Spend(budget, kStart), 200);
+  EXPECT_EQ(Spend(budget, kOpened), 200);
 }
 
 TEST(RetryBudget, SavesUpNoMoreThanItsCap) {
   RetryBudget budget({.share = 0.2, .min_per_minute = 0, .max_saved = 50});
   for (int i = 0; i < 10'000; ++i) budget.OnRequest();
-  EXPECT_EQ(Spend(budget, kStart), 50);
+  EXPECT_EQ(Spend(budget, kOpened), 50);
 }
 
 TEST(RetryBudget, LetsAQuietModelRetry) {
   RetryBudget budget({.share = 0.2, .min_per_minute = 10, .max_saved = 0});
-  EXPECT_EQ(Spend(budget, kStart), 10);
-  EXPECT_EQ(Spend(budget, kStart + 30s), 5);
-  EXPECT_EQ(Spend(budget, kStart + 31s), 0);
-  EXPECT_EQ(Spend(budget, kStart + 10h), 10);
+  EXPECT_EQ(Spend(budget, kOpened), 10);
+  EXPECT_EQ(Spend(budget, kOpened + 30s), 5);
+  EXPECT_EQ(Spend(budget, kOpened + 31s), 0);
+  EXPECT_EQ(Spend(budget, kOpened + 10h), 10);
 }
 
 TEST(RetryBudget, ARefundedRetryIsAvailableAgain) {
   RetryBudget budget({.share = 0, .min_per_minute = 1, .max_saved = 1});
-  EXPECT_TRUE(budget.Withdraw(kStart));
-  EXPECT_FALSE(budget.Withdraw(kStart));
+  EXPECT_TRUE(budget.Withdraw(kOpened));
+  EXPECT_FALSE(budget.Withdraw(kOpened));
   budget.Refund();
-  EXPECT_TRUE(budget.Withdraw(kStart));
+  EXPECT_TRUE(budget.Withdraw(kOpened));
 }
 
 TEST(RetryBudget, IsExactBetweenShards) {
@@ -55,12 +55,12 @@ TEST(RetryBudget, IsExactBetweenShards) {
     shards.emplace_back([&] {
       for (int n = 0; n < 5'000; ++n) {
         budget.OnRequest();
-        if (budget.Withdraw(kStart)) ++spent;
+        if (budget.Withdraw(kOpened)) ++spent;
       }
     });
   }
   for (std::thread& shard : shards) shard.join();
-  EXPECT_EQ(spent + Spend(budget, kStart), 4'000);
+  EXPECT_EQ(spent + Spend(budget, kOpened), 4'000);
 }
 
 }  // namespace
