@@ -8,6 +8,7 @@
 
 #include "conf/reader.h"
 #include "conf/text.h"
+#include "gateway/config/sweep.h"
 
 namespace gateway::config {
 namespace {
@@ -153,10 +154,13 @@ static void CheckWeightsStore(conf::Object& o, const Scaling& scaling) {
 static void CheckDataSets(conf::Object& o, const Scaling& scaling) {
   if (!scaling.data_sets.empty() && !scaling.weights)
     o.Error("need a store on the nodes; give weights.store", "data_sets");
-  std::set<std::string_view> names;
+  std::map<std::string, std::string_view> names;  // by the variable that tells jobs the folder
   for (const DataSet& data : scaling.data_sets) {
-    if (!names.insert(data.name).second)
-      o.Error(fmt::format("name {} twice; give each data set a name of its own", data.name), "data_sets");
+    const auto [other, added] = names.try_emplace(VariableOf(data.name, kDataVariable), data.name);
+    if (added) continue;
+    o.Error(fmt::format("{} and {} would both be the variable {}; give each data set a name of its own",
+                        other->second, data.name, other->first),
+            "data_sets");
   }
 }
 

@@ -84,6 +84,9 @@ struct Weights {
   std::optional<CompileCache> compile_cache;
 };
 
+// Begins the variable that tells a job the folder of a data set.
+inline constexpr std::string_view kDataVariable = "TIDEGATE_DATA_";
+
 // A data set that jobs may name: it is kept on nodes as weights are.
 struct DataSet {
   std::string name;

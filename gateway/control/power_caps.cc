@@ -58,7 +58,7 @@ std::vector<PowerCaps::Change> PowerCaps::Decide(const TelemetryStatus& telemetr
     scheduler::CappedDevice& one = devices.emplace_back();
     one.node = static_cast<scheduler::NodeId>(node - cluster.nodes.begin());
     one.watts = device.reading.watts.value_or(0);
-    one.usual = limit->second.usual;
+    one.usual = limit->second.now;
     one.least_limit = limit->second.least;
     if (const auto capped = capped_.find(device.reading.key); capped != capped_.end())
       one.cap = capped->second.watts;
@@ -81,17 +81,17 @@ std::vector<PowerCaps::Change> PowerCaps::Decide(const TelemetryStatus& telemetr
       scheduler::DecideCaps(cluster, drawn, devices, {.above = rule_->above, .least = rule_->least});
   std::vector<Change> changes;
   for (size_t i = 0; i < all.size(); ++i) {
-    const double before = all[i].cap.value_or(all[i].limit.usual);
+    const double before = all[i].cap.value_or(all[i].limit.now);
     all[i].cap = caps[i];
-    const double after = caps[i].value_or(all[i].limit.usual);
+    const double after = caps[i].value_or(all[i].limit.now);
     if (before == after) continue;
-    if (caps[i] && std::abs(before - after) < kLeastStep * all[i].limit.usual) continue;
+    if (caps[i] && std::abs(before - after) < kLeastStep * all[i].limit.now) continue;
     changes.push_back(std::move(all[i]));
   }
   return changes;
 }
 
-// A device whose limit cannot be read is asked again later.
+// As they are before any is lowered. A device whose limit cannot be read is asked again later.
 net::Task<void> PowerCaps::Learn(std::vector<std::string> uuids) {
   busy_ = true;
   for (const std::string& uuid : uuids) {
@@ -138,7 +138,7 @@ net::Task<void> PowerCaps::RestoreEarlier() {
     for (const auto& [uuid, watts] : usual.items()) {
       if (!watts.is_number()) continue;
       const absl::Status set = co_await env_.off_loop([&] { return env_.set(uuid, watts.get<double>()); });
-      if (set.ok()) {
+      if (set.ok() || absl::IsNotFound(set)) {  // it may have left the machine
         log::Info("usual power limit restored", {{"device", uuid}});
       } else {
         Fail(set);
@@ -152,7 +152,7 @@ net::Task<void> PowerCaps::RestoreEarlier() {
 }
 
 net::Task<bool> PowerCaps::Set(Change change) {
-  const double watts = change.cap.value_or(change.limit.usual);
+  const double watts = change.cap.value_or(change.limit.now);
   const absl::Status set = co_await env_.off_loop([&] { return env_.set(change.uuid, watts); });
   if (set.ok()) {
     trouble_.clear();
@@ -168,7 +168,7 @@ net::Task<void> PowerCaps::Record(Change change) {
   event.action = change.cap ? "device.cap" : "device.uncap";
   event.actor = "control";
   event.subject = fmt::format("{}/{}", change.node, change.device);
-  nlohmann::ordered_json detail = {{"usual_watts", change.limit.usual}};
+  nlohmann::ordered_json detail = {{"usual_watts", change.limit.now}};
   if (change.cap) detail["watts"] = std::round(*change.cap);
   detail["reason"] = change.cap ? "a power budget is short, and only work of the priority batch holds it"
                                 : "it has its usual limit again";
@@ -182,10 +182,8 @@ net::Task<void> PowerCaps::Apply(std::vector<Change> changes) {
   for (const Change& change : changes) {
     const bool first = !capped_.contains(change.uuid);
     if (change.cap && first) {
-      capped_[change.uuid] = {.node = change.node,
-                              .device = change.device,
-                              .usual = change.limit.usual,
-                              .watts = change.limit.usual};
+      capped_[change.uuid] = {
+          .node = change.node, .device = change.device, .usual = change.limit.now, .watts = change.limit.now};
       if (const absl::Status kept = co_await Keep(); !kept.ok()) {
         capped_.erase(change.uuid);
         Fail(kept);

@@ -76,7 +76,7 @@ class PowerCaps {
   const Context& context_;
   const std::optional<config::CapLowBands> rule_;
   const Environment env_;
-  std::map<std::string, plugins::devices::PowerLimit> limits_;  // by UUID; those that can be set
+  std::map<std::string, plugins::devices::PowerLimit> limits_;  // usual ones, by UUID
   std::map<std::string, Capped> capped_;                        // by UUID
   std::string trouble_;
   conf::TimePoint next_{};

@@ -70,7 +70,8 @@ void ReplicaMoves::Tick() {
       continue;
     }
     const bool serves = next.state == State::kRunning && next.recorded;
-    if (!Stays(*old) || old->busy || !serves || ready[next.model] < env_.wanted(next.model)) continue;
+    if (old->state != State::kRunning || old->busy || !serves) continue;
+    if (ready[next.model] < env_.wanted(next.model)) continue;
     ++counts_.done;
     moving_[id].retired = true;
     replicas_.Retire(*old, fmt::format("{} serves in its place: it {}", next.id, next.gain));

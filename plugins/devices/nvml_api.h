@@ -13,6 +13,7 @@ inline constexpr Return kSuccess = 0;
 inline constexpr Return kUninitialized = 1;    // NVML_ERROR_UNINITIALIZED
 inline constexpr Return kNotSupported = 3;     // NVML_ERROR_NOT_SUPPORTED
 inline constexpr Return kNoPermission = 4;     // NVML_ERROR_NO_PERMISSION
+inline constexpr Return kNotFound = 6;         // NVML_ERROR_NOT_FOUND
 inline constexpr Return kTooSmall = 7;         // NVML_ERROR_INSUFFICIENT_SIZE
 inline constexpr Return kDriverNotLoaded = 9;  // NVML_ERROR_DRIVER_NOT_LOADED
 inline constexpr Return kLost = 15;            // NVML_ERROR_GPU_IS_LOST

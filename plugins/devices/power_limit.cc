@@ -20,17 +20,17 @@ struct PowerLimitApi {
         error_string(library, "nvmlErrorString"),
         by_uuid(library, "nvmlDeviceGetHandleByUUID"),
         limit(library, "nvmlDeviceGetPowerManagementLimit"),
-        usual(library, "nvmlDeviceGetPowerManagementDefaultLimit"),
         bounds(library, "nvmlDeviceGetPowerManagementLimitConstraints"),
         set(library, "nvmlDeviceSetPowerManagementLimit") {}
 
-  bool complete() const { return init && shutdown && by_uuid && limit && usual && bounds && set; }
+  bool complete() const { return init && shutdown && by_uuid && limit && bounds && set; }
 
   absl::Status Failed(std::string_view what, Return code) const {
     const char* const text = error_string ? error_string(code) : nullptr;
     const std::string why =
         fmt::format("{}: {}", what, text != nullptr ? text : fmt::format("error {}", code));
     if (code == kNoPermission) return absl::PermissionDeniedError(conf::Abseil(why));
+    if (code == kNotFound) return absl::NotFoundError(conf::Abseil(why));
     if (code == kNotSupported) return absl::UnimplementedError(conf::Abseil(why));
     return absl::UnavailableError(conf::Abseil(why));
   }
@@ -40,7 +40,6 @@ struct PowerLimitApi {
   Function<const char*(Return)> error_string;
   Function<Return(const char*, Handle*)> by_uuid;
   Function<Return(Handle, unsigned*)> limit;  // milliwatts, as the others
-  Function<Return(Handle, unsigned*)> usual;
   Function<Return(Handle, unsigned*, unsigned*)> bounds;
   Function<Return(Handle, unsigned)> set;
 };
@@ -68,16 +67,13 @@ absl::StatusOr<PowerLimit> ReadPowerLimit(const std::string& uuid, const std::st
   PowerLimit out;
   const absl::Status read = WithDevice(uuid, library, [&](const PowerLimitApi& api, Handle device) {
     unsigned now = 0;
-    unsigned usual = 0;
     unsigned least = 0;
     unsigned most = 0;
     if (const Return failed = api.limit(device, &now); failed != kSuccess)
       return api.Failed("its power limit cannot be read", failed);
-    if (const Return failed = api.usual(device, &usual); failed != kSuccess)
-      return api.Failed("its usual power limit cannot be read", failed);
     if (const Return failed = api.bounds(device, &least, &most); failed != kSuccess)
       return api.Failed("the bounds of its power limit cannot be read", failed);
-    out = {.now = now / 1000.0, .usual = usual / 1000.0, .least = least / 1000.0};
+    out = {.now = now / 1000.0, .least = least / 1000.0};
     return absl::OkStatus();
   });
   if (!read.ok()) return read;

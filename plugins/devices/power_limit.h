@@ -11,11 +11,10 @@ namespace plugins::devices {
 
 struct PowerLimit {
   double now = 0;    // watts
-  double usual = 0;  // the device's default
   double least = 0;  // that its driver allows
 };
 
-// `uuid`: as readings have it (Reading::key). Unavailable: there is no driver, or no such device; Unimplemented: the
+// `uuid`: as readings have it (Reading::key). NotFound: there is no such device; Unavailable: there is no driver, or it fails; Unimplemented: the
 // device's limit cannot be set or read; PermissionDenied: not by this user.
 absl::StatusOr<PowerLimit> ReadPowerLimit(const std::string& uuid,
                                           const std::string& library = "libnvidia-ml.so.1");

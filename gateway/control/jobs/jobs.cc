@@ -746,7 +746,7 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
   };
   for (const auto& [name, value] : file.env) tell(name, fill(value));
   for (size_t i = 0; i < folders.size(); ++i)
-    tell(config::VariableOf((*data)[i].name, "TIDEGATE_DATA_"), folders[i].second);
+    tell(config::VariableOf((*data)[i].name, config::kDataVariable), folders[i].second);
   tell("TIDEGATE_SEED", std::to_string(job.of->provenance.seed));
   if (file.sweep) {
     nlohmann::json all = nlohmann::json::object();

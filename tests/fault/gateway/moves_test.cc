@@ -183,7 +183,8 @@ TEST_F(MovesFault, AKillInTheMiddleOfAMoveLosesNothingAndHoldsNoDeviceTwice) {
       "[/bin/sh, -c, \"while [ -e {} ]; do sleep 0.1; done; exec {} --port {{port}} --model chat-small "
       "--preset instant\"]",
       slow, TIDEGATE_ENGINE_BINARY);
-  Scaled scaled(model, Section(fmt::format("on_exit: keep, {}", kMoves)));
+  Scaled scaled(model, Section("on_exit: keep, "
+                               "moves: {per_hour: 20, rest: 15s, least_left: 1s, least_gain: 1s}"));
   const JobCommands commands(scaled.gateway);
   ASSERT_TRUE(scaled.Becomes(2, "ready", kLong)) << scaled.Replicas();
   for (const char* const name : {"a", "b"}) {

@@ -261,10 +261,6 @@ int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
   }
   return kNotFound;
 }
-int nvmlDeviceGetPowerManagementDefaultLimit(void* device, unsigned* milliwatts) {
-  *milliwatts = static_cast<unsigned>(Number("limit", Of(device).index, 700'000));
-  return 0;
-}
 int nvmlDeviceGetPowerManagementLimitConstraints(void*, unsigned* least, unsigned* most) {
   *least = 200'000;
   *most = 700'000;
