@@ -57,8 +57,8 @@ std::string DidYouMean(std::string_view word, std::span<const std::string_view> 
 }
 
 bool EqualsIgnoreCase(std::string_view a, std::string_view b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return Lower(x) == Lower(y); });
+  return a.size() == b.size() && (a == b || std::equal(a.begin(), a.end(), b.begin(),
+                                                       [](char x, char y) { return Lower(x) == Lower(y); }));
 }
 
 }  // namespace conf

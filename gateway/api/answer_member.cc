@@ -1,8 +1,10 @@
 #include "gateway/api/answer_member.h"
 #include "conf/json_text.h"
 
+#include <absl/container/inlined_vector.h>
+
 #include <algorithm>
-#include <vector>
+#include <cstring>
 
 namespace gateway::api {
 namespace {
@@ -14,12 +16,15 @@ size_t SkipBlank(std::string_view text, size_t at) {
 
 // Just past the string whose opening quote is at `at`, or the text's end.
 size_t EndOfString(std::string_view text, size_t at) {
-  for (++at; at < text.size(); ++at) {
-    if (text[at] == '\\') {
-      ++at;
-    } else if (text[at] == '"') {
-      return at + 1;
-    }
+  const char* const begin = text.data() + at + 1;
+  const char* const end = text.data() + text.size();
+  for (const char* from = begin; from < end;) {
+    const auto* quote = static_cast<const char*>(std::memchr(from, '"', static_cast<size_t>(end - from)));
+    if (quote == nullptr) break;
+    const char* escapes = quote;
+    while (escapes > begin && escapes[-1] == '\\') --escapes;
+    if ((quote - escapes) % 2 == 0) return static_cast<size_t>(quote + 1 - text.data());
+    from = quote + 1;
   }
   return text.size();
 }
@@ -30,7 +35,7 @@ bool IsOfAnswer(std::string_view json, size_t at) {
     bool wraps;  // the document, or one of those members
     std::string_view last;
   };
-  std::vector<Level> levels;
+  absl::InlinedVector<Level, 8> levels;
   for (size_t i = 0; i < at;) {
     switch (json[i]) {
       case '"': {

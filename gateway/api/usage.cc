@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view kUsageKey = "\"usage\"";
 constexpr size_t kTail = 4096;      // where `usage` stands in a large body, when it stands at its end
+constexpr size_t kNear = 512;       // ... and in most answers of any size
 constexpr int kMaxCandidates = 16;  // keys of that name looked at before giving up: bounds hostile bodies
 constexpr auto kNowhere = std::string_view::npos;
 
@@ -250,6 +251,13 @@ std::optional<Usage> UsageFromJson(std::string_view text) {
     const std::string_view tail = text.substr(text.size() - kTail);
     const Member member = FindUsage(tail, 0, Wanted::kCounts);
     if (member.key != kNowhere) return ReadUsage(tail.substr(member.value, member.end - member.value));
+  }
+  if (text.size() > 2 * kNear) {
+    const size_t from = text.size() - kNear;
+    if (const size_t near = conf::Find(text.substr(from), kUsageKey); near != kNowhere) {
+      const Member member = FindUsage(text, from + near, Wanted::kCounts);
+      if (member.key != kNowhere) return ReadUsage(text.substr(member.value, member.end - member.value));
+    }
   }
   const size_t first = conf::Find(text, kUsageKey);
   if (first == kNowhere) return std::nullopt;

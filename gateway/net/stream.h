@@ -14,6 +14,8 @@
 #include <span>
 #include <string>
 
+#include "gateway/net/write_batch.h"
+
 namespace gateway::net {
 
 namespace asio = boost::asio;
@@ -81,10 +83,15 @@ class Stream {
   // The subject of a verified client certificate, or empty.
   virtual std::string PeerSubject() const { return {}; }
 
+  // The batch that its writes may wait for; null where there is none.
+  virtual WriteBatch* batch() { return nullptr; }
+
   // co_await forms of the above.
   auto Read(MutableBuffer into);
   auto Write(std::span<const ConstBuffer> from);
   auto Write(const ConstBuffer& from);
+  // co_await: until the writes of this turn of the loop are due. For those of which there are many.
+  WriteBatch::Awaiter AwaitBatch() { return WriteBatch::Awaiter(batch()); }
 };
 
 namespace detail {

@@ -87,7 +87,10 @@ ErrorCode ConnectUnix(Socket& socket, const std::string& path) {
 class PlainStream final : public Stream {
  public:
   PlainStream(Socket socket, std::string peer)
-      : socket_(std::move(socket)), read_(socket_), peer_(std::move(peer)) {
+      : socket_(std::move(socket)),
+        read_(socket_),
+        batch_(WriteBatch::Of(socket_.get_executor().context())),
+        peer_(std::move(peer)) {
     SetNoDelay(socket_);
   }
 
@@ -111,6 +114,8 @@ class PlainStream final : public Stream {
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {};
     return {LastError(), 0};
   }
+
+  WriteBatch* batch() override { return &batch_; }
 
   uint64_t Acknowledged() override { return AcknowledgedBytes(socket_.native_handle()); }
 
@@ -143,6 +148,7 @@ class PlainStream final : public Stream {
  private:
   ReactorSocket socket_;
   DrainingRead read_;
+  WriteBatch& batch_;
   const std::string peer_;
   bool reset_ = false;
 };

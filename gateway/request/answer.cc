@@ -4,6 +4,8 @@
 
 #include <array>
 #include <charconv>
+#include <cstdlib>
+#include <cstring>
 
 #include "conf/text.h"
 #include "conf/time.h"
@@ -91,33 +93,68 @@ bool IsDroppedFromAnswer(const net::http::Field& field, std::string_view connect
   }
 }
 
-void AppendRate(std::string& out, std::string_view what, const router::limits::RateStatus::One& rate) {
-  out.append("x-ratelimit-limit-").append(what).append(": ");
-  AppendNumber(out, rate.limit);
-  out.append("\r\nx-ratelimit-remaining-").append(what).append(": ");
-  AppendNumber(out, rate.remaining);
-  out.append("\r\nx-ratelimit-reset-").append(what).append(": ");
+// Appends many short pieces to a string, growing it once.
+class Pieces {
+ public:
+  Pieces(std::string& out, size_t most) : out_(out) {
+    const size_t begin = out.size();
+    out.resize(begin + most);
+    at_ = out.data() + begin;
+    end_ = at_ + most;
+  }
+  ~Pieces() { out_.resize(static_cast<size_t>(at_ - out_.data())); }
+  Pieces(const Pieces&) = delete;
+  Pieces& operator=(const Pieces&) = delete;
+
+  Pieces& Text(std::string_view text) {
+    if (text.size() > static_cast<size_t>(end_ - at_)) std::abort();  // `most` was too little
+    std::memcpy(at_, text.data(), text.size());
+    at_ += text.size();
+    return *this;
+  }
+  Pieces& Number(int64_t n) {
+    const std::to_chars_result written = std::to_chars(at_, end_, n);
+    if (written.ec != std::errc()) std::abort();
+    at_ = written.ptr;
+    return *this;
+  }
+
+ private:
+  std::string& out_;
+  char* at_;
+  char* end_;
+};
+
+void AppendRate(Pieces& out, std::string_view what, const router::limits::RateStatus::One& rate) {
+  out.Text("x-ratelimit-limit-").Text(what).Text(": ").Number(rate.limit);
+  out.Text("\r\nx-ratelimit-remaining-").Text(what).Text(": ").Number(rate.remaining);
   router::limits::ResetText reset;
-  out.append(router::limits::FormatReset(rate.reset, reset)).append("\r\n");
+  out.Text("\r\nx-ratelimit-reset-").Text(what).Text(": ");
+  out.Text(router::limits::FormatReset(rate.reset, reset)).Text("\r\n");
 }
 
 // The gateway's own fields.
-void AppendOwnFields(const Exchange& x, std::string& out) {
-  AppendField(out, x.identity.protocol() == api::Protocol::kAnthropic ? "request-id" : "x-request-id",
-              x.identity.id);
-  if (x.runtime->config().server.version_header) AppendField(out, "x-tidegate-version", TIDEGATE_VERSION);
+void AppendOwnFields(const Exchange& x, std::string& text) {
+  constexpr size_t kMost = 768;  // without the names
+  const auto name = [&x](ReplicaId id) -> std::string_view { return x.runtime->replica(id).name(); };
+  std::string_view replica;
+  std::string_view prefill;
+  if (x.delivery.replica != kNoReplica) {
+    replica = name(x.delivery.replica);
+    if (const auto& transfer = x.delivery.transfer; transfer && transfer->computed_at())
+      prefill = name(*transfer->computed_at());
+  }
+  Pieces out(text, kMost + replica.size() + prefill.size());
+  out.Text(x.identity.protocol() == api::Protocol::kAnthropic ? "request-id: " : "x-request-id: ");
+  out.Text(x.identity.id).Text("\r\n");
+  if (x.runtime->config().server.version_header) out.Text("x-tidegate-version: " TIDEGATE_VERSION "\r\n");
   if (x.grant.rates.requests) AppendRate(out, "requests", *x.grant.rates.requests);
   if (x.grant.rates.tokens) AppendRate(out, "tokens", *x.grant.rates.tokens);
-  if (x.delivery.replica != kNoReplica) {
-    AppendField(out, "x-tidegate-replica", x.runtime->replica(x.delivery.replica).name());
-    if (const auto& transfer = x.delivery.transfer; transfer && transfer->computed_at())
-      AppendField(out, "x-tidegate-prefill", x.runtime->replica(*transfer->computed_at()).name());
-    out += "x-tidegate-queue-ms: ";
-    AppendNumber(out, conf::ToMillis(x.at.QueueTime()));
-    out += "\r\nx-tidegate-overhead-us: ";
-    AppendNumber(out, ToMicros(x.at.Overhead(net::Now())));
-    out += "\r\n";
-  }
+  if (x.delivery.replica == kNoReplica) return;
+  out.Text("x-tidegate-replica: ").Text(replica).Text("\r\n");
+  if (!prefill.empty()) out.Text("x-tidegate-prefill: ").Text(prefill).Text("\r\n");
+  out.Text("x-tidegate-queue-ms: ").Number(conf::ToMillis(x.at.QueueTime()));
+  out.Text("\r\nx-tidegate-overhead-us: ").Number(ToMicros(x.at.Overhead(net::Now()))).Text("\r\n");
 }
 
 void AppendEnd(const Exchange& x, BodyFraming framing, std::string& out) {

@@ -118,7 +118,11 @@ StageResult ByBatch(Exchange& x) {
 
 StageResult ByCredential(Exchange& x) {
   auth::CredentialReader reader;
-  for (const net::http::Field& field : x.client.head().fields) reader.Header(field.name, field.value);
+  for (const net::http::Field& field : x.client.head().fields) {
+    // No other field with an id carries a credential.
+    if (field.id == net::http::FieldId::authorization || field.id == net::http::FieldId::unknown)
+      reader.Header(field.name, field.value);
+  }
   const auth::Credential& credential = reader.Result();
   switch (credential.state) {
     case auth::Credential::State::kFound:

@@ -1,11 +1,16 @@
 #include "gateway/net/http/head.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wconversion"
-#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/rfc7230.hpp>
 #pragma clang diagnostic pop
 
-#include <boost/asio/buffer.hpp>
+#include <array>
+#include <bit>
 #include <charconv>
 #include <cstring>
 
@@ -16,7 +21,6 @@ namespace gateway::net::http {
 namespace {
 
 namespace beast = boost::beast;
-using beast::error_code;
 
 std::string_view Trim(std::string_view s) {
   while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
@@ -24,47 +28,136 @@ std::string_view Trim(std::string_view s) {
   return s;
 }
 
-// Collects what Beast finds as views into the caller's bytes.
-template <bool kRequest>
-class Collector final : public beast::http::basic_parser<kRequest> {
- public:
-  Collector(Head& head, const HeadLimits& limits) : head_(head), limits_(limits) {
-    this->header_limit(static_cast<uint32_t>(limits.bytes) + 1);
-    this->body_limit(boost::none);
+// RFC 9110: tchar.
+constexpr std::array<bool, 256> kToken = [] {
+  std::array<bool, 256> token{};
+  for (unsigned char c = '0'; c <= '9'; ++c) token[c] = true;
+  for (unsigned char c = 'a'; c <= 'z'; ++c) token[c] = token[c & 0xDF] = true;
+  for (const char c : std::string_view("!#$%&'*+-.^_`|~")) token[static_cast<unsigned char>(c)] = true;
+  return token;
+}();
+
+bool IsToken(char c) {
+  return kToken[static_cast<unsigned char>(c)];
+}
+
+// A control that the text of a head must not hold. A tab is allowed.
+bool IsBarred(char c) {
+  return (static_cast<unsigned char>(c) < ' ' && c != '\t') || c == 0x7F;
+}
+
+// Where the text that begins at `at` has its first control.
+const char* FindControl(const char* at, const char* end) {
+#ifdef __SSE2__
+  for (; end - at >= 16; at += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const __m128i below = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1F)), bytes);
+    const __m128i low = _mm_andnot_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\t')), below);
+    const __m128i controls = _mm_or_si128(low, _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7F)));
+    if (const auto mask = static_cast<unsigned>(_mm_movemask_epi8(controls)); mask != 0)
+      return at + std::countr_zero(mask);
   }
+#endif
+  while (at < end && !IsBarred(*at)) ++at;
+  return at;
+}
+
+// Reads a head whose end is known, line by line, as views. Each function is false where the text is no HTTP.
+class Reader {
+ public:
+  Reader(std::string_view bytes, const HeadLimits& limits, Head& head)
+      : at_(bytes.data()), end_(bytes.data() + bytes.size()), limits_(limits), head_(head) {}
+
+  bool bad_version() const { return bad_version_; }
   bool too_many_fields() const { return too_many_fields_; }
 
+  // method SP target SP HTTP-version CRLF
+  bool RequestLine() {
+    const char* from = at_;
+    while (at_ < end_ && IsToken(*at_)) ++at_;
+    head_.method_text = Since(from);
+    if (head_.method_text.empty() || !Take(' ')) return false;
+    head_.method = beast::http::string_to_verb({head_.method_text.data(), head_.method_text.size()});
+    from = at_;
+    while (at_ < end_ && static_cast<unsigned char>(*at_) > ' ' && *at_ != 0x7F) ++at_;
+    head_.target = Since(from);
+    if (head_.target.empty() || !Take(' ')) return false;
+    if (!Version()) return false;
+    bad_version_ = !Take('\r') || !Take('\n');
+    return !bad_version_;
+  }
+
+  // HTTP-version SP 3DIGIT SP reason CRLF
+  bool StatusLine() {
+    if (!Version()) return false;
+    bad_version_ = !Take(' ');
+    if (bad_version_ || end_ - at_ < 3) return false;
+    for (const char* const digits_end = at_ + 3; at_ < digits_end; ++at_) {
+      if (*at_ < '0' || *at_ > '9') return false;
+      head_.status = 10 * head_.status + (*at_ - '0');
+    }
+    if (!Take(' ')) return false;
+    const char* const from = at_;
+    at_ = FindControl(at_, end_);
+    head_.reason = Since(from);
+    return Take('\r') && Take('\n');
+  }
+
+  // *( name ":" OWS value OWS CRLF ) CRLF
+  bool Fields() {
+    while (at_ < end_ && *at_ != '\r') {
+      if (!OneField()) return false;
+    }
+    return Take('\r') && Take('\n') && at_ == end_;
+  }
+
  private:
-  void on_request_impl(Verb method, beast::string_view text, beast::string_view target, int version,
-                       error_code&) override {
-    head_.method = method;
-    head_.method_text = {text.data(), text.size()};
-    head_.target = {target.data(), target.size()};
-    head_.version = version;
+  std::string_view Since(const char* from) const { return {from, static_cast<size_t>(at_ - from)}; }
+
+  bool Take(char c) {
+    if (at_ == end_ || *at_ != c) return false;
+    ++at_;
+    return true;
   }
-  void on_response_impl(int status, beast::string_view reason, int version, error_code&) override {
-    head_.status = status;
-    head_.reason = {reason.data(), reason.size()};
-    head_.version = version;
+
+  bool Version() {
+    constexpr std::string_view kMajor = "HTTP/1.";
+    if (end_ - at_ < 8) return false;
+    const char minor = at_[kMajor.size()];
+    bad_version_ = std::memcmp(at_, kMajor.data(), kMajor.size()) != 0 || (minor != '0' && minor != '1');
+    head_.version = 10 + (minor - '0');
+    at_ += 8;
+    return !bad_version_;
   }
-  void on_field_impl(FieldId id, beast::string_view name, beast::string_view value,
-                     error_code& error) override {
+
+  bool OneField() {
+    const char* from = at_;
+    while (at_ < end_ && IsToken(*at_)) ++at_;
+    const std::string_view name = Since(from);
+    if (name.empty() || !Take(':')) return false;
+    while (at_ < end_ && (*at_ == ' ' || *at_ == '\t')) ++at_;
+    from = at_;
+    at_ = FindControl(at_, end_);
+    std::string_view value = Since(from);
+    while (!value.empty() && (value.back() == ' ' || value.back() == '\t')) value.remove_suffix(1);
+    if (!Take('\r') || !Take('\n')) return false;
+    const FieldId id = beast::http::string_to_field({name.data(), name.size()});
+    const bool lists = id == FieldId::connection || id == FieldId::proxy_connection;
+    if (lists && !beast::http::validate_list(beast::http::opt_token_list{{value.data(), value.size()}}))
+      return false;
     if (head_.fields.size() == limits_.fields) {
       too_many_fields_ = true;
-      error = beast::http::error::header_limit;
-      return;
+      return false;
     }
-    head_.fields.push_back({id, {name.data(), name.size()}, {value.data(), value.size()}});
+    head_.fields.push_back({id, name, value});
+    return true;
   }
-  void on_header_impl(error_code&) override {}
-  void on_body_init_impl(const boost::optional<uint64_t>&, error_code&) override {}
-  size_t on_body_impl(beast::string_view body, error_code&) override { return body.size(); }
-  void on_chunk_header_impl(uint64_t, beast::string_view, error_code&) override {}
-  size_t on_chunk_body_impl(uint64_t, beast::string_view body, error_code&) override { return body.size(); }
-  void on_finish_impl(error_code&) override {}
 
-  Head& head_;
+  const char* at_;
+  const char* const end_;
   const HeadLimits& limits_;
+  Head& head_;
+  bool bad_version_ = false;
   bool too_many_fields_ = false;
 };
 
@@ -124,12 +217,14 @@ HeadError ReadFraming(Head& head, bool request) {
     HeadError error = HeadError::kNone;
     switch (field.id) {
       case FieldId::content_length:
-        error = ReadContentLength(field.value, head);
+        error = coding ? HeadError::kBadFraming : ReadContentLength(field.value, head);
         break;
       case FieldId::transfer_encoding:
-        if (coding) error = HeadError::kBadFraming;
-        if (!coding && !conf::EqualsIgnoreCase(Trim(field.value), "chunked"))
+        if (coding || head.content_length) {
+          error = HeadError::kBadFraming;
+        } else if (!conf::EqualsIgnoreCase(Trim(field.value), "chunked")) {
           error = OtherCoding(field.value);
+        }
         coding = true;
         head.chunked = true;
         break;
@@ -152,7 +247,7 @@ HeadError ReadFraming(Head& head, bool request) {
     }
     if (error != HeadError::kNone) return error;
   }
-  if (head.chunked && (head.content_length || head.version < 11)) return HeadError::kBadFraming;
+  if (head.chunked && head.version < 11) return HeadError::kBadFraming;
   if (request && (hosts > 1 || (hosts == 0 && head.version == 11))) return HeadError::kMalformed;
   if (request && hosts == 1 && !IsAuthority(host)) return HeadError::kBadHost;
   if (request && !head.target.empty() && head.target.front() != '/' && head.target != "*") {
@@ -173,20 +268,14 @@ HeadResult Parse(std::string_view bytes, const HeadLimits& limits, size_t& scann
   if (end == std::string_view::npos) return {State::kError, HeadError::kBadFraming};
   if (end == 0 || end > limits.bytes) return {State::kError, HeadError::kTooLarge};
 
-  Collector<kRequest> parser(head, limits);
-  error_code error;
-  parser.put(boost::asio::const_buffer(bytes.data(), end), error);
-  if (parser.too_many_fields()) return {State::kError, HeadError::kTooManyFields};
-  if (error == beast::http::error::bad_version) return {State::kError, HeadError::kBadVersion};
-  // Framing first: Beast's own framing errors differ from a malformed head.
+  Reader reader(bytes.substr(0, end), limits, head);
+  const bool well_formed = (kRequest ? reader.RequestLine() : reader.StatusLine()) && reader.Fields();
+  if (reader.too_many_fields()) return {State::kError, HeadError::kTooManyFields};
+  if (reader.bad_version()) return {State::kError, HeadError::kBadVersion};
+  // Framing first: what a smuggler sends is told as such, also in a head that is malformed behind it.
   const HeadError framing = ReadFraming(head, kRequest);
   if (framing != HeadError::kNone) return {State::kError, framing};
-  if (error == beast::http::error::bad_content_length || error == beast::http::error::bad_transfer_encoding) {
-    return {State::kError, HeadError::kBadFraming};
-  }
-  if ((error && error != beast::http::error::need_more) || !parser.is_header_done()) {
-    return {State::kError, HeadError::kMalformed};
-  }
+  if (!well_formed) return {State::kError, HeadError::kMalformed};
   return {State::kDone, HeadError::kNone, end};
 }
 

@@ -1,8 +1,8 @@
 // Head: the start line and fields of an HTTP/1.x message as views into the bytes they were read from.
 //
-// Parsing is Beast's, sans-IO; what Beast lets pass and a proxy must not (bare LF, obs-fold, doubled
-// Content-Length, Transfer-Encoding beside Content-Length, unknown codings, a Host that is none) is refused
-// here.
+// By the grammar of RFC 9112 and no more: bare LF, obs-fold, doubled Content-Length, Transfer-Encoding beside
+// Content-Length, unknown codings and a Host that is none are refused, as a proxy must. Names of fields and
+// methods are Beast's.
 #pragma once
 
 #include <absl/container/inlined_vector.h>

@@ -9,7 +9,7 @@ namespace {
 
 TEST(Find, FindsTheFirstOccurrenceAtEveryPlaceAndLength) {
   for (const std::string needle : {"\"usage\"", "ab", "x", "\"finish_reason\":", "aaaa"}) {
-    for (size_t size = 0; size < 70; ++size) {
+    for (size_t size = 0; size < 110; ++size) {
       EXPECT_EQ(Find(std::string(size, 'z'), needle), std::string::npos);
       for (size_t at = 0; at + needle.size() <= size; ++at) {
         std::string text(size, 'z');
