@@ -190,6 +190,9 @@ void RolloutDriver::Run(const config::ModelPolicy& policy, const Rollout& rollou
   next.why = move.why;
   next.by = kControl;
   if (move.kind == Kind::kOpen) {
+    // Before its share is in force, so that no try of it is missed.
+    seen.base = SampleOf(seen.fresh_names);
+    seen.step_since = next.since;
     next.open = true;
     next.percent = steps.percents[step];
   } else if (move.kind == Kind::kNext) {

@@ -53,6 +53,11 @@ TEST(RolloutJudgement, AVersionThatOnlyFailsIsBadAfterAHandfulOfTries) {
   EXPECT_THAT(bad.why, HasSubstr("100.00 % of 6 tries fail against 0.00 % of 500"));
 }
 
+TEST(RolloutJudgement, FailuresOfTriesBeforeTheSampleAreNoMoreThanAll) {
+  const VersionSample late{.tries = 5, .failures = 7, .first_token = {}, .token_time = {}};
+  EXPECT_EQ(Judged(late, Sample(500, 0), false).verdict, Verdict::kBad);
+}
+
 TEST(RolloutJudgement, AFewFailuresMayBeChance) {
   EXPECT_EQ(Judged(Sample(40, 2), Sample(4000, 4), false).verdict, Verdict::kMore);
   // 2 % of 200 against 0.1 %: beyond the bound of one point, and not certain yet.
