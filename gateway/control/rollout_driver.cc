@@ -186,7 +186,7 @@ void RolloutDriver::Run(const config::ModelPolicy& policy, const Rollout& rollou
   using Kind = router::RolloutMove::Kind;
   if (move.kind == Kind::kStay) return;
   Rollout next = rollout;
-  next.since = now;
+  next.since = conf::FromUnixMicros(conf::ToUnixMicros(now));  // as the store has it
   next.why = move.why;
   next.by = kControl;
   if (move.kind == Kind::kOpen) {
