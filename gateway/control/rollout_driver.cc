@@ -186,10 +186,13 @@ void RolloutDriver::Run(const config::ModelPolicy& policy, const Rollout& rollou
   using Kind = router::RolloutMove::Kind;
   if (move.kind == Kind::kStay) return;
   Rollout next = rollout;
-  next.since = now;
+  next.since = conf::FromUnixMicros(conf::ToUnixMicros(now));  // as the store has it
   next.why = move.why;
   next.by = kControl;
   if (move.kind == Kind::kOpen) {
+    // Before its share is in force, so that no try of it is missed.
+    seen.base = SampleOf(seen.fresh_names);
+    seen.step_since = next.since;
     next.open = true;
     next.percent = steps.percents[step];
   } else if (move.kind == Kind::kNext) {

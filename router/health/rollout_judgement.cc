@@ -34,7 +34,7 @@ struct Interval {
 Interval ProportionOf(uint64_t of, uint64_t all, double z) {
   if (all == 0) return {0, 0, 1};
   const auto n = static_cast<double>(all);
-  const double p = static_cast<double>(of) / n;
+  const double p = static_cast<double>(std::min(of, all)) / n;  // failures of earlier tries may come late
   const double middle = p + z * z / (2 * n);
   const double half = z * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
   const double scale = 1 + z * z / n;
