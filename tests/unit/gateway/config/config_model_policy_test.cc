@@ -284,7 +284,7 @@ TEST(ModelPolicy, AKeyThatDoesNotSuitTheNumberOfMembersIsRefusedAtItsPlace) {
 }
 
 TEST(ModelPolicy, WhatItDoesNotKnowIsRefusedAndNotIgnored) {
-  for (const char* more : {"placement: {spread: rack}", "placement: {may_preempt: [inference]}",
+  for (const char* more : {"placement: {isolation: rack}", "placement: {may_preempt: [inference]}",
                            "placement: {affinity: leaf}", "idle: {stand_by: 1}"}) {
     EXPECT_THAT(PolicyProblems(Policy(more)), ElementsAre(HasSubstr("unknown"))) << more;
   }
