@@ -20,7 +20,7 @@ namespace {
 using plugins::devices::PowerLimit;
 
 constexpr conf::Duration kCapRetry = std::chrono::minutes(1);  // after a failure
-constexpr size_t kMostBytes = 1 << 20;                         // of the file
+constexpr size_t kMostOfCapsFile = 1 << 20;                    // of the file
 constexpr double kLeastStep = 0.02;  // of the usual limit: smaller changes are left out
 
 }  // namespace
@@ -128,7 +128,7 @@ net::Task<void> PowerCaps::RestoreEarlier() {
   busy_ = true;
   std::string text;
   (co_await env_.off_loop([&] {
-    const absl::StatusOr<std::string> read = net::ReadFile(env_.file, kMostBytes);
+    const absl::StatusOr<std::string> read = net::ReadFile(env_.file, kMostOfCapsFile);
     if (read.ok()) text = *read;
     return absl::OkStatus();
   })).IgnoreError();
