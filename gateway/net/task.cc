@@ -30,7 +30,7 @@ void PromiseBase::operator delete(void* frame, size_t) noexcept {
 namespace {
 
 // Coroutine frames are allocated and freed a dozen times a request, in few sizes: each thread keeps freed
-// ones, by size and up to a bound.
+// ones, by size and up to a bound, and that of a whole request too.
 class FramePool {
  public:
   ~FramePool() {
@@ -50,7 +50,7 @@ class FramePool {
 
   void Give(void* frame, size_t size) noexcept {
     const size_t index = Class(size);
-    if (index >= kClasses || kept_[index] == kMaxKept) {
+    if (index >= kClasses || kept_[index] * (index + 1) >= kMostKept) {
       ::operator delete(frame);
       return;
     }
@@ -63,8 +63,8 @@ class FramePool {
     Node* next;
   };
   static constexpr size_t kStep = 128;
-  static constexpr size_t kClasses = 32;
-  static constexpr uint32_t kMaxKept = 256;
+  static constexpr size_t kClasses = 128;
+  static constexpr size_t kMostKept = 8192;  // steps of a size: one megabyte
   static size_t Class(size_t size) { return (size - 1) / kStep; }
 
   std::array<Node*, kClasses> lists_{};

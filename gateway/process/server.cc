@@ -128,8 +128,7 @@ net::Task<bool> Server::Serve(Client& client, ServerConnection::Status head) {
   cells.requests_active.Add();
   bool reuse;
   {
-    Exchange x(shard_, connection);
-    x.at.started = net::Now();
+    Exchange x(shard_, connection, net::Now());
     x.identity.client_address = client.address;
     x.client.SetReusable(!listener_.draining());
     co_await RunPipeline(x);
@@ -155,8 +154,7 @@ net::Task<void> Server::AnswerOwn(std::unique_ptr<net::Stream> stream, OnBehalf 
   if (co_await connection.ReadHead() == ServerConnection::Status::kOk) {
     shard_.metrics.cells.requests_active.Add();
     {
-      Exchange x(shard_, connection);
-      x.at.started = net::Now();
+      Exchange x(shard_, connection, net::Now());
       x.identity.client_address = caller.address;
       x.identity.on_behalf = &caller;
       x.client.SetReusable(false);
@@ -180,7 +178,7 @@ void Server::CloseAll() {
 // A head that cannot be trusted: answered without a pipeline, and the connection ends.
 net::Task<void> Server::RefuseHead(ServerConnection& connection, api::Code code, std::string_view why) {
   std::array<char, 36> id;
-  const std::string_view request_id = shard_.NewRequestId(id);
+  const std::string_view request_id = shard_.NewRequestId(net::Now(), id);
   const api::ApiError error = api::Make(code, std::string(why));
   const std::string body = api::RenderError(api::Protocol::kOpenAi, error, request_id);
   const std::string head = RenderRefusalHead(error, request_id, body.size());

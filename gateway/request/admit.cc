@@ -344,26 +344,28 @@ net::Task<StageResult> AdmitAgain(Exchange& x) {
   co_return BeginAttempt(x, turn, x.at.dispatched);
 }
 
-net::Task<StageResult> stages::Admit(Exchange& x) {
-  conf::TimePoint start = net::Now();
+StageResult stages::AdmitAtOnce(Exchange& x) {
+  const conf::TimePoint start = net::Now();
   x.at.queued = x.at.dispatched = start;
   x.at.until = x.at.started +
                std::min(x.model().config->timeouts.total, x.runtime->config().server.limits.total_timeout);
   x.at.deadline = std::min(x.at.deadline.value_or(x.at.until), x.at.until);
   if (x.body.whole) x.client.Watch();
-  if (x.client.gone()) co_return x.Gone();  // it may have left while the ledger was waited for
+  if (x.client.gone()) return x.Gone();  // it may have left while the ledger was waited for
   if (x.identity.is_of_batch()) {
     x.delivery.demand.BeginLine(x.shard.metrics.model(x.runtime->names(), x.model_id).demand);
   } else {
     x.delivery.demand.Begin(EstimateDemand(x));
   }
-  Turn turn;
-  if (const DispatchPlan::Advice going = GoesAtOnce(x, start); !going.now) {
-    turn = co_await AwaitTurn(x, going.takes);
-    if (turn.outcome != Turn::Outcome::kCame && !MayFallBack(x, turn)) co_return Deny(x, turn);
-    start = x.at.dispatched;
-  }
-  co_return BeginAttempt(x, turn, start);
+  const DispatchPlan::Advice going = GoesAtOnce(x, start);
+  x.delivery.expected_wait = going.takes;
+  return going.now ? BeginAttempt(x, {}, start) : StageResult::kWaits;
+}
+
+net::Task<StageResult> stages::Admit(Exchange& x) {
+  const Turn turn = co_await AwaitTurn(x, x.delivery.expected_wait);
+  if (turn.outcome != Turn::Outcome::kCame && !MayFallBack(x, turn)) co_return Deny(x, turn);
+  co_return BeginAttempt(x, turn, x.at.dispatched);
 }
 
 }  // namespace gateway

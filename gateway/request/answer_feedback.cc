@@ -50,8 +50,11 @@ feedback::Result<feedback::Call> CallOf(Exchange& x) {
 
 }  // namespace
 
+StageResult BringsFeedback(Exchange& x) {
+  return x.identity.spec->api == router::Api::kFeedback ? StageResult::kWaits : StageResult::kContinue;
+}
+
 net::Task<StageResult> AnswerFeedback(Exchange& x) {
-  if (x.identity.spec->api != router::Api::kFeedback) co_return StageResult::kContinue;
   const net::http::Head& head = x.client.head();
   const bool has_body = head.chunked || head.content_length.value_or(0) > 0;
   if (head.method != Verb::post && head.method != Verb::get) {

@@ -235,10 +235,13 @@ net::Task<StageResult> Download(Exchange& x, Call call) {
 
 }  // namespace
 
-net::Task<StageResult> AnswerFiles(Exchange& x) {
+StageResult AsksForFiles(Exchange& x) {
   const router::Api api = x.identity.spec->api;
-  if (api != router::Api::kFiles && api != router::Api::kBatches && !OfMessages(x))
-    co_return StageResult::kContinue;
+  const bool asks = api == router::Api::kFiles || api == router::Api::kBatches || OfMessages(x);
+  return asks ? StageResult::kWaits : StageResult::kContinue;
+}
+
+net::Task<StageResult> AnswerFiles(Exchange& x) {
   bool known = false;
   std::optional<Asked> asked = AskedOf(x, known);
   const net::http::Head& head = x.client.head();

@@ -13,8 +13,11 @@ api::ModelCard CardOf(std::string_view id, const router::ModelSpec& spec, conf::
 
 }  // namespace
 
+StageResult AsksForModels(Exchange& x) {
+  return x.identity.spec->api == router::Api::kModels ? StageResult::kWaits : StageResult::kContinue;
+}
+
 net::Task<StageResult> AnswerModels(Exchange& x) {
-  if (x.identity.spec->api != router::Api::kModels) co_return StageResult::kContinue;
   const std::span<const router::Model> models = x.runtime->routes().models();
   const conf::TimePoint created = x.runtime->loaded_at();
   if (!x.identity.path_rest.empty()) {

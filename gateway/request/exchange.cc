@@ -34,9 +34,10 @@ bool GeneratesNothing(router::Api api) {
 
 }  // namespace
 
-Exchange::Exchange(Shard& shard_of, net::http::ServerConnection& connection)
+Exchange::Exchange(Shard& shard_of, net::http::ServerConnection& connection, conf::TimePoint started)
     : shard(shard_of), runtime(shard_of.runtime()), client(connection) {
-  identity.id = shard.NewRequestId(identity.id_text);
+  at.started = started;
+  identity.id = shard.NewRequestId(started, identity.id_text);
   answer_head.reserve(kHeadRoom);
 }
 

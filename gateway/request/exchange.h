@@ -47,6 +47,7 @@ enum class StageResult : uint8_t {
   kContinue,
   kAnswered,  // the client has its answer; the stages that follow are not needed
   kFailed,    // x.outcome.error says why; without an error the client is gone
+  kWaits,     // it cannot be decided at once: the stage's other function is awaited
 };
 
 // What the request was granted: set by `claim_place`, `reserve` and `open_record`.
@@ -70,6 +71,7 @@ struct Delivery {
   std::unique_ptr<router::FallbackGate> fallback_gate;  // where the model has fallbacks; the attempt asks it
   std::optional<router::Attempt> attempt;
   std::optional<router::Step> step;  // what the attempt wants next; set by `admit` for `serve`
+  conf::Duration expected_wait{};    // for the first token, as a request that enters the queue was told
   // Where the pool computes prompts apart, and the request may be split.
   std::unique_ptr<PrefillTransfer> transfer;
   std::optional<Upstream> upstream;  // the current try, and the answer in hand
@@ -116,7 +118,8 @@ struct Exchange {
     bool revoked_ = false;
   };
 
-  Exchange(Shard& shard, net::http::ServerConnection& connection);
+  // `started`: when the head was read.
+  Exchange(Shard& shard, net::http::ServerConnection& connection, conf::TimePoint started);
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 

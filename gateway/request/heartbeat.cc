@@ -27,10 +27,4 @@ net::Task<void> Heartbeat::Beat() {
   }
 }
 
-net::Task<void> Heartbeat::Stop() {
-  stopped_ = true;
-  Clear();
-  if (beating_) co_await done_.Wait();
-}
-
 }  // namespace gateway

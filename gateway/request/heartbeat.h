@@ -15,7 +15,13 @@ class Heartbeat final : private net::Alarm {
   // Only requests for a stream have heartbeats, and only if `interval` or the configuration gives an
   // interval.
   explicit Heartbeat(Exchange& x, conf::Duration interval = {});
-  net::Task<void> Stop();
+  // co_await: until the heartbeat in hand is written.
+  auto Stop() {
+    stopped_ = true;
+    Clear();
+    if (!beating_) done_.Set();
+    return done_.Wait();
+  }
 
  private:
   void OnAlarm() override;

@@ -54,26 +54,42 @@ void StorePrompt(Exchange& x) {
                   .full_bytes = x.body.text.size()});
 }
 
+bool IsStrict(const Exchange& x) {
+  return x.runtime->config().ledger.durability == config::Durability::kStrict;
+}
+
+// False: the ledger takes no record now.
+bool Open(Exchange& x) {
+  if (x.shard.shared.disk_low.load(std::memory_order_relaxed)) return false;
+  std::optional<ledger::Ticket> ticket = x.shard.journal.Open(OpenRecordOf(x));
+  if (!ticket) return false;
+  x.grant.ticket = *std::move(ticket);
+  x.outcome.counts.bytes_in = x.client.connection().request_bytes();
+  StorePrompt(x);
+  return true;
+}
+
+StageResult Refuse(Exchange& x) {
+  x.shard.metrics.cells.ledger_refusals.Add();
+  return x.Fail(api::Code::kLedgerUnavailable,
+                "the ledger cannot record this request now, and no request is served without a record");
+}
+
 }  // namespace
+
+StageResult OpenRecordAtOnce(Exchange& x) {
+  if (IsStrict(x) || (x.shard.journal.RingFull() && TakesRecords(x.shard.shared))) return StageResult::kWaits;
+  return Open(x) ? StageResult::kContinue : Refuse(x);
+}
 
 net::Task<StageResult> OpenRecord(Exchange& x) {
   if (x.shard.journal.RingFull() && TakesRecords(x.shard.shared)) {
     co_await AwaitRoomInRing(x);
     if (x.client.gone()) co_return x.Gone();
   }
-  const ledger::OpenRecord record = OpenRecordOf(x);
-  std::optional<ledger::Ticket> ticket;
-  if (!x.shard.shared.disk_low.load(std::memory_order_relaxed)) ticket = x.shard.journal.Open(record);
-  if (ticket) {
-    x.grant.ticket = *std::move(ticket);
-    x.outcome.counts.bytes_in = x.client.connection().request_bytes();
-    const bool strict = x.runtime->config().ledger.durability == config::Durability::kStrict;
-    StorePrompt(x);
-    if (!strict || co_await Durable(x)) co_return StageResult::kContinue;
-  }
-  x.shard.metrics.cells.ledger_refusals.Add();
-  co_return x.Fail(api::Code::kLedgerUnavailable,
-                   "the ledger cannot record this request now, and no request is served without a record");
+  if (!Open(x)) co_return Refuse(x);
+  if (IsStrict(x) && !co_await Durable(x)) co_return Refuse(x);
+  co_return StageResult::kContinue;
 }
 
 ledger::OpenRecord OpenRecordOf(const Exchange& x) {

@@ -10,21 +10,23 @@ namespace gateway {
 namespace {
 
 constexpr std::array<Stage, 15> kStages = {{
-    {"route", stages::Route, nullptr},                     // first: the API gives errors their form
-    {"authenticate", stages::Authenticate, nullptr},       // before the body: a stranger's is not read
-    {"answer_models", nullptr, stages::AnswerModels},      // these two need no replica
-    {"answer_files", nullptr, stages::AnswerFiles},        // files and batches, which the gateway keeps
-    {"answer_feedback", nullptr, stages::AnswerFeedback},  // what the caller says of an answer
-    {"check_body", stages::CheckBody, nullptr},            // coding and type, of the head alone
-    {"claim_place", stages::ClaimPlace, nullptr},          // before a body takes memory of its own
-    {"claim_memory", stages::ClaimMemory, nullptr},        // of the tenant and of the process
-    {"read_body", nullptr, stages::ReadBody},              // whole, or of a form up to the model's name
-    {"read_facts", stages::ReadFacts, nullptr},            // scans the body; model and permission
-    {"check_content", stages::CheckContent, nullptr},      // what the caller may ask of this model
-    {"reserve", stages::Reserve, nullptr},                 // in all limits at once or in none
-    {"open_record", nullptr, stages::OpenRecord},          // from here on the ledger knows the request
-    {"admit", nullptr, stages::Admit},  // a replica at once, or after a wait in the model's queue
-    {"serve", nullptr, stages::Serve},  // send, retry before the first byte, relay
+    {"route", stages::Route, nullptr},                // first: the API gives errors their form
+    {"authenticate", stages::Authenticate, nullptr},  // before the body: a stranger's is not read
+    // These three need no replica.
+    {"answer_models", stages::AsksForModels, stages::AnswerModels},
+    {"answer_files", stages::AsksForFiles, stages::AnswerFiles},  // and batches, which the gateway keeps
+    {"answer_feedback", stages::BringsFeedback, stages::AnswerFeedback},
+    {"check_body", stages::CheckBody, nullptr},         // coding and type, of the head alone
+    {"claim_place", stages::ClaimPlace, nullptr},       // before a body takes memory of its own
+    {"claim_memory", stages::ClaimMemory, nullptr},     // of the tenant and of the process
+    {"read_body", stages::TakeBody, stages::ReadBody},  // whole, or of a form up to the model's name
+    {"read_facts", stages::ReadFacts, nullptr},         // scans the body; model and permission
+    {"check_content", stages::CheckContent, nullptr},   // what the caller may ask of this model
+    {"reserve", stages::Reserve, nullptr},              // in all limits at once or in none
+    // From here on the ledger knows the request.
+    {"open_record", stages::OpenRecordAtOnce, stages::OpenRecord},
+    {"admit", stages::AdmitAtOnce, stages::Admit},  // a replica at once, or after a wait in the model's queue
+    {"serve", nullptr, stages::Serve},              // send, retry before the first byte, relay
 }};
 
 constexpr std::array<Ending, 3> kEndings = {{
@@ -53,7 +55,8 @@ std::span<const Ending> Endings() {
 
 net::Task<void> RunPipeline(Exchange& x) {
   for (const Stage& stage : kStages) {
-    StageResult result = stage.decide ? stage.decide(x) : co_await stage.wait(x);
+    StageResult result = stage.decide ? stage.decide(x) : StageResult::kWaits;
+    if (result == StageResult::kWaits) result = co_await stage.wait(x);
     if (result != StageResult::kAnswered && x.key_watch.revoked()) result = KeyRevoked(x);
     if (result == StageResult::kAnswered) break;
     if (result == StageResult::kFailed) {

@@ -9,8 +9,8 @@
 
 namespace gateway {
 
-// A step that may refuse the request or wait. It decides at once or waits: exactly one of the functions is
-// set.
+// A step that may refuse the request or wait. One that may wait has `wait`, and where most requests need not,
+// `decide` too: it is asked first, so that they cost no coroutine, and says kWaits for the others.
 struct Stage {
   std::string_view name;
   StageResult (*decide)(Exchange&);

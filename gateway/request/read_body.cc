@@ -26,7 +26,20 @@ net::Task<StageResult> ReadForm(Exchange& x) {
   co_return StageResult::kContinue;
 }
 
+StageResult HaveWhole(Exchange& x) {
+  x.body.text = x.client.connection().body();
+  x.body.whole = true;
+  return StageResult::kContinue;
+}
+
 }  // namespace
+
+// A small body has come with its head, commonly.
+StageResult TakeBody(Exchange& x) {
+  if (x.body.form || !x.client.connection().TakeBody(x.runtime->config().server.limits.body_bytes))
+    return StageResult::kWaits;
+  return HaveWhole(x);
+}
 
 net::Task<StageResult> ReadBody(Exchange& x) {
   if (x.body.form) co_return co_await ReadForm(x);
@@ -40,9 +53,7 @@ net::Task<StageResult> ReadBody(Exchange& x) {
     x.shard.metrics.cells.bad_bodies.Add();
     co_return Refuse(x, BodyFailure(status, most));
   }
-  x.body.text = x.client.connection().body();
-  x.body.whole = true;
-  co_return StageResult::kContinue;
+  co_return HaveWhole(x);
 }
 
 }  // namespace gateway::stages

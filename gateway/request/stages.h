@@ -13,18 +13,24 @@ namespace gateway::stages {
 
 StageResult Route(Exchange& x);
 StageResult Authenticate(Exchange& x);
+StageResult AsksForModels(Exchange& x);
 net::Task<StageResult> AnswerModels(Exchange& x);
+StageResult AsksForFiles(Exchange& x);
 net::Task<StageResult> AnswerFiles(Exchange& x);
+StageResult BringsFeedback(Exchange& x);
 net::Task<StageResult> AnswerFeedback(Exchange& x);
 StageResult CheckBody(Exchange& x);
 StageResult ClaimPlace(Exchange& x);
 StageResult ClaimMemory(Exchange& x);
+StageResult TakeBody(Exchange& x);
 net::Task<StageResult> ReadBody(Exchange& x);
 StageResult ReadFacts(Exchange& x);
 StageResult CheckContent(Exchange& x);
 StageResult Reserve(Exchange& x);
+StageResult OpenRecordAtOnce(Exchange& x);
 net::Task<StageResult> OpenRecord(Exchange& x);
-net::Task<StageResult> Admit(Exchange& x);
+StageResult AdmitAtOnce(Exchange& x);
+net::Task<StageResult> Admit(Exchange& x);  // after AdmitAtOnce
 net::Task<StageResult> Serve(Exchange& x);
 
 // How every request ends.

@@ -69,8 +69,8 @@ std::shared_ptr<net::http::Pool> Shard::PoolFor(const ReplicaRuntime& replica) {
   return pool;
 }
 
-std::string_view Shard::NewRequestId(std::array<char, 36>& text) {
-  ledger::WriteRequestId(net::Now(), rng.Next(), rng.Next(), text);
+std::string_view Shard::NewRequestId(conf::TimePoint now, std::array<char, 36>& text) {
+  ledger::WriteRequestId(now, rng.Next(), rng.Next(), text);
   return {text.data(), text.size()};
 }
 

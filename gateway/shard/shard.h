@@ -48,7 +48,7 @@ class Shard {
   PrincipalRef PrincipalFor(const std::shared_ptr<const plugins::auth::JwtIdentity>& identity);
 
   // The time and 80 random bits (ledger/request_id.h), into `text`.
-  std::string_view NewRequestId(std::array<char, 36>& text);
+  std::string_view NewRequestId(conf::TimePoint now, std::array<char, 36>& text);
 
   const uint32_t index;
   Shared& shared;

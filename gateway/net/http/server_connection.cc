@@ -142,23 +142,27 @@ Task<bool> ServerConnection::SendContinue() {
   co_return static_cast<bool>(co_await Write(AsBuffer("HTTP/1.1 100 Continue\r\n\r\n")));
 }
 
+bool ServerConnection::TakeBody(size_t limit) {
+  if (decoder_.done()) return true;
+  const uint64_t length = head_.content_length.value_or(0);
+  if (length > limit || !body_fits() || in_.size() < head_bytes_ + length) return false;
+  const BodyDecoder::Result decoded = decoder_.Decode(in_.data() + head_bytes_, static_cast<size_t>(length));
+  in_place_ = decoded.consumed;
+  body_bytes_ = length;
+  body_view_ = in_.view().substr(head_bytes_, static_cast<size_t>(length));
+  return true;
+}
+
 Task<ServerConnection::Status> ServerConnection::ReadBody(size_t limit, BodyRoom* room) {
-  if (decoder_.done()) co_return Status::kOk;
+  if (TakeBody(limit)) co_return Status::kOk;
   if (head_.content_length.value_or(0) > limit) co_return Status::kTooLarge;
   if (body_fits()) {
-    const size_t length = static_cast<size_t>(*head_.content_length);
-    if (in_.size() < head_bytes_ + length) {
-      if (!co_await SendContinue()) co_return Status::kClosed;
-      SetAfter(limits_.body_time);
-      while (in_.size() < head_bytes_ + length) {
-        if (!co_await Fill(in_)) co_return timed_out_ ? Status::kTimedOut : Status::kClosed;
-      }
-      Clear();
+    if (!co_await SendContinue()) co_return Status::kClosed;
+    SetAfter(limits_.body_time);
+    while (!TakeBody(limit)) {
+      if (!co_await Fill(in_)) co_return timed_out_ ? Status::kTimedOut : Status::kClosed;
     }
-    const BodyDecoder::Result decoded = decoder_.Decode(in_.data() + head_bytes_, length);
-    in_place_ = decoded.consumed;
-    body_bytes_ = length;
-    body_view_ = in_.view().substr(head_bytes_, length);
+    Clear();
     co_return Status::kOk;
   }
   co_return co_await ReadFramedBody(limit, room);

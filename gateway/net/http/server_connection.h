@@ -59,6 +59,8 @@ class ServerConnection final : private Completion, private Alarm {
            (head_.content_length && head_bytes_ + *head_.content_length <= in_.size() + in_.space());
   }
 
+  // Takes the body if all of it has come with the head, without a wait; true also if there is none.
+  bool TakeBody(size_t limit);
   // The whole body, at most `limit` bytes, followed by Buffer::kPadding readable ones. Sends 100 Continue if
   // the client waits for it. The view lasts until EndRequest(). `room` is asked before memory beyond the
   // connection's own buffer is taken; null: there is room.

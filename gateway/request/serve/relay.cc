@@ -191,8 +191,9 @@ net::Task<RelayEnd> SendCount(Exchange& x) {
   co_return Whole(x);
 }
 
-// Sends an answer that was read whole.
-net::Task<RelayEnd> SendWhole(Exchange& x, std::string_view body) {
+// Reads an answer that has come whole, and makes the client's form of its body: `body`, or `changed`. Nothing if
+// there is none.
+std::optional<std::string_view> PrepareWhole(Exchange& x, std::string_view body, std::string& changed) {
   ClientConnection& upstream = x.delivery.upstream->connection();
   x.at.first_token = x.at.last_token = net::Now();
   x.delivery.prefix.Computed(x.Outgoing(), x.delivery.replica, x.delivery.attempt->model(), x.at.first_token);
@@ -206,8 +207,7 @@ net::Task<RelayEnd> SendWhole(Exchange& x, std::string_view body) {
     api::UsageScan hider(true);
     hider.Pass(upstream.payload_data(), body.size());
   }
-  std::string translated;
-  body = PublicNameOf(x).InDocument(body, translated);
+  body = PublicNameOf(x).InDocument(body, changed);
   if (MakesResponses(x)) {
     if (const auto id = api::FindAnswerMember(body, "id")) NoteOwner(x, id->In(body).substr(1, id->size - 2));
   }
@@ -216,22 +216,15 @@ net::Task<RelayEnd> SendWhole(Exchange& x, std::string_view body) {
         TranslateAnswer(x.Outgoing(), x.at.started, *x.delivery.upstream, body);
     if (auto* error = std::get_if<api::ApiError>(&made)) {
       x.Fail(std::move(*error), ledger::EndReason::kUpstreamFailed);
-      co_return RelayEnd{Kind::kWhole, Event::Of(Event::Kind::kBroken)};
+      return std::nullopt;
     }
-    translated = std::get<std::string>(std::move(made));
-    body = translated;
+    changed = std::get<std::string>(std::move(made));
+    body = changed;
   }
-  const net::http::Head& head = upstream.head();
-  x.outcome.status = head.status;
+  x.outcome.status = upstream.head().status;
   x.outcome.counts.bytes_out += body.size();
   x.KeepAnswer(body);
-  x.answer_head.clear();
-  RenderRelayedHead(x, &head, head.status, head.Find(FieldId::content_type), {body.size()}, x.answer_head);
-  x.delivery.head_sent = true;
-  Charge(x);
-  const std::array<ConstBuffer, 2> parts{AsBuffer(x.answer_head), AsBuffer(body)};
-  if (!co_await x.client.connection().Write(parts)) co_return ClientLeft();
-  co_return Whole(x);
+  return body;
 }
 
 // Sends an answer too large to be read whole, piece by piece. `begin`: what has come with the head, as the
@@ -286,24 +279,9 @@ bool IsBinary(std::string_view content_type) {
   return false;
 }
 
-net::Task<RelayEnd> RelayBody(Exchange& x) {
+// An answer that is too large to be read whole, or that is played or drawn as it comes.
+net::Task<RelayEnd> RelayPieces(Exchange& x) {
   ClientConnection& upstream = x.delivery.upstream->connection();
-  const conf::Duration idle = x.runtime->model(x.delivery.attempt->model()).config->timeouts.idle;
-  // A translation needs the whole answer, within the bound of an event.
-  const size_t whole = x.delivery.upstream->carry() == Carry::kAsIs ? kWholeAnswer : kMaxEvent;
-  x.outcome.answering = true;
-  upstream.KeepHead();
-  // Sound and images are played and drawn as they come.
-  const bool at_once =
-      x.delivery.upstream->carry() == Carry::kAsIs && IsBinary(upstream.head().Find(FieldId::content_type));
-  while (!upstream.done() && upstream.payload().size() < whole) {
-    if (at_once && !upstream.payload().empty()) break;
-    const Status status = co_await upstream.ReadSome(std::min(net::Now() + idle, x.at.until));
-    if (status != Status::kOk) co_return Broken(status, "the replica broke off within its answer");
-  }
-  if (upstream.done()) co_return co_await SendWhole(x, upstream.payload());
-  if (x.delivery.upstream->carry() != Carry::kAsIs)
-    co_return Broken(Status::kMalformed, "the replica's answer is too large");
   const net::http::Head& head = upstream.head();
   PieceMeter meter(x, x.HidesCached());
   meter.Pass(upstream.payload_data(), upstream.payload().size());
@@ -322,6 +300,43 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
   x.answer_head.clear();
   RenderRelayedHead(x, &head, head.status, head.Find(FieldId::content_type), {length}, x.answer_head);
   co_return co_await SendPieces(x, begin, length, meter);
+}
+
+net::Task<RelayEnd> RelayBody(Exchange& x) {
+  if (x.delivery.stream_begun) {
+    // Heartbeats have begun a stream, and the replica answers with one document.
+    co_return Broken(Status::kMalformed, "the replica did not answer with a stream");
+  }
+  ClientConnection& upstream = x.delivery.upstream->connection();
+  const conf::Duration idle = x.runtime->model(x.delivery.attempt->model()).config->timeouts.idle;
+  // A translation needs the whole answer, within the bound of an event.
+  const size_t whole = x.delivery.upstream->carry() == Carry::kAsIs ? kWholeAnswer : kMaxEvent;
+  x.outcome.answering = true;
+  upstream.KeepHead();
+  // Sound and images are played and drawn as they come.
+  const bool at_once =
+      x.delivery.upstream->carry() == Carry::kAsIs && IsBinary(upstream.head().Find(FieldId::content_type));
+  while (!upstream.done() && upstream.payload().size() < whole) {
+    if (at_once && !upstream.payload().empty()) break;
+    const Status status = co_await upstream.ReadSome(std::min(net::Now() + idle, x.at.until));
+    if (status != Status::kOk) co_return Broken(status, "the replica broke off within its answer");
+  }
+  if (!upstream.done()) {
+    if (x.delivery.upstream->carry() == Carry::kAsIs) co_return co_await RelayPieces(x);
+    co_return Broken(Status::kMalformed, "the replica's answer is too large");
+  }
+  std::string changed;
+  const std::optional<std::string_view> body = PrepareWhole(x, upstream.payload(), changed);
+  if (!body) co_return RelayEnd{Kind::kWhole, Event::Of(Event::Kind::kBroken)};
+  // From here to the ledger's record nothing waits, unless the client is slow: its order is that of the charges.
+  const net::http::Head& head = upstream.head();
+  x.answer_head.clear();
+  RenderRelayedHead(x, &head, head.status, head.Find(FieldId::content_type), {body->size()}, x.answer_head);
+  x.delivery.head_sent = true;
+  Charge(x);
+  const std::array<ConstBuffer, 2> parts{AsBuffer(x.answer_head), AsBuffer(*body)};
+  if (!co_await x.client.connection().Write(parts)) co_return ClientLeft();
+  co_return Whole(x);
 }
 
 // --- Streams ---
@@ -549,26 +564,20 @@ bool IsEventStream(std::string_view content_type) {
          conf::EqualsIgnoreCase(content_type.substr(0, kType.size()), kType);
 }
 
+net::Task<RelayEnd> RelayStream(Exchange& x) {
+  StreamRelay relay(x);
+  co_return co_await relay.Run();
+}
+
 }  // namespace
 
 net::Task<RelayEnd> Relay(Exchange& x) {
   Upstream& upstream = *x.delivery.upstream;
-  if (upstream.refusal().status > 0) co_return co_await RelayRefusal(x);
-  if (upstream.carry() == Carry::kCountHere) co_return co_await SendCount(x);
+  if (upstream.refusal().status > 0) return RelayRefusal(x);
+  if (upstream.carry() == Carry::kCountHere) return SendCount(x);
   x.client.cancel().SetRunning(&upstream.connection());
-  const std::string_view content_type = upstream.connection().head().Find(FieldId::content_type);
-  std::optional<RelayEnd> end;
-  if (IsEventStream(content_type)) {
-    StreamRelay relay(x);
-    end = co_await relay.Run();
-  } else if (x.delivery.stream_begun) {
-    // Heartbeats have begun a stream, and the replica answers with one document.
-    end = Broken(Status::kMalformed, "the replica did not answer with a stream");
-  } else {
-    end = co_await RelayBody(x);
-  }
-  x.client.cancel().SetRunning(nullptr);
-  co_return *end;
+  if (IsEventStream(upstream.connection().head().Find(FieldId::content_type))) return RelayStream(x);
+  return RelayBody(x);
 }
 
 }  // namespace gateway

@@ -26,7 +26,8 @@ struct RelayEnd {
   std::string_view message = {};  // kBroken, kReported: for the client and the ledger
 };
 
-// The answer is x.delivery.upstream's.
+// The answer is x.delivery.upstream's. While it is read, its connection is the operation that the client's
+// leaving aborts; the caller ends that.
 net::Task<RelayEnd> Relay(Exchange& x);
 
 }  // namespace gateway

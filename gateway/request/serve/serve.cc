@@ -120,6 +120,7 @@ net::Task<Event> SendTry(Exchange& x, const Step& step, conf::TimePoint now) {
   if (step.prefill) {
     x.grant.reservation.MarkForwarded();
     co_await delivery.transfer->Begin(step, *delivery.attempt, now);
+    now = net::Now();
   } else if (delivery.transfer && !delivery.attempt->prefilled()) {
     delivery.transfer->Forget();
   }
@@ -166,6 +167,11 @@ net::Task<StepEnd> ComputePrompt(Exchange& x, const Step& step, conf::TimePoint 
   co_return StepEnd{event, true};
 }
 
+// Whether the step is one try at one replica and nothing beside it.
+bool IsTryAlone(const Exchange& x, const Step& step) {
+  return step.kind == Step::Kind::kTry && !step.prefill && !x.delivery.transfer;
+}
+
 net::Task<StepEnd> RunStep(Exchange& x, const Step& step, conf::TimePoint now) {
   const std::unique_ptr<PrefillTransfer>& transfer = x.delivery.transfer;
   if (step.kind == Step::Kind::kWait) {
@@ -192,9 +198,8 @@ net::Task<StepEnd> RunStep(Exchange& x, const Step& step, conf::TimePoint now) {
 }
 
 // Tells the attempt how a step, or the relay, has gone. What it wants next is x.delivery.step.
-void Report(Exchange& x, const StepEnd& end) {
+void Report(Exchange& x, const StepEnd& end, conf::TimePoint now) {
   router::Attempt& attempt = *x.delivery.attempt;
-  const conf::TimePoint now = net::Now();
   Step& step = x.delivery.step.emplace(end.of_prefill ? attempt.ResumePrefill(end.event, now)
                                                       : attempt.Resume(end.event, now));
   const bool computes_here = end.of_prefill && step.kind == Step::Kind::kTry && !step.prefill;
@@ -215,8 +220,14 @@ net::Task<bool> RunSteps(Exchange& x, conf::TimePoint now) {
   Heartbeat heartbeat(x);
   while (WantsTry(*x.delivery.step)) {
     const Step step = *x.delivery.step;
-    Report(x, co_await RunStep(x, step, now));
+    StepEnd end;
+    if (IsTryAlone(x, step)) {
+      end.event = co_await SendTry(x, step, now);
+    } else {
+      end = co_await RunStep(x, step, now);
+    }
     now = net::Now();
+    Report(x, end, now);
   }
   co_await heartbeat.Stop();
   if (x.delivery.step->kind == Step::Kind::kRelay && !x.client.gone()) co_return true;
@@ -258,10 +269,11 @@ std::optional<StageResult> Conclude(Exchange& x, const RelayEnd& end) {
   Delivery& delivery = x.delivery;
   const bool broke = end.kind == Kind::kBroken || end.kind == Kind::kReported;
   const bool client_left = end.kind == Kind::kClientLeft || (broke && x.client.gone());
+  const conf::TimePoint now = net::Now();
   ReplicaCells& cells = x.shard.metrics.replica(x.runtime->names(), delivery.replica);
   if (client_left) {
     delivery.upstream->Abort();
-    Report(x, {Event::Of(Event::Kind::kClientGone)});
+    Report(x, {Event::Of(Event::Kind::kClientGone)}, now);
     cells.cancelled.Add();
     return x.Gone();
   }
@@ -269,23 +281,24 @@ std::optional<StageResult> Conclude(Exchange& x, const RelayEnd& end) {
     router::Charge& charge = delivery.attempt->charge();
     charge.Answered(x.at.last_token);
     charge.LastToken(static_cast<int64_t>(x.outcome.counts.output), x.at.last_token);
-    Report(x, {end.event});
-    delivery.upstream->Release(net::Now());
+    Report(x, {end.event}, now);
+    delivery.upstream->Release(now);
     x.outcome.answer_whole = true;
     return x.outcome.error ? StageResult::kFailed : StageResult::kAnswered;
   }
   delivery.upstream->Abort();
   if (!broke) {
-    Report(x, {end.event});
+    Report(x, {end.event}, now);
     return StageResult::kFailed;
   }
   if (delivery.transfer) delivery.transfer->Drop();
   const bool late = end.event.kind == Event::Kind::kTimedOut;
   if (delivery.transfer && delivery.transfer->failure()) {
-    Report(x, {*delivery.transfer->failure(), true});  // the try was aborted, since its prompt does not come
+    Report(x, {*delivery.transfer->failure(), true},
+           now);  // the try was aborted, since its prompt does not come
   } else {
     (end.event.kind == Event::Kind::kHung ? cells.hung : late ? cells.timeouts : cells.broken).Add();
-    Report(x, {end.event});
+    Report(x, {end.event}, now);
   }
   if (WantsTry(*delivery.step)) return std::nullopt;
   const api::Code code = delivery.stream_begun ? api::Code::kStreamInterrupted
@@ -298,13 +311,10 @@ std::optional<StageResult> Conclude(Exchange& x, const RelayEnd& end) {
   return StageResult::kAnswered;
 }
 
-// Sends the request until an answer is in hand; waits for a replica to be started, where one may be.
-net::Task<StageResult> FindAnswer(Exchange& x) {
+// No replica has answered: waits for one to be started, where one may be, and sends the request again.
+net::Task<StageResult> FindAnother(Exchange& x) {
   bool broke = false;
   while (true) {
-    const bool found = co_await RunSteps(x, x.at.dispatched);
-    CountTries(x);
-    if (found) co_return StageResult::kContinue;
     if (!MayWaitForAnother(x, broke, net::Now())) co_return FailTries(x);
     broke = broke || BrokeOff(x.delivery.step->error);
     {
@@ -313,15 +323,25 @@ net::Task<StageResult> FindAnswer(Exchange& x) {
     }
     if (x.client.gone()) co_return x.Gone();
     if (const StageResult result = co_await AdmitAgain(x); result != StageResult::kContinue) co_return result;
+    const bool found = co_await RunSteps(x, x.at.dispatched);
+    CountTries(x);
+    if (found) co_return StageResult::kContinue;
   }
 }
 
 }  // namespace
 
 net::Task<StageResult> stages::Serve(Exchange& x) {
-  if (const StageResult result = co_await FindAnswer(x); result != StageResult::kContinue) co_return result;
+  const bool found = co_await RunSteps(x, x.at.dispatched);
+  CountTries(x);
+  if (!found) {
+    if (const StageResult result = co_await FindAnother(x); result != StageResult::kContinue)
+      co_return result;
+  }
   while (true) {
-    if (const auto result = Conclude(x, co_await Relay(x))) co_return *result;
+    const RelayEnd end = co_await Relay(x);
+    x.client.cancel().SetRunning(nullptr);
+    if (const auto result = Conclude(x, end)) co_return *result;
     if (!co_await RunSteps(x, net::Now())) co_return FailTries(x);
   }
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "conf/text.h"
 #include "gateway/api/anthropic.h"
@@ -154,53 +155,71 @@ net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now, FormReader* for
     co_return Event::Status(200);
   }
   asks_usage_ = AddsUsageOption(now);
-  Event event = co_await SendOnce(fresh, now, form);
-  if (!RefusesUsageOption(event)) co_return event;
-  // Older engines know no such option. What they stream is counted.
-  asks_usage_ = false;
-  Release(now);
-  refusal_ = {};
-  event = co_await SendOnce(false, net::Now(), form);
+  for (bool again = false;; again = true) {
+    Event event = Event::Of(Event::Kind::kStart);
+    pool_ = request_.shard.PoolFor(replica_);
+    if (!fresh) TakeIdle(now);
+    if (!connection_) {
+      event = co_await Connect(now);
+      now = net::Now();
+    }
+    if (event.kind != Event::Kind::kStart) co_return event;
+    connection_->BeginExchange();
+    try_.cancel.SetRunning(connection_.get());
+    if (form) {
+      event = co_await StreamForm(*form);
+    } else {
+      connection_->SetTimeoutAt(ReplyDeadline(now));
+      std::array<ConstBuffer, 1 + router::kMaxPieces> pieces;
+      const size_t n = 1 + PlanJsonBody(std::span(pieces).subspan(1));
+      pieces[0] = AsBuffer(head_);
+      const net::IoResult written = co_await connection_->Write(std::span(pieces).first(n));
+      sent_ = net::Now();
+      if (!written) event = Lost(written);
+    }
+    if (event.kind == Event::Kind::kStart) event = co_await ReadAnswer();
+    try_.cancel.SetRunning(nullptr);
+    if (again) {
+      NoteUsageRefused(event);
+      co_return event;
+    }
+    if (!RefusesUsageOption(event)) co_return event;
+    // Older engines know no such option. What they stream is counted.
+    asks_usage_ = false;
+    Release(now);
+    refusal_ = {};
+    fresh = false;
+    now = net::Now();
+  }
+}
+
+void Upstream::NoteUsageRefused(const Event& again) {
   // What is refused either way was the caller's doing, and says nothing of others' requests.
-  if (event.kind != Event::Kind::kStatus || event.status >= 400) co_return event;
+  if (again.kind != Event::Kind::kStatus || again.status >= 400) return;
   state().no_usage_until.store((net::Now() + kAskUsageAgain).time_since_epoch().count(),
                                std::memory_order_relaxed);
   log::Warn("replica refuses stream_options: it is asked without them for a while",
             {{"request_id", request_.identity.id}, {"replica", replica_.name()}});
-  co_return event;
 }
 
-net::Task<Event> Upstream::SendOnce(bool fresh, conf::TimePoint now, FormReader* form) {
-  Event event = co_await Connect(fresh, now);
-  if (event.kind != Event::Kind::kStart) co_return event;
-  event = co_await WriteRequest(form);
-  if (event.kind == Event::Kind::kStart) event = co_await ReadAnswer();
+void Upstream::TakeIdle(conf::TimePoint now) {
+  connection_ = pool_->TakeIdle(now);
+  if (connection_) request_.shard.metrics.cells.upstream_reuses.Add();
+}
+
+net::Task<Event> Upstream::Connect(conf::TimePoint now) {
+  net::Connector connector(request_.shard.loop.io);
+  net::ConnectDeadline deadline(request_.shard.loop.watchdog, connector);
+  conf::Duration time = model_.config->timeouts.connect;
+  if (try_.deadline) time = std::min(time, *try_.deadline - now);
+  deadline.SetAfter(std::max(time, conf::Duration::zero()));
+  try_.cancel.SetRunning(&connector);
+  net::ConnectResult connected = co_await connector.Connect(replica_.remote);
   try_.cancel.SetRunning(nullptr);
-  co_return event;
-}
-
-net::Task<Event> Upstream::Connect(bool fresh, conf::TimePoint now) {
-  ShardCells& cells = request_.shard.metrics.cells;
-  pool_ = request_.shard.PoolFor(replica_);
-  if (!fresh) connection_ = pool_->TakeIdle(now);
-  if (connection_) {
-    cells.upstream_reuses.Add();
-  } else {
-    net::Connector connector(request_.shard.loop.io);
-    net::ConnectDeadline deadline(request_.shard.loop.watchdog, connector);
-    conf::Duration time = model_.config->timeouts.connect;
-    if (try_.deadline) time = std::min(time, *try_.deadline - now);
-    deadline.SetAfter(std::max(time, conf::Duration::zero()));
-    try_.cancel.SetRunning(&connector);
-    net::ConnectResult connected = co_await connector.Connect(replica_.remote);
-    try_.cancel.SetRunning(nullptr);
-    if (try_.cancel.cancelled()) co_return Event::Of(Event::Kind::kClientGone);
-    if (connected.error) co_return Event::Of(Event::Kind::kConnectFailed);
-    cells.upstream_connections.Add();
-    connection_ = std::make_unique<ClientConnection>(request_.shard.loop, std::move(connected.stream));
-  }
-  connection_->BeginExchange();
-  try_.cancel.SetRunning(connection_.get());
+  if (try_.cancel.cancelled()) co_return Event::Of(Event::Kind::kClientGone);
+  if (connected.error) co_return Event::Of(Event::Kind::kConnectFailed);
+  request_.shard.metrics.cells.upstream_connections.Add();
+  connection_ = std::make_unique<ClientConnection>(request_.shard.loop, std::move(connected.stream));
   co_return Event::Of(Event::Kind::kStart);
 }
 
@@ -253,7 +272,9 @@ void Upstream::RenderHead(size_t body_size, bool chunked) {
   if (chunked) {
     head_ += "transfer-encoding: chunked\r\n\r\n";
   } else {
-    fmt::format_to(std::back_inserter(head_), "content-length: {}\r\n\r\n", body_size);
+    std::array<char, 20> digits;
+    char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), body_size).ptr;
+    head_.append("content-length: ").append(digits.data(), end).append("\r\n\r\n");
   }
 }
 
@@ -283,20 +304,9 @@ size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
   return n;
 }
 
-conf::TimePoint Upstream::ReplyDeadline() const {
-  const conf::TimePoint until = net::Now() + model_.config->timeouts.first_byte;
+conf::TimePoint Upstream::ReplyDeadline(conf::TimePoint now) const {
+  const conf::TimePoint until = now + model_.config->timeouts.first_byte;
   return try_.deadline ? std::min(until, *try_.deadline) : until;
-}
-
-net::Task<Event> Upstream::WriteRequest(FormReader* form) {
-  if (form) co_return co_await StreamForm(*form);
-  connection_->SetTimeoutAt(ReplyDeadline());
-  std::array<ConstBuffer, 1 + router::kMaxPieces> pieces;
-  const size_t n = 1 + PlanJsonBody(std::span(pieces).subspan(1));
-  pieces[0] = AsBuffer(head_);
-  const net::IoResult written = co_await connection_->Write(std::span(pieces).first(n));
-  sent_ = net::Now();
-  co_return written ? Event::Of(Event::Kind::kStart) : Lost(written);
 }
 
 // Passes a form on as it comes in. What was read is kept, within the body limit, so that it can be sent
@@ -314,7 +324,7 @@ net::Task<Event> Upstream::StreamForm(FormReader& form) {
   }
   form.client().Watch();
   sent_ = net::Now();
-  connection_->SetTimeoutAt(ReplyDeadline());
+  connection_->SetTimeoutAt(ReplyDeadline(*sent_));
   co_return Event::Of(Event::Kind::kStart);
 }
 
@@ -336,7 +346,7 @@ net::Task<net::IoResult> Upstream::SendFormSoFar(Client& client, bool chunked) {
   for (const std::string_view part : parts) pieces[n++] = AsBuffer(part);
   // A form that is sent again goes out whole.
   if (chunked) pieces[n++] = AsBuffer(request_.body.whole ? "\r\n0\r\n\r\n" : "\r\n");
-  connection_->SetTimeoutAt(ReplyDeadline());
+  connection_->SetTimeoutAt(ReplyDeadline(net::Now()));
   const ClientPoll poll(request_.shard.loop.watchdog, client);
   co_return co_await connection_->Write(std::span(pieces).first(n));
 }
@@ -351,7 +361,7 @@ net::Task<net::IoResult> Upstream::SendFormPiece(Client& client, std::string_vie
   if (!piece.empty()) pieces[n++] = AsBuffer(piece);
   if (chunked) pieces[n++] = AsBuffer(piece.empty() ? "0\r\n\r\n" : "\r\n");
   if (n == 0) co_return net::IoResult{};
-  connection_->SetTimeoutAt(ReplyDeadline());
+  connection_->SetTimeoutAt(ReplyDeadline(net::Now()));
   const ClientPoll poll(request_.shard.loop.watchdog, client);
   co_return co_await connection_->Write(std::span(pieces).first(n));
 }

@@ -89,9 +89,8 @@ class Upstream {
   }
 
  private:
-  net::Task<router::Event> SendOnce(bool fresh_connection, conf::TimePoint now, FormReader* form);
-  net::Task<router::Event> Connect(bool fresh, conf::TimePoint now);
-  net::Task<router::Event> WriteRequest(FormReader* form);
+  void TakeIdle(conf::TimePoint now);
+  net::Task<router::Event> Connect(conf::TimePoint now);
   net::Task<router::Event> ReadAnswer();
   net::Task<router::Event> StreamForm(FormReader& form);
   net::Task<net::IoResult> SendFormSoFar(Client& client, bool chunked);
@@ -105,8 +104,10 @@ class Upstream {
   bool AddsUsageOption(conf::TimePoint now) const;
   // ... and the replica has refused it for that.
   bool RefusesUsageOption(const router::Event& event) const;
+  // How the request went that did without.
+  void NoteUsageRefused(const router::Event& again);
   // The time by which the replica must have taken what is written, or have begun its answer.
-  conf::TimePoint ReplyDeadline() const;
+  conf::TimePoint ReplyDeadline(conf::TimePoint now) const;
   router::Event Lost(net::http::ClientConnection::Status status) const;
   router::Event Lost(const net::IoResult& write) const { return Lost(connection_->StatusOf(write.error)); }
 

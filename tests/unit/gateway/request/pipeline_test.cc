@@ -44,7 +44,8 @@ TEST(Pipeline, ThePageNamesItsStagesInOrder) {
 }
 
 TEST(Pipeline, EachStageDecidesOrWaits) {
-  for (const Stage& stage : Stages()) EXPECT_NE(stage.decide != nullptr, stage.wait != nullptr) << stage.name;
+  for (const Stage& stage : Stages())
+    EXPECT_TRUE(stage.decide != nullptr || stage.wait != nullptr) << stage.name;
 }
 
 TEST(Pipeline, APlaceAndMemoryAreClaimedBeforeTheBodyIsReadAndContentIsCheckedBeforeLimitsAreCharged) {

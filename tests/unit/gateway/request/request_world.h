@@ -140,7 +140,7 @@ class TestRequest {
                     limits_),
         client(connection_) {
     EXPECT_EQ(world.Await(connection_.ReadHead()), net::http::ServerConnection::Status::kOk);
-    identity.id = world.shard->NewRequestId(identity.id_text);
+    identity.id = world.shard->NewRequestId(net::Now(), identity.id_text);
     identity.spec = &router::SpecOf(api);
     this->body.text = std::string_view(text_).substr(0, body.size());
     this->body.whole = true;
