@@ -328,6 +328,7 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
   std::string changed;
   const std::optional<std::string_view> body = PrepareWhole(x, upstream.payload(), changed);
   if (!body) co_return RelayEnd{Kind::kWhole, Event::Of(Event::Kind::kBroken)};
+  co_await x.client.connection().stream().AwaitBatch();
   // From here to the ledger's record nothing waits, unless the client is slow: its order is that of the charges.
   const net::http::Head& head = upstream.head();
   x.answer_head.clear();
@@ -501,6 +502,7 @@ net::Task<RelayEnd> StreamRelay::Loop() {
     if (whole > 0) {
       const std::string_view out = Convert(whole);
       x_.KeepAnswer(out);
+      co_await x_.client.connection().stream().AwaitBatch();
       const conf::TimePoint now = net::Now();
       Note(now, events_before);
       if (first && tally_.events() > 0) {

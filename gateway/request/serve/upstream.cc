@@ -173,6 +173,7 @@ net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now, FormReader* for
       std::array<ConstBuffer, 1 + router::kMaxPieces> pieces;
       const size_t n = 1 + PlanJsonBody(std::span(pieces).subspan(1));
       pieces[0] = AsBuffer(head_);
+      co_await connection_->stream().AwaitBatch();
       const net::IoResult written = co_await connection_->Write(std::span(pieces).first(n));
       sent_ = net::Now();
       if (!written) event = Lost(written);
