@@ -1,8 +1,13 @@
 #include "conf/json_text.h"
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <string_view>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 namespace conf {
 namespace {
@@ -51,6 +56,17 @@ Sequence SequenceAt(std::string_view text, size_t i) {
 size_t PlainLength(std::string_view text) {
   const auto plain = [&](size_t i) { return kBytes[At(text, i)] == Byte::kPlain; };
   size_t i = 0;
+#ifdef __SSE2__
+  for (; i + 16 <= text.size(); i += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + i));
+    // Signed: what is not ASCII is below zero.
+    const __m128i other = _mm_or_si128(
+        _mm_cmplt_epi8(bytes, _mm_set1_epi8(' ')),
+        _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'))));
+    if (const int mask = _mm_movemask_epi8(other); mask != 0)
+      return i + static_cast<size_t>(std::countr_zero(static_cast<unsigned>(mask)));
+  }
+#endif
   while (i + 4 <= text.size() && plain(i) && plain(i + 1) && plain(i + 2) && plain(i + 3)) i += 4;
   while (i < text.size() && plain(i)) ++i;
   return i;

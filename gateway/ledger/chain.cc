@@ -1,5 +1,7 @@
 #include "gateway/ledger/chain.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "conf/hex.h"
@@ -40,7 +42,11 @@ Digest Link(const Digest& previous, std::string_view body) {
 
 Digest FinishLine(std::string* out, size_t begin, const Digest& previous) {
   const Digest link = Link(previous, std::string_view(*out).substr(begin));
-  out->append(kLinkKey).append(conf::Hex(link)).append(kLineEnd).push_back('\n');
+  std::array<char, kSuffix> suffix;
+  char* end = std::copy(kLinkKey.begin(), kLinkKey.end(), suffix.data());
+  conf::WriteHex(link, end);
+  std::copy(kLineEnd.begin(), kLineEnd.end(), end + 2 * link.size());
+  out->append(suffix.data(), suffix.size()).push_back('\n');
   return link;
 }
 

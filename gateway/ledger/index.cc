@@ -192,6 +192,7 @@ absl::Status Index::InTransaction(std::string_view begin, const std::function<ab
   if (ended.ok()) return ended;
   db_->Execute("ROLLBACK").IgnoreError();
   text_ids_.clear();
+  last_texts_ = {};
   return ended;
 }
 
@@ -264,11 +265,11 @@ absl::Status Index::ApplyRecord(const Tail::Entry& entry, Sums* sums) {
     const auto segment = static_cast<int64_t>(entry.segment);
     sums->minutes[{kMinute, minute, segment, *of}].Add(close);
     if (close.input == 0 && close.output == 0 && close.cost_micro_usd == 0) return absl::OkStatus();
-    absl::StatusOr<int64_t> key = TextId(SpendKey(close.key));
+    absl::StatusOr<int64_t> key = (*of)[1];
+    if (const std::string_view spender = SpendKey(close.key); spender != close.key) key = TextId(spender);
     if (!key.ok()) return key.status();
-    absl::StatusOr<int64_t> none = TextId("");
-    if (!none.ok()) return none.status();
-    sums->spent[{SpendDay(close, parts.time_us), segment, {(*of)[0], *key, (*of)[2], *none}}].Add(close);
+    const int64_t none = (*of)[7];  // a request is of no device
+    sums->spent[{SpendDay(close, parts.time_us), segment, {(*of)[0], *key, (*of)[2], none}}].Add(close);
     return absl::OkStatus();
   }
   if (parts.kind == Name(Kind::kDevices)) return ApplyDevices(entry, sums);
@@ -355,9 +356,13 @@ absl::StatusOr<Index::Dimensions> Index::DimensionsOf(
     const std::array<std::string_view, kDimensions>& texts) {
   Dimensions of{};
   for (size_t i = 0; i < texts.size(); ++i) {
-    absl::StatusOr<int64_t> id = TextId(texts[i]);
-    if (!id.ok()) return id.status();
-    of[i] = *id;
+    LastText& last = last_texts_[i];
+    if (last.id == 0 || last.text != texts[i]) {
+      absl::StatusOr<int64_t> id = TextId(texts[i]);
+      if (!id.ok()) return id.status();
+      last = {std::string(texts[i]), *id};
+    }
+    of[i] = last.id;
   }
   return of;
 }

@@ -220,6 +220,12 @@ class Index {
   std::optional<sqlite::Statement> insert_event_, insert_text_, find_text_, add_usage_, insert_edge_,
       add_spent_, add_held_, set_changed_;
   absl::flat_hash_map<std::string, int64_t> text_ids_;
+  // Of each dimension the text that was looked up last: most records have the same ones as those before.
+  struct LastText {
+    std::string text;
+    int64_t id = 0;
+  };
+  std::array<LastText, kDimensions> last_texts_;
 };
 
 // An index that is up to the end of the ledger; rebuilt if necessary. Blocks; not for a shard.

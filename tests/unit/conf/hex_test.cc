@@ -1,9 +1,12 @@
 #include "conf/hex.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace conf {
 namespace {
@@ -18,6 +21,26 @@ TEST(Hex, WritesLowerCaseAndReadsItBack) {
   std::array<char, 8> text{};
   WriteHex(bytes, text.data());
   EXPECT_EQ(std::string_view(text.data(), text.size()), "000fa0ff");
+}
+
+TEST(Hex, WritesAndReadsEveryLength) {
+  for (size_t size = 0; size < 70; ++size) {
+    std::vector<uint8_t> bytes(size);
+    for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(37 * i + 11 * size);
+    std::string text;
+    for (const uint8_t byte : bytes) text += fmt::format("{:02x}", byte);
+    EXPECT_EQ(Hex(bytes), text);
+    std::vector<uint8_t> read(size);
+    EXPECT_TRUE(ParseHex(text, read));
+    EXPECT_EQ(read, bytes);
+    for (size_t i = 0; i < text.size(); ++i) {
+      for (const char other : {'/', ':', '`', 'g', 'A', 'F', ' ', '\0', '\x80', '\xff'}) {
+        std::string wrong = text;
+        wrong[i] = other;
+        EXPECT_FALSE(ParseHex(wrong, read)) << wrong;
+      }
+    }
+  }
 }
 
 TEST(Hex, RefusesEveryOtherText) {
