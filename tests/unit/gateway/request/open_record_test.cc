@@ -36,7 +36,7 @@ class OpenRecord : public testing::Test {
  protected:
   OpenRecord() {
     world_.Configure("  - {name: chat-small, endpoints: [{url: 'http://127.0.0.1:1', engine: vllm}]}");
-    exchange_.emplace(*world_.shard, connection_);
+    exchange_.emplace(*world_.shard, connection_, net::Now());
     exchange_->runtime = world_.runtime;
     exchange_->identity.principal = std::make_shared<Principal>();
     exchange_->identity.spec = &router::SpecOf(router::Api::kChatCompletions);
