@@ -330,6 +330,7 @@ export type Model = {
   fallbacks: string[];
   paused: ModelOrder | null;
   held: ModelOrder | null;
+  loads_adapters: boolean;
 };
 
 export type Price = {
@@ -351,6 +352,64 @@ export type OrdersForModel = {
   model: string;
   paused: ModelOrder | null;
   held: ModelOrder | null;
+};
+
+export type RunTimeAdapterList = {
+  object: string;
+  data: RunTimeAdapter[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type RunTimeAdapter = {
+  name: string;
+  model: string | null;
+  base: string;
+  source: string;
+  by: string;
+  since: string;
+  state: string;
+  replicas: AdapterPlace[];
+};
+
+export type AdapterPlace = {
+  replica: string;
+  state: string;
+  why: string | null;
+  used: string | null;
+};
+
+export type RolloutList = {
+  object: string;
+  data: Rollout[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Rollout = {
+  model: string;
+  version: string;
+  from: string | null;
+  state: string;
+  step: number;
+  steps: number[];
+  percent: number;
+  began: string;
+  since: string;
+  reason: string;
+  by: string;
+  waits_for: string | null;
+  wanted_replicas: number;
+  new: VersionFigures;
+  old: VersionFigures;
+};
+
+export type VersionFigures = {
+  ready: number;
+  tries: number;
+  failures: number;
+  ttft_ms: number | null;
+  tokens_per_second: number | null;
 };
 
 export type EndpointList = {
@@ -494,6 +553,7 @@ export type ReplicaList = {
 export type Replica = {
   id: string;
   model: string;
+  version: string | null;
   state: string;
   node: string | null;
   device_kind: string | null;
@@ -1025,17 +1085,6 @@ export type JobDetail = {
   provenance: JobProvenance;
 };
 
-export type JobProvenance = {
-  version: string;
-  configuration_sha256: string;
-  file_sha256: string;
-  command_sha256: string;
-  image: string | null;
-  seed: number;
-  data: NamedValue[];
-  rerun_of: string | null;
-};
-
 export type JobMember = {
   rank: number;
   run: string;
@@ -1045,6 +1094,17 @@ export type JobMember = {
   state: string;
   exit_code: number | null;
   why: string | null;
+};
+
+export type JobProvenance = {
+  version: string;
+  configuration_sha256: string;
+  file_sha256: string;
+  command_sha256: string;
+  image: string | null;
+  seed: number;
+  data: NamedValue[];
+  rerun_of: string | null;
 };
 
 export type JobExplanation = {
@@ -1121,22 +1181,6 @@ export type DeviceProcess = {
   memory_mib?: number;
 };
 
-export type ResourceList = {
-  object: string;
-  data: Resource[];
-  has_more: boolean;
-  next?: string;
-};
-
-export type Resource = {
-  name: string;
-  count: number;
-  held: number;
-  free: number;
-  held_by: string[];
-  waiting: number;
-};
-
 export type JobQueueList = {
   object: string;
   data: JobQueue[];
@@ -1160,6 +1204,22 @@ export type JobQueue = {
   started: number;
   wait_p50_ms: number | null;
   wait_p90_ms: number | null;
+};
+
+export type ResourceList = {
+  object: string;
+  data: Resource[];
+  has_more: boolean;
+  next?: string;
+};
+
+export type Resource = {
+  name: string;
+  count: number;
+  held: number;
+  free: number;
+  held_by: string[];
+  waiting: number;
 };
 
 export type Simulation = {
@@ -1232,6 +1292,8 @@ export type Gets = {
   "/admin/v1/grants": GrantList;
   "/admin/v1/requests": GrantRequestList;
   "/admin/v1/models": ModelList;
+  "/admin/v1/models/{base}/adapters": RunTimeAdapterList;
+  "/admin/v1/rollouts": RolloutList;
   "/admin/v1/endpoints": EndpointList;
   "/admin/v1/queue": QueueList;
   "/admin/v1/traffic": TrafficList;
@@ -1442,6 +1504,27 @@ export type Posts = {
       reason?: string;
     };
     answer: OrdersForModel;
+  };
+  "/admin/v1/models/{base}/adapters": {
+    body: {
+      name: string;
+      source: string;
+    };
+    answer: RunTimeAdapter;
+  };
+  "/admin/v1/rollouts/{model}:promote": {
+    body: undefined;
+    answer: Rollout;
+  };
+  "/admin/v1/rollouts/{model}:abort": {
+    body: {
+      reason?: string;
+    };
+    answer: Rollout;
+  };
+  "/admin/v1/rollouts/{model}:restart": {
+    body: undefined;
+    answer: Rollout;
   };
   "/admin/v1/keys": {
     body: {
