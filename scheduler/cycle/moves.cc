@@ -53,7 +53,8 @@ std::string DevicesOf(const JobEntry& entry) {
 
 bool Moves::CanMove(const JobEntry& entry) const {
   if (entry.phase != Phase::kRunning || !entry.leaving.empty() || entry.lost_members) return false;
-  if (entry.job.work == WorkClass::kInference) return true;
+  // Until a replica has moved there are two of it, of which each would hold the countable resources.
+  if (entry.job.work == WorkClass::kInference) return entry.job.resources.empty();
   return entry.job.preemptible && entry.job.checkpoint.interval > conf::Duration::zero();
 }
 

@@ -162,7 +162,7 @@ TEST(Batches, AModelAtZeroIsStartedForLinesWhereItsPolicySaysSo) {
   const std::vector<gateway::ledger::Record> actions = scaled.Actions();
   const auto launch = std::ranges::find(actions, "replica.launch", &gateway::ledger::Record::action);
   ASSERT_NE(launch, actions.end());
-  EXPECT_THAT(launch->detail, testing::HasSubstr("of batches there"));
+  EXPECT_THAT(launch->detail, testing::HasSubstr("of batches to run"));
   EXPECT_EQ(scaled.Names("replica.launch"), 1);
 }
 

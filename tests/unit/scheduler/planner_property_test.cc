@@ -136,7 +136,7 @@ struct History {
   // A job is at its new places, is replaced by another there, or does not move after all.
   void EndMove(JobIndex job) {
     const JobEntry& entry = planner.jobs()[job];
-    const bool whole = entry.leaving.size() == Members(entry.job) &&
+    const bool whole = entry.job.resources.empty() && entry.leaving.size() == Members(entry.job) &&
                        planner.state().of(job).size() == 2 * entry.leaving.size();
     switch (whole ? rng.Uniform(3) : 0) {
       case 1: {

@@ -193,6 +193,22 @@ TEST(Moves, AReplicaIsReplacedByAnotherJobAtTheNewPlace) {
   EXPECT_THAT(RunTwice(w), IsEmpty()) << "what has moved stays for a time";
 }
 
+TEST(Moves, AReplicaWithALicenceStaysSinceTwoWouldNeedIt) {
+  Cluster cluster = EightWay(2);
+  cluster.resources = {{.name = "seat", .count = 2}};
+  PlannerWorld w(cluster, MovingPolicy());
+  for (const char* const id : {"a", "b"}) {
+    Job job = AsReplica(w.Make(id, Devices(2)));
+    job.resources = {{.name = "seat", .count = 1}};
+    w.Submit(job);
+    w.Run();
+  }
+  w.now += minutes(30);
+  w.Submit(w.Make("whole", Devices(8)));
+  EXPECT_THAT(RunTwice(w), IsEmpty());
+  EXPECT_EQ(w.planner.resources().held("seat"), 2u);
+}
+
 TEST(Moves, AMoveThatFailsLeavesTheOldPlaceAsItWas) {
   for (const bool handed_over : {false, true}) {
     FragmentedPair w(MovingPolicy(), true);
