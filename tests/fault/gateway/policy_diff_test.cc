@@ -83,7 +83,7 @@ TEST_F(PolicyDiffFault, TellsWhatAnotherPolicyWouldHaveDoneWithTheSameTraffic) {
   EXPECT_THAT(larger.out, AllOf(HasSubstr("placement.members: 1 -> 2"), HasSubstr("devices of a replica: "),
                                 HasSubstr("device-hours"), HasSubstr("as fast as those that were recorded")));
   const CliResult same = Diff(scaled_.PolicyOf(model_));
-  EXPECT_THAT(same.out, AllOf(HasSubstr("The two policies scale alike"), HasSubstr("Not compared: ")));
+  EXPECT_THAT(same.out, AllOf(HasSubstr("The two policies scale equally"), HasSubstr("Not compared: ")));
   ScaledModel other = model_;
   other.command = "[/bin/other-engine, --port, \"{port}\"]";
   EXPECT_THAT(Diff(scaled_.PolicyOf(other)).out, HasSubstr("such as replica.command"))

@@ -30,13 +30,13 @@ using tests::World;
 
 std::string PathOf(const Route& route) {
   std::string path(route.path);
-  if (const size_t open = path.find('{'); open != std::string::npos)
+  for (size_t open = path.find('{'); open != std::string::npos; open = path.find('{'))
     path.replace(open, path.find('}') - open + 1, "x");
   return path;
 }
 
 std::string MethodOf(const Route& route) {
-  return route.method == Verb::get ? "GET" : "POST";
+  return std::string(boost::beast::http::to_string(route.method));
 }
 
 // Invariant 15: one table says who may do what, and every route asks it.
