@@ -86,7 +86,11 @@ TEST_F(Sweeps, ElementsThatFallBehindAreStoppedAndAllAreComparedAlsoAfterAKill) 
 TEST_F(Sweeps, AFileOfParametersIsSentAlong) {
   std::ofstream(folder_ / "p.jsonl") << "{\"v\": 1}\n{\"v\": 2}\n";
   std::ofstream(folder_ / "many.yaml") << Shell("many", "echo $1 > got.$1\n", "sweep: {file: p.jsonl}\n");
-  const CliResult submitted = commands_->Run({"jobs", "submit", folder_ / "many.yaml"});
+  CliResult submitted;
+  ASSERT_TRUE(Within(JobCommands::kPatience, [&] {
+    submitted = commands_->Run({"jobs", "submit", folder_ / "many.yaml"});
+    return submitted.err.find("try again in a moment") == std::string::npos;
+  }));
   EXPECT_EQ(submitted.out, "many-1.0\nmany-1.1\n") << submitted.err;
   ASSERT_TRUE(commands_->Comes("many-1.1", "done"));
   EXPECT_EQ(ReadFile(folder_ / "got.2"), "2\n");

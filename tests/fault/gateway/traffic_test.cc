@@ -142,7 +142,7 @@ TEST(RouteExplain, AModelsOwnWeightsAreThoseThatItsChoicesWentBy) {
   const Json pick = Explain(gateway, {"--last", "--json"}).json()["picks"][0];
   EXPECT_EQ(pick["weights"]["running"], 0.3);
   EXPECT_EQ(pick["weights"]["pressure"], 0);
-  EXPECT_EQ(pick["weights"]["decode"], 0.05);
+  EXPECT_EQ(pick["weights"]["decode"], 0.08);
   EXPECT_EQ(pick["replay"]["agrees"], true);
 }
 

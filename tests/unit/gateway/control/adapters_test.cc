@@ -29,9 +29,11 @@ std::shared_ptr<const Runtime> RuntimeWithBase(gateway::Shared& shared) {
       "server: {listen: '127.0.0.1:0', state_dir: /unused}\n"
       "tenants: [{name: demo, models: ['*']}]\n"
       "models:\n"
-      "  - {name: chat, adapters: {sources: [/adapters]}, endpoints: [{url: 'http://127.0.0.1:1'}]}\n"
-      "  - {name: other, adapters: {sources: [/adapters]}, endpoints: [{url: 'http://127.0.0.1:1'}]}\n"
-      "  - {name: plain, endpoints: [{url: 'http://127.0.0.1:1'}]}\n",
+      "  - {name: chat, adapters: {sources: [/adapters]}, endpoints: [{url: 'http://127.0.0.1:1', engine: "
+      "vllm}]}\n"
+      "  - {name: other, adapters: {sources: [/adapters]}, endpoints: [{url: 'http://127.0.0.1:1', engine: "
+      "vllm}]}\n"
+      "  - {name: plain, endpoints: [{url: 'http://127.0.0.1:1', engine: vllm}]}\n",
       "t.yaml", gateway::SystemSources());
   for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << ToString(problem);
   return *Runtime::Build(*std::move(loaded.config), shared.learned(), kWhen);

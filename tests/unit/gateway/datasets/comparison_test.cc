@@ -48,7 +48,7 @@ TEST(Comparison, AWrongSetNamesItsLine) {
   EXPECT_THAT(why("{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}\nnot json\n"), HasSubstr("line 2"));
   EXPECT_THAT(why("{}"), HasSubstr("must have messages"));
   EXPECT_THAT(why("{\"messages\":[{\"role\":\"assistant\",\"content\":\"x\"}]}"),
-              HasSubstr("an answer alone"));
+              HasSubstr("only an answer"));
   EXPECT_THAT(why("\n \n"), HasSubstr("no examples"));
   const std::string line = "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}\n";
   EXPECT_THAT(why(line + line + line), HasSubstr("more than 2 examples"));

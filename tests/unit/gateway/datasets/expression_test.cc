@@ -94,7 +94,7 @@ TEST(Expression, ErrorsNameThePositionAndWhatWouldBeRight) {
            Case{"", 1, "a condition is missing"},
            Case{"   ", 4, "a condition is missing"},
            Case{"modle = chat-small", 1, "unknown field \"modle\", did you mean \"model\"?"},
-           Case{"model chat-small", 7, "is no operator"},
+           Case{"model chat-small", 7, "is not an operator"},
            Case{"model =", 8, "a value is missing"},
            Case{"model = 'chat", 9, "no closing '"},
            Case{"model < chat", 7, "only numbers have an order"},
@@ -112,7 +112,7 @@ TEST(Expression, ErrorsNameThePositionAndWhatWouldBeRight) {
            Case{"model not = a", 11, "\"in\" must follow"},
            Case{"model exists", 1, "exists is for feedback.NAME"},
            Case{"model = $x", 9, "is not allowed here"},
-           Case{"= a", 1, "is no field"},
+           Case{"= a", 1, "is not a field"},
        }) {
     const auto parsed = Expression::Parse(c.text);
     const auto* const problem = std::get_if<Expression::Problem>(&parsed);

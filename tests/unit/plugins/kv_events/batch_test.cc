@@ -132,7 +132,7 @@ TEST(KvEventBatch, SaysWhatIsWrong) {
       {"", "not msgpack"},
       {Hex("93cb3ff8"), "not whole"},
       {Hex(kArrays) + "x", "not msgpack"},
-      {Packed("7"), "no batch"},
+      {Packed("7"), "is not a batch"},
       {Packed(R"(["x", []])"), "no time"},
       {Packed("[1, 2]"), "no list of events"},
       {Packed(R"([1, {"a": 1}, 0])"), "map for its events"},
