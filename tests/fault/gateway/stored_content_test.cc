@@ -164,9 +164,11 @@ TEST_F(KeptElsewhere, ATailThatWasCutWithItsHeadIsFoundByTheFileOfASink) {
       secrets / "archive.jsonl");
   GatewayProcess one(config);
   ASSERT_EQ(one.Ask(Chat({{"max_tokens", 1}})).status, 200);
+  ASSERT_TRUE(Within(RawClient::kPatience, [&] {
+    return ReadFile(secrets / "archive.jsonl").find("\"kind\":\"checkpoint\"") != std::string::npos;
+  }));
+  ASSERT_EQ(one.Ask(Chat({{"max_tokens", 1}})).status, 200);
   EXPECT_EQ(one.Stop(), 0);
-  const std::string archive = ReadFile(secrets / "archive.jsonl");
-  ASSERT_THAT(archive, HasSubstr("\"kind\":\"checkpoint\""));
   const CliResult whole = RunCli({"audit", "verify", "-c", one.config_path()});
   EXPECT_EQ(whole.code, 0) << whole.out;
   EXPECT_THAT(whole.out, HasSubstr("compared with " + secrets / "archive.jsonl"));
