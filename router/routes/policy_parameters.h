@@ -7,8 +7,8 @@ namespace router {
 // Weights of the terms of the `cost` policy; policies/cost.h has the formula. One set serves all loads, pool
 // sizes and hardware that bench/routing tries.
 struct CostWeights {
-  double running = 0.08;      // per running request: how much a prefill delays it
-  double pool = 0.12;         // per request of the pool's mean, likewise
+  double running = 0.1;       // per running request: how much a prefill delays it
+  double pool = 0.15;         // per request of the pool's mean, likewise
   double decode = 0.08;       // of the time that the expected answer takes
   double pressure = 0.15;     // seconds at a half-full KV cache
   double usual_silence = 2;   // seconds without a token that cost nothing
