@@ -188,14 +188,17 @@ void BatchRun::Drop(const Line& line) {
 net::Task<void> BatchRun::WriteResults(std::shared_ptr<BatchRun> self) {
   while (!self->pending_.empty()) {
     std::vector<LineResult> results = std::exchange(self->pending_, {});
+    self->being_written_ = results.size();
     const absl::StatusOr<ResultFiles::Progress> written =
         co_await net::OffLoop(self->loop_, [&self, &results] { return self->files_.Append(results); });
+    self->being_written_ = 0;
     if (written.ok()) {
       self->write_failed_ = false;
       self->progress_.completed += written->completed;
       self->progress_.failed += written->failed;
       self->progress_.unsent += written->unsent;
       self->progress_.usage.Add(written->usage);
+      self->wake_();
       continue;
     }
     std::ranges::move(self->pending_, std::back_inserter(results));

@@ -90,6 +90,8 @@ class BatchRun : public std::enable_shared_from_this<BatchRun> {
   const BatchUsage& usage() const { return progress_.usage; }
   uint64_t waiting() const;
   uint64_t in_flight() const { return in_flight_; }
+  // Results that are not on disk yet: after a kill their lines are sent again.
+  size_t unwritten() const { return pending_.size() + being_written_; }
   uint64_t output_bytes() const { return files_.output_bytes(); }
   uint64_t error_bytes() const { return files_.error_bytes(); }
 
@@ -128,6 +130,7 @@ class BatchRun : public std::enable_shared_from_this<BatchRun> {
   uint64_t in_flight_ = 0;
   ResultFiles::Progress progress_;
   std::vector<LineResult> pending_;
+  size_t being_written_ = 0;
   bool writing_ = false;
   bool write_failed_ = false;
   bool read_failed_ = false;

@@ -381,7 +381,9 @@ void Batches::SendMore() {
   const std::shared_ptr<const Runtime> runtime = environment_.runtime();
   if (draining_ || !runtime->config().files) return;
   const conf::TimePoint now = net::Now();
-  while (in_flight_ < runtime->config().batches.max_in_flight && SendNext(now)) {
+  size_t unwritten = 0;
+  for (const auto& [id, run] : runs_) unwritten += run->unwritten();
+  while (in_flight_ + unwritten < runtime->config().batches.max_in_flight && SendNext(now)) {
   }
 }
 
