@@ -25,7 +25,7 @@ std::string EngineWith(const std::vector<std::string>& flags) {
 // A policy whose new version is started with these flags.
 ScaledModel RollingOut(const std::vector<std::string>& flags, std::string_view more = {}) {
   return {
-      .replicas = "{min: 1, max: 2}",
+      .replicas = "{min: 1, max: 1}",
       .more = fmt::format("version: v1\nrollout:\n  version: v2\n  replica: {{engine: vllm, command: {}}}\n"
                           "  steps: [50, 100]\n  hold: 1s\n  patience: 60s\n  min_requests: 40\n"
                           "  bounds: {{ttft: 4, tokens_per_second: 0.2}}\n{}",
@@ -45,6 +45,7 @@ class RolloutTest {
         while (!stop_) {
           const int status = scaled.gateway.Ask(Chat({{"max_tokens", 4}, {"stream", true}})).status;
           (status == 200 ? answered : failed) += 1;
+          Pause(milliseconds(5));  // leaves processor time to the control loop
         }
       });
     }
