@@ -243,8 +243,8 @@ constexpr std::array kApproval = {kGivenModels,
                                   kGivenWeight,
                                   kGivenDevices,
                                   Member{"until", Type::kText, false, "An earlier end than requested"},
-                                  Member{"answer", Type::kText, false, "For the person who asked"}};
-constexpr std::array kDecline = {Member{"answer", Type::kText, true, "The reason, for the person who asked"}};
+                                  Member{"answer", Type::kText, false, "A message to the requester"}};
+constexpr std::array kDecline = {Member{"answer", Type::kText, true, "The reason, as the requester sees it"}};
 
 template <class T>
 nlohmann::ordered_json Shows(conf::JsonSchemas& schemas) {

@@ -286,13 +286,13 @@ void AddRequests(CLI::App& app, Run& run) {
   approve->add_option("id", options->id, "The id of the request")->required();
   AddAllowance(*approve, *options);
   approve->add_option("--until", options->until, "An earlier end than requested");
-  approve->add_option("--answer", options->text, "For the person who asked");
+  approve->add_option("--answer", options->text, "A message to the requester");
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* decline = AddAction(*requests, run, "decline", "Decline a request", options, Decline,
                                 "rq_71c9 --answer 'the quarter is full'");
   decline->add_option("id", options->id, "The id of the request")->required();
-  decline->add_option("--answer", options->text, "The reason, for the person who asked")->required();
+  decline->add_option("--answer", options->text, "The reason, as the requester sees it")->required();
 
   options = std::make_shared<GrantsOptions>();
   CLI::App* withdraw =

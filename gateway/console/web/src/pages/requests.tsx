@@ -190,7 +190,7 @@ function Decide({ of, what, onClose }: { of: GrantRequest; what: 'approve' | 'de
     <Confirm title={<>{WORDS[what]}: <bdi>{of.in_words}</bdi></>} word={WORDS[what]} danger={what !== 'approve'} act={act} onClose={onClose}>
       {what === 'approve' && <p>{of.renews ? <><bdi>{of.tenant}</bdi> keeps it until the new date.</> : <><bdi>{of.tenant}</bdi> has it {of.from ? 'from then on' : 'at once'}, until its date, without a reload.</>}</p>}
       {what === 'approve' && <Text label="Until" value={until} onInput={setUntil} placeholder="as asked for" hint="An earlier end, such as 3d or 2027-01-31; empty: as asked for." />}
-      {what !== 'withdraw' && <Text label="Answer" value={answer} onInput={setAnswer} hint={what === 'decline' ? 'The reason, for the person who asked.' : 'For the person who asked.'} />}
+      {what !== 'withdraw' && <Text label="Answer" value={answer} onInput={setAnswer} hint={what === 'decline' ? 'The reason, as the requester sees it.' : 'A message to the requester.'} />}
     </Confirm>
   );
 }
