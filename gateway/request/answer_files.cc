@@ -204,7 +204,7 @@ net::Task<StageResult> Upload(Exchange& x) {
 }
 
 net::Task<StageResult> Download(Exchange& x, Call call) {
-  Reply found = co_await Ask(x, std::move(call));
+  Reply found = co_await AskBatches(x, std::move(call));
   if (found.error) co_return x.Fail(*std::move(found.error));
   const batches::Files::Place place = std::move(found.place);
   using batches::KeptFile;
