@@ -122,7 +122,7 @@ StageResult WaitedTooLong(Exchange& x) {
                                         x.model().config->name, why.empty() ? "" : ": ", why)),
                   ledger::EndReason::kTimedOut);
   }
-  if (x.model().policy == nullptr && x.model().comes) {
+  if (x.model().policy == nullptr && x.model().awaits_discovery) {
     return x.Fail(api::Make(api::Code::kNoReplicaStarted,
                             fmt::format("no endpoint of {} was found while the request waited",
                                         x.model().config->name)),
