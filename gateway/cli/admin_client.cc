@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <optional>
+#include <thread>
 
 #include "conf/secret.h"
 #include "conf/text.h"
+#include "gateway/api/error.h"
 #include "gateway/cli/fetch_once.h"
 #include "gateway/cli/files.h"
 #include "gateway/cli/gateways.h"
@@ -21,6 +24,7 @@ using nlohmann::ordered_json;
 
 constexpr size_t kMostKey = 4096;
 constexpr size_t kMostAnswer = 16 << 20;
+constexpr std::chrono::seconds kLongestStart{10};
 
 bool ConfigGiven(const AdminOptions& options) {
   return options.command != nullptr && options.command->count("--config") > 0;
@@ -237,6 +241,15 @@ absl::StatusOr<Asked> Send(const AdminOptions& options, std::string_view method,
   return Asked{*std::move(answer), where};
 }
 
+// Whether the gateway refused only because it does not know yet, after its start, what runs.
+bool JustStarted(const Asked& asked) {
+  if (asked.response.status != 503) return false;
+  const json body = json::parse(asked.response.body, nullptr, false);
+  const std::string code(api::Info(api::Code::kStarting).name);
+  return body.is_object() && body.contains("error") && body["error"].is_object() &&
+         body["error"].value("code", "") == code;
+}
+
 absl::StatusOr<ordered_json> BodyOf(const Asked& asked) {
   ordered_json read = ordered_json::parse(asked.response.body, nullptr, false);
   if (read.is_discarded()) {
@@ -250,7 +263,13 @@ absl::StatusOr<ordered_json> BodyOf(const Asked& asked) {
 
 absl::StatusOr<ordered_json> AskAdmin(const AdminOptions& options, std::string_view method,
                                       const std::string& target, const json& body) {
-  const absl::StatusOr<Asked> asked = Send(options, method, target, body);
+  const auto begun = std::chrono::steady_clock::now();
+  absl::StatusOr<Asked> asked = Send(options, method, target, body);
+  // It changed nothing, so that it may be asked again.
+  while (asked.ok() && JustStarted(*asked) && std::chrono::steady_clock::now() - begun < kLongestStart) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    asked = Send(options, method, target, body);
+  }
   if (!asked.ok()) return asked.status();
   if (asked->response.status >= 300) return ErrorOf(asked->response.status, asked->response.body);
   return BodyOf(*asked);

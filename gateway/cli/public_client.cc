@@ -19,7 +19,7 @@ constexpr const char* kUrlVariable = "TIDEGATE_URL";
 constexpr const char* kKeyVariable = "TIDEGATE_KEY";
 constexpr size_t kMostApiKey = 4096;         // bytes
 constexpr size_t kMostAnswered = 512 << 20;  // likewise
-constexpr auto kPatience = std::chrono::minutes(5);
+constexpr auto kCallPatience = std::chrono::minutes(5);
 
 absl::StatusOr<net::Url> UrlOf(const PublicOptions& options) {
   std::string given = options.url;
@@ -106,7 +106,7 @@ absl::StatusOr<std::string> PublicClient::Ask(std::string_view method, const std
   request.headers.emplace_back("authorization", fmt::format("Bearer {}", key_.Reveal()));
   if (!body.empty()) request.headers.emplace_back("content-type", type);
   request.body = std::move(body);
-  request.timeout = kPatience;
+  request.timeout = kCallPatience;
   request.max_response_bytes = kMostAnswered;
   request.tls = tls_;
   request.server_name = server_name_;

@@ -14,13 +14,12 @@ constexpr conf::Word<FeedbackBy> kFeedbackByWords[] = {
     {"tenant", FeedbackBy::kTenant},   {"key", FeedbackBy::kKey},   {"model", FeedbackBy::kModel},
     {"version", FeedbackBy::kVersion}, {"hour", FeedbackBy::kHour}, {"day", FeedbackBy::kDay}};
 
-constexpr int64_t kHourUs = 3600LL * 1'000'000;
-
 bool IsTime(FeedbackBy by) {
   return by == FeedbackBy::kHour || by == FeedbackBy::kDay;
 }
 int64_t SpanUs(FeedbackBy by) {
-  return by == FeedbackBy::kHour ? kHourUs : 24 * kHourUs;
+  constexpr int64_t kHoursUs = 3600LL * 1'000'000;
+  return by == FeedbackBy::kHour ? kHoursUs : 24 * kHoursUs;
 }
 
 }  // namespace

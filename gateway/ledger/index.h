@@ -101,6 +101,7 @@ struct LastHeld {
 inline constexpr int64_t kMinute = 60;  // s
 inline constexpr int64_t kHour = 3600;  // s
 inline constexpr int64_t kSecondUs = 1'000'000;
+inline constexpr int64_t kHourUs = kHour * kSecondUs;
 
 // index.cc fills it, index_query.cc answers questions.
 class Index {

@@ -22,6 +22,9 @@
 
 namespace gateway {
 
+// How often a change is tried when others change the same objects at the same time.
+inline constexpr int kChangeAttempts = 5;
+
 template <class T>
 class StoredCopy {
  public:

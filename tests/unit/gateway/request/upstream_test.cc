@@ -13,7 +13,6 @@ namespace gateway {
 namespace {
 
 using nlohmann::json;
-using router::Event;
 using Kind = router::Event::Kind;
 
 constexpr std::string_view kChat =
@@ -52,7 +51,7 @@ struct Upstreams : testing::Test {
             .cancel = request.client.cancel(),
             .deadline = {}};
   }
-  Event Send(Upstream& upstream) {
+  router::Event Send(Upstream& upstream) {
     EXPECT_FALSE(upstream.Prepare());
     return world.Await(upstream.Send(false, net::Now()));
   }
@@ -67,7 +66,7 @@ TEST_F(Upstreams, TheReplicaGetsItsOwnNameOfTheModelAndNoCredentials) {
                       "authorization: Bearer secret\r\ncookie: a=b\r\n");
   const router::Attempt attempt = AttemptOf(request);
   Upstream upstream(request.outgoing(), Try(request, attempt));
-  const Event event = Send(upstream);
+  const router::Event event = Send(upstream);
   EXPECT_EQ(event.kind, Kind::kStatus);
   EXPECT_EQ(event.status, 200);
   EXPECT_EQ(upstream.carry(), Carry::kAsIs);
@@ -145,7 +144,7 @@ struct Transfers : Upstreams {
             .model = request.model,
             .prefill = world.ReplicaNamed("p")};
   }
-  Event Computed(TestRequest& request, PrefillTransfer& transfer) {
+  router::Event Computed(TestRequest& request, PrefillTransfer& transfer) {
     const router::Attempt attempt = AttemptOf(request);
     return world.Await(transfer.Compute(PrefillAt(request), attempt, net::Now()));
   }
