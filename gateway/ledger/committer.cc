@@ -296,8 +296,7 @@ absl::StatusOr<bool> Committer::RecordRemoval(const std::vector<SegmentName>& se
       2 * rows > bytes[0]) {
     return absl::ResourceExhaustedError(
         conf::Abseil(fmt::format("{} is kept: its removal would write {} of its {} bytes again, for the "
-                                 "budgets of {} keys and models; "
-                                 "raise ledger.segment_bytes",
+                                 "budgets of {} keys and models; raise ledger.segment_bytes",
                                  segments[0].path, rows, bytes[0], carried.size())));
   }
   if (absl::Status ready = Ready(); !ready.ok()) return ready;

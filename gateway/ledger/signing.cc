@@ -117,8 +117,7 @@ absl::StatusOr<SigningKey> SigningKey::LoadOrCreate(const std::string& dir, bool
   if (!may_create) {
     return absl::FailedPreconditionError(
         conf::Abseil(fmt::format("{} is missing, but the ledger already has records: restore the key from a "
-                                 "backup, or move {} aside to "
-                                 "begin a new ledger",
+                                 "backup, or move {} aside to begin a new ledger",
                                  path, dir)));
   }
   std::shared_ptr<void> key = Own(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));

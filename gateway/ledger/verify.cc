@@ -128,8 +128,7 @@ void Verification::CheckLine(std::string_view line) {
     if (!CheckpointIsSigned(*parts, link_, key_)) {
       return Bad(parts->seq,
                  "its signature was not made with this key for this place: the chain before it was "
-                 "rewritten, or this "
-                 "is another key");
+                 "rewritten, or this is another key");
     }
     ++report_.checkpoints;
     report_.last_checkpoint_seq = parts->seq;

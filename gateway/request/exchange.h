@@ -41,7 +41,7 @@ inline bool IsFree(router::Api api) {
   return api == router::Api::kCountTokens || api == router::Api::kTokenize || api == router::Api::kDetokenize;
 }
 
-// How the pipeline goes on after a stage.
+// How the pipeline continues after a stage.
 enum class StageResult : uint8_t {
   kContinue,
   kAnswered,  // the client has its answer; the stages that follow are not needed
@@ -73,7 +73,7 @@ struct Delivery {
   conf::Duration expected_wait{};    // for the first token, as the dispatch plan expected on arrival
   // Set if the pool computes prompts on prefill replicas, and this request's prompt can be.
   std::unique_ptr<PrefillTransfer> transfer;
-  std::optional<Upstream> upstream;  // the current try, and the answer in hand
+  std::optional<Upstream> upstream;  // the current try and its answer
   ReplicaId replica = kNoReplica;    // of the current try
   bool head_sent = false;            // the client has the head of an answer
   bool stream_begun = false;         // ... and it is a stream, so that an error must be sent as an event

@@ -8,7 +8,7 @@ namespace {
 
 constexpr auto kNowhere = std::string_view::npos;
 
-// A string's text: `bytes` of UTF-8, and where its closing quote stands.
+// A string's text: `bytes` of UTF-8, and the position of its closing quote.
 struct Text {
   uint64_t bytes = 0;
   size_t end = kNowhere;
