@@ -55,7 +55,7 @@ struct Grant {
   // whose body takes memory of its own have one.
   router::limits::Reservation place;
   router::limits::Reservation reservation;
-  std::optional<int64_t> output_cap;  // the answer's most tokens, set by the limits and the model
+  std::optional<int64_t> output_cap;  // most output tokens, set by the limits and the model
   router::limits::RateStatus rates;   // for the headers of the answer
   ledger::Ticket ticket;              // for the ledger's open record
   bool charged = false;               // the reservation is settled

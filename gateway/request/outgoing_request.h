@@ -21,7 +21,7 @@ struct OutgoingRequest {
   Client& client;
   const Identity& identity;
   const RequestBody& body;
-  std::optional<int64_t> output_cap;  // the answer's most tokens, set by the limits and the model
+  std::optional<int64_t> output_cap;  // most output tokens, set by the limits and the model
 
   const ModelRuntime& model() const { return runtime->model(model_id); }
   const router::Model& route() const { return runtime->routes().model(model_id); }
