@@ -58,7 +58,7 @@ absl::StatusOr<Feedback> FeedbackOf(const Record& record) {
   const Detail detail = Detail::parse(record.detail, nullptr, false);
   const auto value = detail.is_object() ? detail.find("value") : detail.end();
   if (record.kind != Kind::kFeedback || !detail.is_object() || value == detail.end())
-    return absl::InvalidArgumentError("the record is no feedback: its detail has no value");
+    return absl::InvalidArgumentError("the record is not feedback: its detail has no value");
   Feedback feedback;
   if (value->is_boolean()) {
     feedback.value = value->get<bool>();
@@ -68,7 +68,7 @@ absl::StatusOr<Feedback> FeedbackOf(const Record& record) {
     feedback.value = value->get<std::string>();
   } else {
     return absl::InvalidArgumentError(
-        "the record is no feedback: its value must be a boolean, a number or a text");
+        "the record is not feedback: its value must be a boolean, a number or a text");
   }
   feedback.name = record.action;
   feedback.request = record.subject;

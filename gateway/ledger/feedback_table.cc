@@ -48,10 +48,10 @@ const char* FeedbackTable::Schema() {
 
 absl::Status FeedbackTable::Add(const Record& record) {
   absl::StatusOr<Feedback> read = FeedbackOf(record);
-  if (!read.ok()) return absl::OkStatus();  // `audit verify` names what is damaged
+  if (!read.ok()) return absl::OkStatus();  // `audit verify` reports damaged records
   Feedback& of = *read;
   if (!of.settled) {
-    // It may have ended between the look and this record. The pieces must be known up to here.
+    // The request may have ended between that search and this record. Saves the pieces up to here for the search.
     if (absl::Status saved = places_.Save(); !saved.ok()) return saved;
     const auto version = places_.ClosedBetween(of.request, of.known_to, record.seq);
     if (!version.ok()) return version.status();

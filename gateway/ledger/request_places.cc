@@ -16,13 +16,13 @@ namespace gateway::ledger {
 namespace {
 
 constexpr int64_t kMostSpanMs = 10 * 60 * 1000;
-// A record stands at most this long after the time in its request's id: its body took long to arrive. Ids of
-// another form have times far from it.
+// A request's first record comes at most this long after the time in its id: its body may take long to arrive. Ids
+// of another form, read as times, are far off.
 constexpr int64_t kMostLateMs = 2 * 3600 * 1000;
 constexpr int64_t kMostEarlyMs = 60 * 1000;
 constexpr int kMostPieces = 64;
 
-// The number of a line, without looking at the rest of it.
+// The number of a line; does not read the rest of the line.
 uint64_t SeqOf(std::string_view line) {
   constexpr std::string_view kBegin = "{\"seq\":";
   uint64_t seq = 0;
@@ -30,7 +30,7 @@ uint64_t SeqOf(std::string_view line) {
   return seq;
 }
 
-// Of a record that begins the life of a request: an open, or the close of one that was refused.
+// The time in the id, if the record is a request's first: an open, or the close of a refused request.
 std::optional<int64_t> BeginMillis(const LineParts& parts) {
   const bool refused = parts.kind == Name(Kind::kClose) && FindUint(parts.body, "open_seq") == 0;
   if (parts.kind != Name(Kind::kOpen) && !refused) return std::nullopt;
@@ -167,7 +167,7 @@ absl::Status RequestPlaces::ForEachOf(std::string_view request, uint64_t from, u
   };
   absl::Status read = Scan(request, static_cast<uint64_t>(piece->Int(0)),
                            static_cast<uint64_t>(piece->Int(1)), last, kMaxScan, later);
-  return absl::IsNotFound(read) ? absl::OkStatus() : read;  // retention has removed it meanwhile
+  return absl::IsNotFound(read) ? absl::OkStatus() : read;  // not found: retention removed it meanwhile
 }
 
 absl::Status RequestPlaces::Scan(std::string_view request, uint64_t segment, uint64_t offset, uint64_t last,
