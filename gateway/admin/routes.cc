@@ -95,7 +95,7 @@ constexpr std::array kUsage = {
 
 constexpr std::array kOfFeedback = {
     Member{"by", Type::kText, false,
-           "Groups, joined by commas: tenant, key, model, version, hour, day; default: model,version"},
+           "Groups, joined by commas: tenant, key, model, version, replica, hour, day; default: model,version"},
     kSince,
     kUntil,
     kTenant,

@@ -33,6 +33,14 @@ std::string FailuresOf(const ordered_json& of) {
   return fmt::format("{:.1f} % of {}", 100 * failures / static_cast<double>(tries), tries);
 }
 
+// "91.0 % of 340".
+std::string ShareRatedTrue(const ordered_json& of) {
+  const auto rated = of.find("rated");
+  if (rated == of.end() || !rated->is_number()) return "-";
+  const auto count = rated->get<double>();
+  return fmt::format("{:.1f} % of {:.0f}", 100 * of.value("rated_true", 0.0) / count, count);
+}
+
 int ListRollouts(const RolloutsOptions& options) {
   const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, "/admin/v1/rollouts");
   if (!all.ok()) return Fail(all.status());
@@ -77,10 +85,11 @@ int ShowRollout(const RolloutsOptions& options) {
                NumberOr(rollout, "percent", "{:g} %"), rollout.value("reason", ""));
     if (const std::string waits = TextOr(rollout, "waits_for"); !waits.empty())
       fmt::print("next: {}\n", waits);
-    Table table({{"VERSION"}, {"READY", true}, {"FAILED"}, {"TTFT", true}, {"TOKENS/S", true}});
+    Table table(
+        {{"VERSION"}, {"READY", true}, {"FAILED"}, {"TTFT", true}, {"TOKENS/S", true}, {"FEEDBACK", true}});
     const auto add = [&](const std::string& name, const ordered_json& of) {
       table.Add({name, of["ready"].dump(), FailuresOf(of), NumberOr(of, "ttft_ms", "{:.0f} ms"),
-                 NumberOr(of, "tokens_per_second", "{:.1f}")});
+                 NumberOr(of, "tokens_per_second", "{:.1f}"), ShareRatedTrue(of)});
     };
     const std::string from = TextOr(rollout, "from");
     add(from.empty() ? "(old)" : from, rollout["old"]);

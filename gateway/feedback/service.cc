@@ -215,7 +215,8 @@ absl::Status Service::Prepare(Waiting& waiting, const ledger::FoundRequest& foun
   record.tenant = principal.tenant;
   record.key = principal.key;
   record.model = found.model;
-  record.version = found.version;
+  record.version = found.served.version;
+  record.replica = found.served.replica;
   record.settled = found.settled;
   record.known_to = index_->applied_seq();
   if (given.comment.empty() && given.correction.empty()) return absl::OkStatus();

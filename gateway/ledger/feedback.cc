@@ -39,6 +39,7 @@ Event EventOf(const Feedback& feedback) {
   std::visit([&detail](const auto& value) { detail["value"] = value; }, feedback.value);
   detail["model"] = feedback.model;
   if (!feedback.version.empty()) detail["version"] = feedback.version;
+  if (!feedback.replica.empty()) detail["replica"] = feedback.replica;
   detail["settled"] = feedback.settled;
   if (!feedback.settled) detail["known_to"] = feedback.known_to;
   if (!feedback.content_key.empty()) detail["content_key"] = feedback.content_key;
@@ -76,6 +77,7 @@ absl::StatusOr<Feedback> FeedbackOf(const Record& record) {
   feedback.key = record.actor;
   feedback.model = TextIn(detail, "model");
   feedback.version = TextIn(detail, "version");
+  feedback.replica = TextIn(detail, "replica");
   feedback.settled = detail.value("settled", true);
   feedback.known_to = detail.value("known_to", uint64_t{0});
   feedback.content_key = TextIn(detail, "content_key");

@@ -2,8 +2,8 @@
 // request and the key are in the record's own fields (action, subject, actor), so that they are found like those
 // of any event. The rest is in its detail:
 //
-//   {"value":true,"model":"chat-small","version":"org/chat-7b","settled":true,"known_to":812,
-//    "content_key":"…","comment":"BASE64","correction":"BASE64"}
+//   {"value":true,"model":"chat-small","version":"org/chat-7b","replica":"r-chat-small-1","settled":true,
+//    "known_to":812,"content_key":"…","comment":"BASE64","correction":"BASE64"}
 //
 // Comment and correction are content: they are sealed under the tenant's key (content_key.h) and erased with it.
 //
@@ -40,6 +40,7 @@ struct Feedback {
   std::string key;        // id of the caller's key
   std::string model;      // the asked model
   std::string version;    // what served it: the model's name at the engine; empty: nothing, or not known yet
+  std::string replica;    // which of them; empty likewise
   bool settled = false;   // the request had ended
   uint64_t known_to = 0;  // the last record that was searched for the request's end
   std::string content_key;  // the name of the key that sealed the two below; empty: both are empty

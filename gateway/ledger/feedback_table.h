@@ -22,7 +22,7 @@
 
 namespace gateway::ledger {
 
-enum class FeedbackBy : uint8_t { kTenant, kKey, kModel, kVersion, kHour, kDay };
+enum class FeedbackBy : uint8_t { kTenant, kKey, kModel, kVersion, kReplica, kHour, kDay };
 std::string_view Name(FeedbackBy by);
 std::optional<FeedbackBy> ParseFeedbackBy(std::string_view name);
 
@@ -66,7 +66,7 @@ class FeedbackTable {
   // Whether some feedback waits for the end of its request.
   bool Waits() const { return !waiting_.empty(); }
   // Called for each close that the index applies.
-  absl::Status OnClose(std::string_view request, std::string_view version);
+  absl::Status OnClose(std::string_view request, const ServedBy& served);
   // Called at the beginning, after a failed transaction, and after another process has applied records.
   absl::Status Restart();
   // Removes the feedback of records before `first`.

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kRebuildRecords = 65'536;
 constexpr size_t kMaxCachedTexts = 100'000;
 
-constexpr std::string_view kVersion = "7";
+constexpr std::string_view kVersion = "8";
 // Bytes reserved for SQLite's log, which is copied into the file well before they are used up.
 constexpr int64_t kLogRoom = int64_t{2} << 20;
 constexpr int kLogPages = 256;        // pages of 4 KiB after which the log is copied
@@ -252,10 +252,9 @@ absl::Status Index::ApplyRecord(const Tail::Entry& entry, Sums* sums) {
   places_->Add(entry);
   if (parts.kind == Name(Kind::kClose)) {
     if (feedback_->Waits()) {
-      // FindText finds every text that the ledger writes without escapes.
       const std::string_view request = FindText(parts.body, "request").value_or("");
-      const std::string_view version = FindText(parts.body, "served_model").value_or("");
-      if (absl::Status settled = feedback_->OnClose(request, version); !settled.ok()) return settled;
+      if (absl::Status settled = feedback_->OnClose(request, ServedByOf(parts)); !settled.ok())
+        return settled;
     }
     CloseFacts close;
     if (!ReadClose(parts, entry.text, &close)) return absl::OkStatus();

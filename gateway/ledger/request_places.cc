@@ -43,6 +43,12 @@ std::optional<int64_t> BeginMillis(const LineParts& parts) {
 
 }  // namespace
 
+// FindText finds every text that the ledger writes without escapes.
+ServedBy ServedByOf(const LineParts& close) {
+  return {.version = std::string(FindText(close.body, "served_model").value_or("")),
+          .replica = std::string(FindText(close.body, "replica").value_or(""))};
+}
+
 const char* RequestPlaces::Schema() {
   return "CREATE TABLE IF NOT EXISTS place (first_seq INTEGER PRIMARY KEY, segment INTEGER NOT NULL, "
          "offset INTEGER NOT NULL, min_ms INTEGER NOT NULL, max_ms INTEGER NOT NULL);"
@@ -133,25 +139,25 @@ absl::StatusOr<std::optional<FoundRequest>> RequestPlaces::Find(std::string_view
     if (!read.ok() && !absl::IsNotFound(read)) return read;
   }
   if (found->settled) return found;
-  const absl::StatusOr<std::optional<std::string>> version =
+  absl::StatusOr<std::optional<ServedBy>> served =
       ClosedBetween(request, found->open_seq, std::numeric_limits<uint64_t>::max());
-  if (!version.ok()) return version.status();
-  found->settled = version->has_value();
-  found->version = version->value_or("");
+  if (!served.ok()) return served.status();
+  found->settled = served->has_value();
+  if (*served) found->served = **std::move(served);
   return found;
 }
 
-absl::StatusOr<std::optional<std::string>> RequestPlaces::ClosedBetween(std::string_view request,
-                                                                        uint64_t after, uint64_t last) {
-  std::optional<std::string> version;
+absl::StatusOr<std::optional<ServedBy>> RequestPlaces::ClosedBetween(std::string_view request, uint64_t after,
+                                                                     uint64_t last) {
+  std::optional<ServedBy> served;
   absl::Status read =
-      ForEachOf(request, after + 1, last, [&version](const LineParts& parts, std::string_view) {
+      ForEachOf(request, after + 1, last, [&served](const LineParts& parts, std::string_view) {
         if (parts.kind != Name(Kind::kClose)) return true;
-        version = std::string(FindText(parts.body, "served_model").value_or(""));
+        served = ServedByOf(parts);
         return false;
       });
   if (!read.ok()) return read;
-  return version;
+  return served;
 }
 
 absl::Status RequestPlaces::ForEachOf(std::string_view request, uint64_t from, uint64_t last,

@@ -21,13 +21,20 @@
 
 namespace gateway::ledger {
 
+// What served a request, from its close.
+struct ServedBy {
+  std::string version;  // the model's name at the engine; empty: nothing
+  std::string replica;
+};
+ServedBy ServedByOf(const LineParts& close);
+
 // A request, read from its records.
 struct FoundRequest {
   uint64_t open_seq = 0;   // 0: it was refused before it was admitted
   uint64_t first_seq = 0;  // the number of its first record
   std::string tenant, key, model;
   bool settled = false;  // its close was found
-  std::string version;   // the model's name at the engine, from the close
+  ServedBy served;
 };
 
 class RequestPlaces {
@@ -50,9 +57,9 @@ class RequestPlaces {
 
   // Searches applied records; none if there is no such request.
   absl::StatusOr<std::optional<FoundRequest>> Find(std::string_view request);
-  // The version in the close of a request, among the records from `after` + 1 to `last`; none if there is no close.
-  absl::StatusOr<std::optional<std::string>> ClosedBetween(std::string_view request, uint64_t after,
-                                                           uint64_t last);
+  // What served a request, from its close among the records from `after` + 1 to `last`; none if there is no close.
+  absl::StatusOr<std::optional<ServedBy>> ClosedBetween(std::string_view request, uint64_t after,
+                                                        uint64_t last);
   // Calls `visit` with the records from `from` to `last` that name the request, until it returns false or
   // kMaxScan bytes are read.
   using Visit = std::function<bool(const LineParts& parts, std::string_view line)>;

@@ -324,6 +324,11 @@ absl::Status Process::OpenControl() {
                        },
                    .store = store_.get(),
                    .rollouts = &run_time_models_->rollouts(),
+                   .ratings =
+                       [ledger = LedgerDir(config)](const std::string& model, const std::string& name,
+                                                    conf::TimePoint since) {
+                         return control::RatingsOf(ledger, model, name, since);
+                       },
                    .held = [this](const std::string& model,
                                   conf::TimePoint now) { return model_orders_->Held(model, now); },
                    .reserved = [this] { return ReservedNow(); },
