@@ -53,7 +53,7 @@ TEST_F(FeedbackTableTest, ARequestIsFoundBeforeAndAfterItsEnd) {
   found = Find(*index, id);
   ASSERT_TRUE(found);
   EXPECT_TRUE(found->settled);
-  EXPECT_EQ(found->version, "org/chat-7b");
+  EXPECT_EQ(found->served.version, "org/chat-7b");
   EXPECT_FALSE(Find(*index, NewId()));
   EXPECT_FALSE(Find(*index, "req_0123456789abcdef0123456789abcdef"));
   EXPECT_FALSE(Find(*index, "' OR 1 = 1 --"));
