@@ -312,6 +312,7 @@ absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned,
     }
     const auto more = launched_.find(model.name);
     if (more == launched_.end()) continue;
+    spec.launches = true;
     for (const std::shared_ptr<const config::Endpoint>& endpoint : more->second) {
       const auto known = before == nullptr ? added_.end() : before->added_.find(endpoint.get());
       if (before != nullptr && known != before->added_.end()) {
