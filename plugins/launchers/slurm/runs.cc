@@ -8,15 +8,10 @@
 #include <set>
 #include <utility>
 
+#include "conf/hash.h"
+
 namespace plugins::launchers::slurm {
 namespace {
-
-// FNV-1a: the same port for the same run, whatever the process.
-uint64_t Hash(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
 
 RunState StateOf(const Job& job, bool told_to_stop) {
   switch (job.state) {
@@ -273,7 +268,7 @@ uint16_t Runs::PickPort(const std::string& id, const std::string& address) const
       taken.insert(run.status.port);
   }
   const uint64_t count = static_cast<uint64_t>(ports_.last - ports_.first) + 1;
-  const uint64_t start = Hash(id) % count;
+  const uint64_t start = conf::Fnv1a(id) % count;
   for (uint64_t i = 0; i < count; ++i) {
     const auto port = static_cast<uint16_t>(ports_.first + (start + i) % count);
     if (!taken.contains(port)) return port;
