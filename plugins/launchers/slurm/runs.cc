@@ -8,8 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "conf/hash.h"
-
 namespace plugins::launchers::slurm {
 namespace {
 
@@ -267,13 +265,7 @@ uint16_t Runs::PickPort(const std::string& id, const std::string& address) const
     if (other != id && run.status.state != RunState::kEnded && run.status.host == address)
       taken.insert(run.status.port);
   }
-  const uint64_t count = static_cast<uint64_t>(ports_.last - ports_.first) + 1;
-  const uint64_t start = conf::Fnv1a(id) % count;
-  for (uint64_t i = 0; i < count; ++i) {
-    const auto port = static_cast<uint16_t>(ports_.first + (start + i) % count);
-    if (!taken.contains(port)) return port;
-  }
-  return 0;
+  return ports_.Pick(id, taken);
 }
 
 void Runs::Ask(const RunSpec& spec, const std::string& address, uint16_t port, conf::TimePoint now) {
