@@ -22,7 +22,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr size_t kMostKey = 4096;
 constexpr size_t kMostAnswer = 16 << 20;
 constexpr std::chrono::seconds kLongestStart{10};
 
@@ -83,28 +82,19 @@ struct Credentials {
 
 absl::StatusOr<Credentials> CredentialsFor(const AdminOptions& options, const net::Url& url) {
   Credentials out{.bearer = {}, .ca = options.ca, .server_name = options.server_name};
-  std::string key;
-  if (!options.key_file.empty()) {
-    absl::StatusOr<std::string> text = ReadWhole(options.key_file, kMostKey);
-    if (!text.ok()) {
-      return absl::InvalidArgumentError(
-          conf::Abseil(fmt::format("--key-file: {}", conf::Std(text.status().message()))));
-    }
-    key = *std::move(text);
-    while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
-  } else if (const char* variable = std::getenv(kAdminKeyVariable); variable && !options.only_session) {
-    key = variable;
-  }
+  absl::StatusOr<std::string> key =
+      ReadApiKey(options.key_file, "--key-file", options.only_session ? nullptr : kAdminKeyVariable);
+  if (!key.ok()) return key.status();
   const absl::StatusOr<KnownGateways> gateways = LoadGateways(GatewaysPath());
   // Somebody with a key needs no such file.
-  if (!gateways.ok() && key.empty()) return gateways.status();
+  if (!gateways.ok() && key->empty()) return gateways.status();
   const KnownGateway* const known = gateways.ok() ? gateways->Find(AddressText(url)) : nullptr;
   if (known != nullptr) {
     if (out.ca.empty()) out.ca = known->ca;
     if (out.server_name.empty()) out.server_name = known->server_name;
   }
-  if (!key.empty()) {
-    out.bearer = conf::Secret("", std::move(key));
+  if (!key->empty()) {
+    out.bearer = conf::Secret("", *std::move(key));
     return out;
   }
   if (known == nullptr) {

@@ -43,11 +43,7 @@ std::string ShareRatedTrue(const ordered_json& of) {
 
 int ListRollouts(const RolloutsOptions& options) {
   const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, "/admin/v1/rollouts");
-  if (!all.ok()) return Fail(all.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", ordered_json(*all).dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(all, options.admin.json)) return *code;
   Table table({{"MODEL"},
                {"VERSION"},
                {"STATE"},
@@ -107,11 +103,7 @@ int Order(const RolloutsOptions& options, std::string_view verb, std::string_vie
   const absl::StatusOr<ordered_json> answer =
       AskAdmin(options.admin, "POST",
                fmt::format("/admin/v1/rollouts/{}:{}", net::PercentEncode(options.model), verb), body);
-  if (!answer.ok()) return Fail(answer.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", answer->dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(answer, options.admin.json)) return *code;
   fmt::print("version {} of {} {}\n", answer->value("version", ""), answer->value("model", options.model),
              done);
   return kOk;
