@@ -129,6 +129,17 @@ export class Gateway {
     await eventually('the ledger has the requests', async () => (await this.call('/admin/v1/usage?by=model')).data.some((row) => row.requests > requests));
   }
 
+  // The rollout has reached its first step, and both versions have answered.
+  async tryBothVersions() {
+    const rollout = async () => (await this.call('/admin/v1/rollouts')).data[0];
+    await eventually('the first step has begun', async () => (await rollout()).percent === 25, START_MS);
+    await eventually('both versions have answered', async () => {
+      await Promise.all(Array.from({ length: 8 }, () => this.chat(TUNED)));
+      const { new: fresh, old } = await rollout();
+      return fresh.tries > 0 && old.tries > 0;
+    }, START_MS);
+  }
+
   // A model under its two names compared by a set of two examples; the id of the batch.
   async evaluate() {
     const set = join(this.folder, 'set.jsonl');

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { post, remove } from '../api';
 import type { AdapterPlace, RunTimeAdapter } from '../api_types';
 import { refresh, useAll } from '../data';
-import { listed, plural, visible } from '../format';
+import { plural, visible } from '../format';
 import { may } from '../me';
 import { hrefOf } from '../route';
 import { Button, Empty, Loaded, Name, Problem, State, Text, Time } from '../ui/basics';
@@ -45,7 +45,7 @@ function AdapterCard({ of }: { of: RunTimeAdapter }) {
   return (
     <li>
       <p class="card-head">
-        {of.model ? <a href={hrefOf('models', { open: `model:${of.model}` })}><Name of={of.model} /></a> : <Name of={of.name} />}
+        {of.model ? <a href={hrefOf('models', { open: `model:${of.model}` })}><bdi>{visible(of.model)}</bdi></a> : <Name of={of.name} />}
         <State of={of.state} />
       </p>
       <p><code>{visible(of.source)}</code></p>
@@ -71,13 +71,19 @@ function Places({ of }: { of: AdapterPlace[] }) {
   return (
     <>
       {PLACES.map(([state, words]) => {
-        const names = of.filter((place) => place.state === state).map((place) => visible(place.replica));
-        if (names.length === 0) return null;
-        const more = names.length - MOST_NAMED;
-        return <p key={state} title={more > 0 ? names.join(', ') : undefined}><span class="faint">{words}</span> {listed(more > 0 ? [...names.slice(0, MOST_NAMED), plural(more, 'other')] : names)}</p>;
+        const there = of.filter((place) => place.state === state);
+        if (there.length === 0) return null;
+        const more = there.length - MOST_NAMED;
+        return (
+          <p key={state}>
+            <span class="faint">{words}</span>{' '}
+            {there.slice(0, MOST_NAMED).map((place, at) => <span key={place.replica}>{at > 0 && ', '}<Name of={place.replica} mono /></span>)}
+            {more > 0 && <span class="faint" title={there.slice(MOST_NAMED).map((place) => visible(place.replica)).join(', ')}> and {plural(more, 'other')}</span>}
+          </p>
+        );
       })}
       {of.filter((place) => place.state === 'refused').map((place) => (
-        <p key={place.replica} class="look"><Name of={place.replica} /> refuses it{place.why && <>: {place.why}</>}</p>
+        <p key={place.replica} class="look"><Name of={place.replica} mono /> refuses it{place.why && <>: {place.why}</>}</p>
       ))}
     </>
   );

@@ -17,7 +17,7 @@ const isOpen = (of: Rollout) => of.percent === of.steps[of.step];
 export function RolloutNote({ of }: { of: Rollout }) {
   const version = <bdi>{visible(of.version)}</bdi>;
   if (of.state === 'running') return <span class="faint">rollout {version}, {shareOf(of.percent)}</span>;
-  return <span class={of.state === 'rolled_back' ? 'look small' : 'faint'}>{version} {of.state.replace('_', ' ')}</span>;
+  return <span class={of.state === 'rolled_back' ? 'look' : 'faint'}>{version} {of.state.replace('_', ' ')}</span>;
 }
 
 export function RolloutPart({ of, scaling }: { of: Rollout; scaling?: Scaling }) {
@@ -28,7 +28,7 @@ export function RolloutPart({ of, scaling }: { of: Rollout; scaling?: Scaling })
       <p class="states">
         <State of={of.state} />
         <span class="faint">
-          {running ? `${isOpen(of) ? '' : 'waits to begin '}step ${of.step + 1} of ${of.steps.length}, ` : ''}
+          {running && `step ${of.step + 1} of ${of.steps.length} ${isOpen(of) ? 'began ' : 'begins when its replicas are ready; decided '}`}
           <Time at={of.since} />{of.by !== 'control' && <> by <Name of={of.by} /></>}
         </span>
       </p>
@@ -40,7 +40,7 @@ export function RolloutPart({ of, scaling }: { of: Rollout; scaling?: Scaling })
       <Versions of={of} scaling={scaling} />
       <Orders of={of} />
       {of.state === 'promoted' && (
-        <p class="hint">Move version <bdi>{visible(of.version)}</bdi> and its replica to <code>version</code> and <code>replica</code> of the policy, and remove <code>rollout</code>. The replicas that run stay.</p>
+        <p class="lead">To end the rollout, move version <bdi>{visible(of.version)}</bdi> and its replica to <code>version</code> and <code>replica</code> of the policy, and remove <code>rollout</code>. Running replicas stay.</p>
       )}
     </>
   );
@@ -71,16 +71,16 @@ function Steps({ of }: { of: Rollout }) {
 
 function Versions({ of, scaling }: { of: Rollout; scaling?: Scaling }) {
   const [before, after] = wantedOf(of, scaling?.wanted);
-  const rows: [label: string, show: (figures: VersionFigures, fresh: boolean) => ComponentChildren][] = [
+  const rows: [label: ComponentChildren, show: (figures: VersionFigures, fresh: boolean) => ComponentChildren][] = [
     ['Requests', (_, fresh) => shareOf(fresh ? of.percent : 100 - of.percent)],
     ['Replicas ready', ({ ready }, fresh) => {
       const wanted = fresh ? after : before;
-      return wanted === undefined ? ready : <>{ready} <span class="unit">of {wanted}</span></>;
+      return !wanted ? ready : <>{ready} <span class="unit">of {wanted}</span></>;
     }],
     ['Tries', ({ tries }) => <span title={whole(tries)}>{short(tries)}</span>],
     ['Failures', ({ tries, failures }) => (tries === 0 ? <None /> : <span title={`${whole(failures)} of ${whole(tries)} tries`}>{percent(failures / tries)}</span>)],
-    ['First token', ({ ttft_ms: ms }) => (ms === null ? <None /> : <Num of={duration(ms)} />)],
-    ['Output', ({ tokens_per_second: rate }) => (rate === null ? <None /> : <Num of={short(rate)} unit="tok/s" />)],
+    [<span title="Geometric mean">First token</span>, ({ ttft_ms: ms }) => (ms === null ? <None /> : <Num of={duration(ms)} />)],
+    [<span title="Of one stream; geometric mean">Output</span>, ({ tokens_per_second: rate }) => (rate === null ? <None /> : <Num of={short(rate)} unit="tok/s" />)],
   ];
   return (
     <>
@@ -94,12 +94,12 @@ function Versions({ of, scaling }: { of: Rollout; scaling?: Scaling }) {
           </tr>
         </thead>
         <tbody>
-          {rows.map(([label, show]) => (
-            <tr key={label}><th scope="row">{label}</th><td>{show(of.old, false)}</td><td>{show(of.new, true)}</td></tr>
+          {rows.map(([label, show], at) => (
+            <tr key={at}><th scope="row">{label}</th><td>{show(of.old, false)}</td><td>{show(of.new, true)}</td></tr>
           ))}
         </tbody>
       </table>
-      <p class="hint">Counted by this gateway: {oldName(of)} since the rollout began, {visible(of.version)} since its last step. First token and output are geometric means of single requests.</p>
+      <p class="hint">As this gateway saw them: <bdi>{oldName(of)}</bdi> since the rollout began, <bdi>{visible(of.version)}</bdi> since its last step.</p>
     </>
   );
 }
@@ -143,7 +143,7 @@ function GiveOrder({ of, verb, onClose }: { of: Rollout; verb: Verb; onClose: ()
   const name = <bdi>{visible(of.version)}</bdi>;
   const old = <bdi>{oldName(of)}</bdi>;
   const [title, word, effect] = {
-    promote: [<>Promote {name} of <bdi>{of.model}</bdi></>, 'Promote', <>{name} takes all requests now. The replicas of {old} finish what they run, and end. This is not taken back by a click.</>],
+    promote: [<>Promote {name} of <bdi>{of.model}</bdi></>, 'Promote', <>{name} takes all requests now. The replicas of {old} finish what they run, and end. A promotion cannot be taken back here.</>],
     abort: [<>Abort the rollout of {name} of <bdi>{of.model}</bdi></>, 'Abort', <>All requests go to {old} again. The replicas of {name} finish what they run, and end. The rollout can begin again later.</>],
     restart: [<>Begin the rollout of {name} of <bdi>{of.model}</bdi> again</>, 'Begin again', <>It begins at its first step: replicas of {name} start, and then get {shareOf(of.steps[0] ?? 0)} of the requests.</>],
   }[verb] as [ComponentChildren, string, ComponentChildren];

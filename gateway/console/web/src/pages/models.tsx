@@ -5,6 +5,7 @@ import { refresh, useAll, useGet } from '../data';
 import { duration, listed, plural, short } from '../format';
 import { hueOf } from '../holders';
 import { may } from '../me';
+import { type LedgerRecord, detailOf } from '../records';
 import { hrefOf } from '../route';
 import { Bar, Button, Empty, Fact, Holder, Loaded, Name, Num, State, Text, Time } from '../ui/basics';
 import { Confirm } from '../ui/dialog';
@@ -61,7 +62,7 @@ const COLUMNS: Column<Row>[] = [
   },
   {
     key: 'replicas', name: 'Replicas', sort: (row) => row.scaling?.ready ?? -1, number: true,
-    show: ({ scaling }) => (scaling ? <Num of={`${scaling.ready} of ${scaling.wanted}`} title={scaling.reason} /> : <span class="faint">not scaled</span>),
+    show: ({ scaling, rollout }) => (scaling ? <Num of={`${scaling.ready} of ${scaling.wanted + wantedOfVersion(rollout)}`} title={scaling.reason} /> : <span class="faint">not scaled</span>),
   },
   { key: 'demand', name: 'Demand', less: true, number: true, sort: (row) => row.scaling?.demand ?? -1, show: ({ scaling }) => (scaling ? <Num of={short(scaling.demand)} unit="replicas" /> : <span class="faint">–</span>) },
   {
@@ -74,6 +75,11 @@ const COLUMNS: Column<Row>[] = [
   { key: 'price', name: 'Price in / out', less: true, number: true, sort: (row) => Number(row.model.price.output ?? 0), show: ({ model }) => (model.price.input || model.price.output ? <Num of={`$${model.price.input ?? 0} / $${model.price.output ?? 0}`} unit="per M tok" /> : <span class="faint">free</span>) },
 ];
 
+// Replicas of a new version come on top of those that the policy wants.
+function wantedOfVersion(rollout: Rollout | undefined): number {
+  return rollout?.state === 'running' ? rollout.wanted_replicas : 0;
+}
+
 function ModelDrawer({ row: { model, scaling, traffic, rollout } }: { row: Row }) {
   const ttft = traffic?.first_token_ms;
   const itl = traffic?.inter_token_ms;
@@ -82,7 +88,7 @@ function ModelDrawer({ row: { model, scaling, traffic, rollout } }: { row: Row }
       <Orders model={model} scaled={scaling !== undefined} />
       {scaling?.trouble && <p class="problem" role="alert">{scaling.trouble}{scaling.next_start && <> It is tried again <Time at={scaling.next_start} />.</>}</p>}
       {rollout && <RolloutPart of={rollout} scaling={scaling} />}
-      {scaling && <ScalingPart of={scaling} />}
+      {scaling && <ScalingPart of={scaling} rollout={rollout} />}
       {may('see_replicas') && <Replicas model={model.name} />}
       {may('see_replicas') && <Waiting model={model.name} />}
       {model.loads_adapters && may('see_replicas') && <AdaptersPart base={model.name} />}
@@ -105,7 +111,7 @@ function ModelDrawer({ row: { model, scaling, traffic, rollout } }: { row: Row }
         </Fact>
         <Fact label="Routing">{model.routing}</Fact>
         {model.fallbacks.length > 0 && <Fact label="Fallbacks">{listed(model.fallbacks)}</Fact>}
-        <Fact label="Endpoints">{model.endpoints.join(', ')}</Fact>
+        {model.endpoints.length > 0 && <Fact label="Endpoints">{model.endpoints.join(', ')}</Fact>}
       </dl>
       {may('read_audit') && <Recent model={model.name} />}
     </Drawer>
@@ -161,7 +167,7 @@ function GiveOrder({ model, verb, onClose }: { model: string; verb: Verb; onClos
   );
 }
 
-function ScalingPart({ of }: { of: Scaling }) {
+function ScalingPart({ of, rollout }: { of: Scaling; rollout?: Rollout }) {
   const history = useGet('/admin/v1/scaling/{model}/history', { items: { model: of.model }, everyMs: 10_000 }).value;
   const steps = history?.steps ?? [];
   return (
@@ -174,7 +180,7 @@ function ScalingPart({ of }: { of: Scaling }) {
         {of.launching + of.warming > 0 && <State of="starting" count={of.launching + of.warming} />}
         {of.waiting > 0 && <State of="waiting" count={of.waiting} />}
         {of.draining + of.stopping > 0 && <State of="draining" count={of.draining + of.stopping} />}
-        <span class="faint">wanted {of.wanted}, from {of.min} to {of.max}</span>
+        <span class="faint">wanted {of.wanted}, from {of.min} to {of.max}{wantedOfVersion(rollout) > 0 && <>, and {wantedOfVersion(rollout)} of <bdi>{rollout!.version}</bdi></>}</span>
       </p>
       <Why text={of.reason} />
       {steps.length > 1 && (
@@ -267,12 +273,17 @@ function Waiting({ model }: { model: string }) {
   );
 }
 
+function concerns(record: LedgerRecord, model: string): boolean {
+  const { model: of, base } = detailOf(record);
+  return [record.subject, of, base].includes(model);
+}
+
 function Recent({ model }: { model: string }) {
-  const tail = useTail('action', '24h', { model });
+  const tail = useTail('action', '24h');
   return (
     <>
       <h3>Decisions</h3>
-      <Loaded from={tail} what="the decisions">{(records) => <Happenings records={records} most={15} />}</Loaded>
+      <Loaded from={tail} what="the decisions">{(records) => <Happenings records={records.filter((record) => concerns(record, model))} most={15} />}</Loaded>
     </>
   );
 }
