@@ -420,7 +420,7 @@ test('an adapter is loaded where its model allows it, used and unloaded; errors 
   await dialog.waitFor({ state: 'detached' });
   page.problems = page.problems.filter((each) => !/status of (400|502)/.test(each)); // Chromium reports each refused call
   const card = drawer.locator('li', { hasText: `${gateway.adapters}/sql` }).first();
-  await card.getByText('loaded', { exact: true }).waitFor();
+  await card.locator('.state', { hasText: 'loaded' }).waitFor();
   await card.getByText(/^At /).waitFor();
   await card.getByText('not used yet').waitFor();
   await page.locator('table').getByText('adapter of chat-tuned').waitFor();
