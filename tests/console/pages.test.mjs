@@ -380,7 +380,7 @@ test('a rollout shows both versions, is aborted with a reason, begun again and p
   await page.getByRole('dialog').getByRole('button', { name: 'Abort' }).click();
   await drawer.getByText('answers are <b>cut</b>').first().waitFor();
   assert.equal((await rollout()).state, 'aborted');
-  await drawer.getByText('ended here').waitFor();
+  await drawer.locator('.steps > .ended').waitFor();
   assert.equal(await drawer.getByRole('button', { name: 'Promote' }).count(), 0);
   await page.locator('table').getByText('v2 aborted').waitFor();
   await drawer.getByRole('button', { name: 'Begin again' }).click();

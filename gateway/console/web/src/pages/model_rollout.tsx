@@ -9,7 +9,7 @@ import { may } from '../me';
 import { Button, Name, Num, State, Text, Time } from '../ui/basics';
 import { Confirm } from '../ui/dialog';
 
-const shareOf = (of: number) => percent(of / 100);
+const shareOf = (of: number) => `${Number(of.toFixed(2))}\u00a0%`;
 const oldName = (of: Rollout) => (of.from ? visible(of.from) : 'the old version');
 const isOpen = (of: Rollout) => of.percent === of.steps[of.step];
 
@@ -51,7 +51,7 @@ function outcomeOf(of: Rollout, at: number): [shape: string, word: string] {
   if (at < of.step) return ['✓', 'done'];
   if (at > of.step) return of.state === 'running' ? ['○', 'to come'] : ['–', 'left out'];
   if (of.state === 'running') return isOpen(of) ? ['●', 'now'] : ['◔', 'next'];
-  return of.state === 'promoted' ? ['✓', 'done'] : ['✕', 'ended here'];
+  return of.state === 'promoted' ? ['✓', 'done'] : ['✕', 'ended'];
 }
 
 function Steps({ of }: { of: Rollout }) {
@@ -60,7 +60,7 @@ function Steps({ of }: { of: Rollout }) {
       {of.steps.map((step, at) => {
         const [shape, word] = outcomeOf(of, at);
         return (
-          <li key={at} class={word.replaceAll(' ', '-')} aria-current={word === 'now' || word === 'next' ? 'step' : undefined}>
+          <li key={at} class={word.replace(' ', '-')} aria-current={word === 'now' || word === 'next' ? 'step' : undefined}>
             <span class="shape" aria-hidden="true">{shape}</span> {shareOf(step)} <span class="faint">{word}</span>
           </li>
         );
