@@ -109,7 +109,7 @@ TEST_F(Weights, OnTheirWayAreShownAndMayTakeLongerThanReadiness) {
     return reply;
   });
   ScaledModel model = Model(server.url("/m.gguf"), hex, "{min: 1, max: 1}");
-  model.replica = "ready: {path: /health, timeout: 2s}";
+  model.replica = "ready: {path: /health, timeout: 6s}";
   const Scaled scaled(model, Scaling());
   ASSERT_TRUE(Within(std::chrono::seconds(20), [&] {
     const Json replicas = scaled.Replicas();
@@ -117,7 +117,7 @@ TEST_F(Weights, OnTheirWayAreShownAndMayTakeLongerThanReadiness) {
            replicas[0]["weights"]["total_bytes"] == content.size();
   })) << scaled.Replicas();
   EXPECT_THAT(scaled.Replicas()[0]["reason"].get<std::string>(), HasSubstr("its weights are being fetched"));
-  Pause(std::chrono::seconds(4));
+  Pause(std::chrono::seconds(7));
   slow = false;
   ASSERT_TRUE(scaled.Becomes(1, "ready")) << scaled.Replicas();
   EXPECT_EQ(scaled.Names("replica.launch"), 1);
