@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "gateway/batches/frame.h"
 #include "tests/support/temp_dir.h"
 
 namespace gateway::batches {
