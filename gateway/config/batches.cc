@@ -16,7 +16,11 @@ struct BucketEndpoint {
 };
 
 struct ObjectPrefix {
-  std::string operator()(const std::string& prefix) const { return plugins::weights::PathDefect(prefix); }
+  std::string operator()(const std::string& prefix) const {
+    return plugins::weights::PathDefect(prefix).empty()
+               ? ""
+               : "must be names with slashes between them, such as gateway/files";
+  }
 };
 
 }  // namespace
