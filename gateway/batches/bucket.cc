@@ -13,7 +13,7 @@ namespace {
 
 using plugins::weights::S3Bucket;
 
-constexpr conf::Duration kBucketSilence = std::chrono::seconds(15);
+constexpr conf::Duration kBucketSilence = std::chrono::seconds(30);
 constexpr conf::Duration kAccessAge = std::chrono::minutes(1);  // after which a renewed certificate is read
 constexpr conf::Duration kBucketPause = std::chrono::milliseconds(300);
 constexpr int kTransferTries = 3;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -181,7 +182,14 @@ net::Task<Result<Files::Place>> Files::Hold(std::string tenant, uint64_t bytes) 
 
 net::Task<absl::StatusOr<std::vector<store::Write>>> Files::Move(StoredFile& file, std::string path) {
   std::vector<store::Write> writes;
+  bool fits = false;  // only results can be too large
   if (bucket_.configured()) {
+    fits = co_await net::OffLoop(loop_, [&path] {
+      std::error_code error;
+      return std::filesystem::file_size(path, error) <= plugins::weights::S3Bucket::kMostBytes || error;
+    });
+  }
+  if (fits) {
     file.object = bucket_.ObjectFor(file.id);
     if (absl::Status held = co_await removals_.Hold(file.id, file.object); !held.ok()) co_return held;
     if (absl::Status put = co_await bucket_.Put(path, file.object); !put.ok()) {
