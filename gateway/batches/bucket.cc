@@ -14,6 +14,7 @@ namespace {
 using plugins::weights::S3Bucket;
 
 constexpr conf::Duration kBucketSilence = std::chrono::seconds(30);
+constexpr conf::Duration kRemovalSilence = std::chrono::seconds(10);
 constexpr conf::Duration kAccessAge = std::chrono::minutes(1);  // after which a renewed certificate is read
 constexpr conf::Duration kBucketPause = std::chrono::milliseconds(300);
 constexpr int kTransferTries = 3;
@@ -79,13 +80,15 @@ absl::Status Bucket::GoOn() const {
   return stopped_ ? absl::CancelledError("the gateway stops") : absl::OkStatus();
 }
 
-net::Task<absl::Status> Bucket::Run(int tries, Transfer transfer) {
+net::Task<absl::Status> Bucket::Run(int tries, conf::Duration silence, Transfer transfer) {
   for (int tried = 1;; ++tried) {
     const absl::StatusOr<Access> access = co_await Open();
     if (!access.ok()) co_return access.status();
-    const absl::Status done = co_await net::OffLoop(loop_, [&access, &transfer]() -> absl::Status {
+    const absl::Status done = co_await net::OffLoop(loop_, [&access, silence, &transfer]() -> absl::Status {
       net::Loop own([](std::exception_ptr) {});  // Await throws
-      S3Bucket bucket(own, **access);
+      S3Bucket::Options options = **access;
+      options.web.silence = silence;
+      S3Bucket bucket(own, options);
       return net::Await(own, transfer(bucket));
     });
     if (!absl::IsUnavailable(done) || tried >= tries || stopped_) co_return done;
@@ -96,16 +99,18 @@ net::Task<absl::Status> Bucket::Run(int tries, Transfer transfer) {
 
 net::Task<absl::Status> Bucket::Put(std::string path, std::string object) {
   const auto go_on = [this] { return GoOn(); };
-  co_return co_await Run(kTransferTries, [&](S3Bucket& bucket) { return bucket.Put(object, path, go_on); });
+  co_return co_await Run(kTransferTries, kBucketSilence,
+                         [&](S3Bucket& bucket) { return bucket.Put(object, path, go_on); });
 }
 
 net::Task<absl::Status> Bucket::Get(std::string object, std::string path) {
   const auto go_on = [this] { return GoOn(); };
-  co_return co_await Run(kTransferTries, [&](S3Bucket& bucket) { return bucket.Get(object, path, go_on); });
+  co_return co_await Run(kTransferTries, kBucketSilence,
+                         [&](S3Bucket& bucket) { return bucket.Get(object, path, go_on); });
 }
 
 net::Task<absl::Status> Bucket::Remove(std::string object) {
-  co_return co_await Run(1, [&](S3Bucket& bucket) { return bucket.Remove(object); });
+  co_return co_await Run(1, kRemovalSilence, [&](S3Bucket& bucket) { return bucket.Remove(object); });
 }
 
 }  // namespace gateway::batches

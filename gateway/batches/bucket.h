@@ -46,7 +46,7 @@ class Bucket {
 
  private:
   using Transfer = std::function<net::Task<absl::Status>(plugins::weights::S3Bucket&)>;
-  net::Task<absl::Status> Run(int tries, Transfer transfer);
+  net::Task<absl::Status> Run(int tries, conf::Duration silence, Transfer transfer);
   absl::Status GoOn() const;
 
   net::Loop& loop_;

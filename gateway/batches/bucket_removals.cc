@@ -16,6 +16,7 @@ namespace {
 
 constexpr conf::Duration kLeastRemovalPause = std::chrono::seconds(1);
 constexpr conf::Duration kMostRemovalPause = std::chrono::minutes(1);
+constexpr conf::Duration kIdleRemovalPause = std::chrono::minutes(10);
 
 }  // namespace
 
@@ -45,7 +46,8 @@ void BucketRemovals::Begin() {
 }
 
 void BucketRemovals::Wake() {
-  loop_.Post([this] { pause_.Cancel(); });
+  woken_ = true;
+  pause_.Cancel();
 }
 
 void BucketRemovals::Stop() {
@@ -117,30 +119,26 @@ net::Task<absl::Status> BucketRemovals::RemoveOne(std::string id) {
 net::Task<void> BucketRemovals::Run() {
   conf::Duration pause = kLeastRemovalPause;
   while (!stopped_) {
+    woken_ = false;
+    absl::Status done = co_await copy_.CatchUp();
     std::vector<std::string> ids;
     for (const auto& [id, entry] : copy_.all()) {
       if (!held_.contains(id)) ids.push_back(id);
     }
-    absl::Status done;
     for (const std::string& id : ids) {
-      if (stopped_) co_return;
+      if (stopped_ || absl::IsUnavailable(done)) break;  // the rest would fail likewise
       removing_ = id;
-      const absl::Status one = co_await RemoveOne(id);
+      if (absl::Status one = co_await RemoveOne(id); !one.ok()) done = one;
       removing_.clear();
-      if (!one.ok()) done = one;
-      if (absl::IsUnavailable(one)) break;  // the rest would fail likewise
     }
     if (stopped_) co_return;
     if (done.ok()) {
       told_ = false;
       pause = kLeastRemovalPause;
-      // What has come meanwhile had no pause to end.
-      const bool more =
-          std::ranges::any_of(copy_.all(), [&](const auto& one) { return !held_.contains(one.first); });
-      if (!more) co_await pause_.For(kMostRemovalPause);
+      if (!woken_) co_await pause_.For(kIdleRemovalPause);
       continue;
     }
-    if (!std::exchange(told_, true)) {
+    if (!ids.empty() && !std::exchange(told_, true)) {
       log::Warn("objects of removed files are still in the bucket; retrying",
                 {{"objects", ids.size()}, {"why", conf::Std(done.message())}});
     }

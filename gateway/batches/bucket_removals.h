@@ -67,6 +67,7 @@ class BucketRemovals {
   StoredCopy<BucketRemoval> copy_;
   std::set<std::string, std::less<>> held_;
   std::string removing_;  // id
+  bool woken_ = false;    // since the records were looked at
   bool told_ = false;     // that the bucket does not answer
   bool stopped_ = false;
   net::Sleep pause_;

@@ -181,7 +181,8 @@ TEST(Batches, WithABucketKilledAgainAndAgainEachLineHasOneResult) {
         gateway.Ask(fmt::format("DELETE /v1/files/{} HTTP/1.1\r\nHost: gateway\r\n\r\n", file));
     EXPECT_EQ(removed.status, 200) << removed.body;
   }
-  EXPECT_EQ(gateway.Metric("tidegate_files_removals_waiting"), 2.0);
+  EXPECT_TRUE(
+      Within(kBatchPatience, [&] { return gateway.Metric("tidegate_files_removals_waiting") == 2.0; }));
   gateway.Restart();
   bucket.Recover();
   EXPECT_TRUE(Within(kBatchPatience, [&] { return bucket.objects().empty(); }));

@@ -456,7 +456,7 @@ TEST(FilesInABucket, ADeletedFileGoesFromThereAsSoonAsItAnswersAlsoAfterARestart
     EXPECT_TRUE(
         std::holds_alternative<StoredFile>(co_await world.files->Remove("demo", id, "key_1", net::Now())));
     EXPECT_EQ(world.files->Find("demo", id, net::Now()), nullptr);
-    EXPECT_EQ(world.files->removals(), 1u);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.files->removals() == 1; }));
     co_await world.Close();
     EXPECT_EQ(server.objects().size(), 1u);
     server.Recover();
