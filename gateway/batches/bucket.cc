@@ -7,6 +7,7 @@
 
 #include "gateway/net/clock.h"
 #include "gateway/net/off_loop.h"
+#include "plugins/weights/digest.h"
 
 namespace gateway::batches {
 namespace {
@@ -19,10 +20,11 @@ constexpr conf::Duration kAccessAge = std::chrono::minutes(1);  // after which a
 constexpr conf::Duration kBucketPause = std::chrono::milliseconds(300);
 constexpr int kTransferTries = 3;
 
-// What makes an access another one. Kept in memory only.
+// Differs where an access does.
 std::string SignOf(const config::FilesBucket& bucket) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", ToString(bucket.endpoint), bucket.bucket, bucket.region,
-                     bucket.access_key.Reveal(), bucket.secret_key.Reveal(), bucket.ca);
+  return plugins::weights::Sha256Hex(fmt::format("{}\n{}\n{}\n{}\n{}\n{}", ToString(bucket.endpoint),
+                                                 bucket.bucket, bucket.region, bucket.access_key.Reveal(),
+                                                 bucket.secret_key.Reveal(), bucket.ca));
 }
 
 // Blocks: reads the certificates.

@@ -52,7 +52,7 @@ class Bucket {
   net::Loop& loop_;
   const std::function<std::optional<config::Files>()> options_;
   Access access_;
-  std::string access_of_;  // the options that it was made of
+  std::string access_of_;  // a hash of the options that it was made of
   conf::TimePoint access_at_{};
   std::atomic<bool> stopped_{false};
 };
