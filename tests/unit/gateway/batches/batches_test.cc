@@ -383,7 +383,7 @@ int LinesIn(const absl::StatusOr<std::string>& text) {
   return text.ok() ? static_cast<int>(std::ranges::count(*text, '\n')) : -1;
 }
 
-TEST(FilesInABucket, ABatchReadsItsInputThereAndItsResultsGoThere) {
+TEST(BatchesInABucket, ABatchReadsItsInputThereAndItsResultsGoThere) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     const tests::S3Server server;
     const BucketOption option(server.url());
@@ -409,65 +409,7 @@ TEST(FilesInABucket, ABatchReadsItsInputThereAndItsResultsGoThere) {
   });
 }
 
-TEST(FilesInABucket, AnUploadIsRefusedWhileItDoesNotAnswerAndLeavesNothing) {
-  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
-    tests::S3Server server;
-    const BucketOption option(server.url());
-    World world(loop, option.text);
-    co_await world.Open();
-    server.FailWith(503);
-    const Result<StoredFile> refused = co_await world.Upload("text");
-    EXPECT_EQ(std::get<api::ApiError>(refused).code, "store_unavailable");
-    EXPECT_EQ(world.store.Count(store::kFile), 0u);
-    EXPECT_EQ(world.FilesInFolder(), 0u);
-    server.Recover();
-    const Result<StoredFile> kept = co_await world.Upload("text");
-    EXPECT_EQ((co_await world.Read(std::get<StoredFile>(kept).id)).value_or(""), "text");
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.store.Count(store::kFileRemoval) == 0; }));
-    EXPECT_EQ(server.objects().size(), 1u);
-    co_await world.Close();
-  });
-}
-
-TEST(FilesInABucket, AnObjectWhoseFileTheStoreRefusedIsRemoved) {
-  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
-    tests::S3Server server;
-    const BucketOption option(server.url());
-    World world(loop, option.text);
-    co_await world.Open();
-    world.store.refuses_kind = store::kFile;
-    const Result<StoredFile> refused = co_await world.Upload("text");
-    EXPECT_EQ(std::get<api::ApiError>(refused).code, "store_unavailable");
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return server.objects().empty(); }));
-    EXPECT_EQ(server.log().front().substr(0, 3), "PUT");
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.store.Count(store::kFileRemoval) == 0; }));
-    co_await world.Close();
-  });
-}
-
-TEST(FilesInABucket, ADeletedFileGoesFromThereAsSoonAsItAnswersAlsoAfterARestart) {
-  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
-    tests::S3Server server;
-    const BucketOption option(server.url());
-    World world(loop, option.text);
-    co_await world.Open();
-    const std::string id = std::get<StoredFile>(co_await world.Upload("text")).id;
-    server.FailWith(0);
-    EXPECT_TRUE(
-        std::holds_alternative<StoredFile>(co_await world.files->Remove("demo", id, "key_1", net::Now())));
-    EXPECT_EQ(world.files->Find("demo", id, net::Now()), nullptr);
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.files->removals() == 1; }));
-    co_await world.Close();
-    EXPECT_EQ(server.objects().size(), 1u);
-    server.Recover();
-    co_await world.Open();
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return server.objects().empty(); }));
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.files->removals() == 0; }));
-    co_await world.Close();
-  });
-}
-
-TEST(FilesInABucket, ABatchThatEndsWhileItDoesNotAnswerEndsLaterAndRepeatsNothing) {
+TEST(BatchesInABucket, ABatchThatEndsWhileItDoesNotAnswerEndsLaterAndRepeatsNothing) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     tests::S3Server server;
     const BucketOption option(server.url());
@@ -488,75 +430,6 @@ TEST(FilesInABucket, ABatchThatEndsWhileItDoesNotAnswerEndsLaterAndRepeatsNothin
     EXPECT_TRUE(co_await Eventually(loop, [&] { return world.store.Count(store::kFileRemoval) == 0; }));
     EXPECT_EQ(server.objects().size(), 2u);
     co_await world.Close();
-  });
-}
-
-TEST(FilesInABucket, FilesFromBeforeStayInTheFolderAndAreRead) {
-  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
-    const tests::S3Server server;
-    const BucketOption option(server.url());
-    World world(loop);
-    World with_bucket(loop, option.text);
-    co_await world.Open();
-    const std::string before = std::get<StoredFile>(co_await world.Upload("before")).id;
-    co_await world.Close();
-    std::swap(world.runtime, with_bucket.runtime);
-    co_await world.Open();
-    const std::string after = std::get<StoredFile>(co_await world.Upload("after")).id;
-    EXPECT_EQ((co_await world.Read(before)).value_or(""), "before");
-    EXPECT_EQ((co_await world.Read(after)).value_or(""), "after");
-    EXPECT_EQ(server.objects().size(), 1u);
-    std::swap(world.runtime, with_bucket.runtime);
-    EXPECT_TRUE(absl::IsUnavailable((co_await world.Read(after)).status())) << "no bucket is configured";
-    co_await world.Close();
-  });
-}
-
-TEST(FilesInABucket, WhatWasChangedThereIsNotRead) {
-  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
-    tests::S3Server server;
-    const BucketOption option(server.url());
-    World world(loop, option.text);
-    co_await world.Open();
-    const std::string id = std::get<StoredFile>(co_await world.Upload("some text")).id;
-    server.Change("p/q/" + id, 20);
-    EXPECT_TRUE(absl::IsDataLoss((co_await world.Read(id)).status()));
-    server.Remove("p/q/" + id);
-    EXPECT_TRUE(absl::IsNotFound((co_await world.Read(id)).status()));
-    co_await world.Close();
-  });
-}
-
-// A commit that was on its way when the gateway died comes too late.
-TEST(BucketRemovals, WhatIsToBeRemovedBecomesNoFile) {
-  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
-    tests::S3Server server;
-    const BucketOption option(server.url());
-    const World world(loop, option.text);
-    tests::MemoryStore store;
-    Bucket bucket(loop, [&] { return world.runtime->config().files; });
-    BucketRemovals first(loop, store, bucket);
-    EXPECT_TRUE((co_await first.Start()).ok());
-    EXPECT_TRUE((co_await first.Hold("file-1", "p/file-1")).ok());
-    const std::string path = world.dir / "bytes";
-    std::ofstream(path) << "text";
-    EXPECT_TRUE((co_await bucket.Put(path, "p/file-1")).ok());
-    const store::Write late = first.Forgetting("file-1");
-    server.FailWith(503);
-    BucketRemovals second(loop, store, bucket);
-    EXPECT_TRUE((co_await second.Start()).ok());
-    second.Begin();
-    EXPECT_TRUE(co_await Eventually(
-        loop, [&] { return store.objects.at({store::kFileRemoval, "file-1"}).version != late.replaces; }));
-    EXPECT_TRUE(absl::IsAborted((co_await store.Commit({late})).status()));
-    EXPECT_TRUE(absl::IsUnavailable(co_await second.Hold("file-1", "p/file-1")));
-    server.Recover();
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return server.objects().empty(); }));
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return second.count() == 0; }));
-    first.Stop();
-    second.Stop();
-    net::Sleep sleep(loop.watchdog);
-    while (loop.tasks.running() > 1) co_await sleep.For(net::Watchdog::kTick);
   });
 }
 
