@@ -183,7 +183,7 @@ net::Task<Result<Files::Place>> Files::Hold(std::string tenant, uint64_t bytes) 
 net::Task<absl::StatusOr<std::vector<store::Write>>> Files::Move(StoredFile& file, std::string path) {
   std::vector<store::Write> writes;
   file.object.clear();  // of an earlier try
-  bool fits = false;  // only results can be too large
+  bool fits = false;    // only results can be too large
   if (bucket_.configured()) {
     fits = co_await net::OffLoop(loop_, [&path] {
       std::error_code error;
