@@ -195,8 +195,10 @@ net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
   } else {
     const absl::StatusOr<std::string> input = co_await InputOf(batch);
     if (stopped_) co_return false;
-    absl::StatusOr<InputIndex> index = input.status();
-    if (input.ok()) {
+    absl::StatusOr<InputIndex> index = absl::UnknownError("not read");
+    if (!input.ok()) {
+      index = input.status();
+    } else {
       index =
           co_await Check(*input, files_.KeyOfFile(batch.input_file), batch.endpoint, std::move(principal));
     }
