@@ -9,12 +9,6 @@ using conf::Range;
 
 namespace {
 
-struct BucketEndpoint {
-  std::string operator()(const Url& url) const {
-    return url.scheme == "http" || url.scheme == "https" ? "" : "must begin with http:// or https://";
-  }
-};
-
 struct ObjectPrefix {
   std::string operator()(const std::string& prefix) const {
     return plugins::weights::PathDefect(prefix).empty()
@@ -26,7 +20,7 @@ struct ObjectPrefix {
 }  // namespace
 
 static void Bind(conf::Object& o, FilesBucket& bucket) {
-  o.Required("endpoint", bucket.endpoint, BucketEndpoint());
+  o.Required("endpoint", bucket.endpoint);
   o.Required("bucket", bucket.bucket, conf::NotEmpty());
   o.Optional("prefix", bucket.prefix, ObjectPrefix());
   o.Optional("region", bucket.region, conf::NotEmpty());
