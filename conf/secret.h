@@ -1,8 +1,7 @@
-// A secret that the configuration refers to and never contains: `env:NAME` or `file:PATH`.
+// Secret: a secret of the configuration. The configuration contains only a reference to it: `env:NAME` or `file:PATH`.
 //
-// Each copy owns its bytes and overwrites them when it is destroyed or assigned. There is no stream operator,
-// and fmt and GoogleTest print ***. The reference is not secret and may be shown; the value never leaves but
-// by Reveal().
+// Each copy owns its bytes, and overwrites them when it is destroyed or assigned. The reference is not secret and may
+// be shown. Only Reveal() returns the value: fmt and GoogleTest print ***, and streams cannot print a secret.
 #pragma once
 
 #include <fmt/format.h>
@@ -34,8 +33,8 @@ class Secret {
   std::string value_;
 };
 
-// Refuses a literal without repeating it, and a reference that leads to nothing. A trailing newline is
-// dropped.
+// Reads the reference and its value, without a trailing newline. Refuses a literal, and does not repeat it in the
+// error. Refuses a reference whose variable or file is missing or empty.
 void Read(const Value& value, Secret& out);
 
 // Overwrites the bytes of `text`, its unused capacity included, and empties it.

@@ -14,7 +14,7 @@
 namespace gateway::log {
 namespace {
 
-constexpr size_t kQueueLines = 8192;
+constexpr size_t kQueueLines = 2048;
 
 std::atomic<int> minimum{static_cast<int>(Level::kInfo)};
 bool as_json = false;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/json_dump.h"
 #include "gateway/admin/leader_calls.h"
 #include "gateway/admin/overview.h"
 #include "gateway/admin/scope.h"
@@ -20,10 +21,6 @@ using Audience = FeedEvent::Audience;
 // How late an event may be. Followers look for themselves, so that an event costs no more than its place.
 constexpr conf::Duration kPoll = std::chrono::milliseconds(200);
 constexpr size_t kMostBatch = 64 * 1024;  // bytes at once
-
-std::string Line(const ordered_json& object) {
-  return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
 
 ordered_json OrNull(const std::string& text) {
   return text.empty() ? ordered_json() : ordered_json(text);
@@ -118,13 +115,14 @@ void EventFeed::Note(const ledger::Event& event) {
     model = detail["model"].get<std::string>();
   const conf::TimePoint at = event.time_us == 0 ? net::Now() : conf::FromUnixMicros(event.time_us);
   ring_.Add({.type = "action",
-             .data = Line({{"at", conf::FormatTime(at)},
-                           {"action", event.action},
-                           {"actor", event.actor},
-                           {"subject", event.subject},
-                           {"tenant", OrNull(event.tenant)},
-                           {"model", OrNull(model)},
-                           {"reason", detail.is_object() ? ReasonIn(detail) : std::string()}}),
+             .data = conf::DumpJson(
+                 ordered_json{{"at", conf::FormatTime(at)},
+                              {"action", event.action},
+                              {"actor", event.actor},
+                              {"subject", event.subject},
+                              {"tenant", OrNull(event.tenant)},
+                              {"model", OrNull(model)},
+                              {"reason", detail.is_object() ? ReasonIn(detail) : std::string()}}),
              .needs = subject.needs,
              .audience = subject.audience,
              .tenant = event.tenant,
@@ -136,7 +134,7 @@ void EventFeed::Note(const ledger::Event& event) {
 void EventFeed::Changed(std::string_view kind, Audience audience, Permission needs, const std::string& id,
                         const std::string& owner) {
   ring_.Add({.type = "changed",
-             .data = Line({{"kind", kind}, {"id", OrNull(id)}}),
+             .data = conf::DumpJson(ordered_json{{"kind", kind}, {"id", OrNull(id)}}),
              .needs = needs,
              .audience = audience,
              .tenant = audience == Audience::kTenant ? owner : std::string(),
@@ -198,7 +196,7 @@ net::Task<void> EventFeed::Ask(LeaderCalls& leader, std::string roles, std::stri
   ordered_json content = ordered_json::parse(answer.body, nullptr, false);
   if (!content.is_object()) co_return;
   content.erase("at");
-  std::string text = Line(content);
+  std::string text = conf::DumpJson(content);
   if (text == scope.content) co_return;
   scope.content = std::move(text);
   scope.overview = std::move(answer.body);

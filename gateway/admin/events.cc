@@ -29,7 +29,7 @@ EventFeed::Identified IdentifiedBy(const Operations& operations, const Call& cal
 Answer FollowEvents(const Operations& operations, const Call& call) {
   EventFeed* const feed = operations.events;
   if (feed == nullptr)
-    return Refuse(api::Code::kOverloaded, "the gateway has just started; try again in a moment",
+    return Refuse(api::Code::kStarting, "the gateway has just started; try again in a moment",
                   call.request_id);
   if (const std::optional<api::ApiError> full = feed->WhyFull(call.caller.actor))
     return Refuse(*full, call.request_id);

@@ -33,7 +33,7 @@ constexpr size_t kShownHolders = 64;  // of one device
 
 Answer NotThere(const Call& call) {
   if (call.runtime->config().scaling) {
-    return Refuse(api::Code::kOverloaded,
+    return Refuse(api::Code::kStarting,
                   "the gateway has just started and does not know yet what runs; try again in a moment",
                   call.request_id);
   }

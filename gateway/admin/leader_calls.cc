@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "conf/json_dump.h"
 #include "conf/text.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -21,10 +22,6 @@ using plugins::auth::Role;
 
 constexpr size_t kMostAnswer = store::kMaxBodyBytes * 3 / 4;  // escaped, it may grow
 constexpr conf::Duration kForget = std::chrono::minutes(1);
-
-std::string Text(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 json Written(const Answer& answer) {
   json out = {
@@ -57,18 +54,18 @@ std::string BodyOf(const PassedCall& call) {
     roles.push_back({{"role", plugins::auth::RoleName(over.role)}, {"tenant", over.tenant}});
   json rights = json::array();
   for (const Right right : call.caller.authority.rights()) rights.push_back(plugins::auth::RightName(right));
-  return Text({{"call",
-                {{"request_id", call.request_id},
-                 {"post", call.method == Verb::post},
-                 {"delete", call.method == Verb::delete_},
-                 {"path", call.path},
-                 {"query", call.query},
-                 {"body", call.body},
-                 {"kind", static_cast<int>(call.caller.kind)},
-                 {"actor", call.caller.actor},
-                 {"name", call.caller.name},
-                 {"roles", std::move(roles)},
-                 {"rights", std::move(rights)}}}});
+  return conf::DumpJson(json{{"call",
+                              {{"request_id", call.request_id},
+                               {"post", call.method == Verb::post},
+                               {"delete", call.method == Verb::delete_},
+                               {"path", call.path},
+                               {"query", call.query},
+                               {"body", call.body},
+                               {"kind", static_cast<int>(call.caller.kind)},
+                               {"actor", call.caller.actor},
+                               {"name", call.caller.name},
+                               {"roles", std::move(roles)},
+                               {"rights", std::move(rights)}}}});
 }
 
 absl::StatusOr<PassedCall> ReadPassedCall(std::string_view body) {
@@ -214,12 +211,12 @@ void LeaderCalls::Take(const std::string& id, uint64_t version, const std::strin
 net::Task<void> LeaderCalls::Serve(std::string id, uint64_t version, PassedCall call) {
   const std::string request = call.request_id;
   Answer answer = co_await options_.serve(std::move(call));
-  std::string body = Text({{"answer", Written(answer)}});
+  std::string body = conf::DumpJson(json{{"answer", Written(answer)}});
   if (body.size() > kMostAnswer) {
     answer =
         Refuse(api::Code::kInvalidValue,
                "the answer is too large to be passed between gateways; ask for less with `limit`", request);
-    body = Text({{"answer", Written(answer)}});
+    body = conf::DumpJson(json{{"answer", Written(answer)}});
   }
   std::vector<store::Write> writes;
   writes.push_back({.kind = store::kLeaderCall, .id = id, .replaces = version, .body = std::move(body)});

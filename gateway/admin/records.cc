@@ -37,6 +37,26 @@ uint64_t Whole(const Call& call, std::string_view name, uint64_t otherwise) {
   return otherwise;
 }
 
+uint64_t PageLimit(const Call& call, uint64_t otherwise, std::vector<FieldProblem>& problems) {
+  const uint64_t limit = Whole(call, "limit", otherwise);
+  if (limit < 1 || limit > kMaxPage)
+    problems.push_back({"limit", fmt::format("{} is not from 1 to {}", limit, kMaxPage)});
+  return limit;
+}
+
+// Not checked yet, but within the tenants that the caller may see.
+std::variant<UsageRequest, Answer> UsageRequestOf(const Call& call) {
+  std::variant<std::string, Answer> tenant = TenantInScope(call, Permission::kSeeUsage);
+  if (Answer* const refused = std::get_if<Answer>(&tenant)) return std::move(*refused);
+  UsageRequest request;
+  request.by = SplitList(call.Query("by"));
+  request.since = call.Query("since");
+  request.until = call.Query("until");
+  request.tenant = std::get<std::string>(std::move(tenant));
+  request.model = call.Query("model");
+  return request;
+}
+
 // Prompts and answers take a permission of their own.
 std::vector<ledger::Kind> KindsFor(const Call& call, std::vector<ledger::Kind> wanted) {
   if (call.caller.authority.MayEverywhere(Permission::kReadContent)) return wanted;
@@ -94,14 +114,9 @@ absl::Status RecordContentRead(const Operations& operations, const Call& call,
 }  // namespace
 
 Answer Usage(const Operations& operations, const Call& call) {
-  UsageRequest request;
-  request.by = SplitList(call.Query("by"));
-  request.since = call.Query("since");
-  request.until = call.Query("until");
-  const std::variant<std::string, Answer> tenant = TenantInScope(call, Permission::kSeeUsage);
-  if (const Answer* const refused = std::get_if<Answer>(&tenant)) return *refused;
-  request.tenant = std::get<std::string>(tenant);
-  request.model = call.Query("model");
+  const std::variant<UsageRequest, Answer> asked = UsageRequestOf(call);
+  if (const Answer* const refused = std::get_if<Answer>(&asked)) return *refused;
+  const auto& request = std::get<UsageRequest>(asked);
   ledger::UsageQuery query;
   std::vector<FieldProblem> problems = CheckUsageRequest(request, call.runtime->config(), call.now, query);
   const std::string format = call.Query("format");
@@ -111,11 +126,7 @@ Answer Usage(const Operations& operations, const Call& call) {
       problems.push_back({"by", "has no effect with the format focus, which has groups of its own"});
     query.by = FocusGroups();
   }
-  const size_t limit = Whole(call, "limit", kMaxPage);
-  const size_t after = Whole(call, "after", 0);
-  if (limit < 1 || limit > kMaxPage) {
-    problems.push_back({"limit", fmt::format("{} is not from 1 to {}", limit, kMaxPage)});
-  }
+  const size_t limit = PageLimit(call, kMaxPage, problems);
   if (!problems.empty()) return Refuse(api::Code::kInvalidValue, problems, call.request_id);
   // What has just ended is in the answer; without it when the disk does not take it.
   operations.shared->ledger->Flush().IgnoreError();
@@ -134,7 +145,7 @@ Answer Usage(const Operations& operations, const Call& call) {
     }
     return Csv(format == "csv" ? UsageCsv(query, *rows) : FocusCsv(*rows));
   }
-  const size_t begin = std::min(after, rows->size());
+  const size_t begin = std::min<size_t>(Whole(call, "after", 0), rows->size());
   const size_t end = std::min(begin + limit, rows->size());
   answers::UsageList out;
   if (query.since_us != 0) out.since = {conf::FromUnixMicros(query.since_us)};
@@ -148,21 +159,14 @@ Answer Usage(const Operations& operations, const Call& call) {
 }
 
 Answer Feedback(const Operations& operations, const Call& call) {
-  UsageRequest request;
-  request.by = SplitList(call.Query("by"));
-  request.since = call.Query("since");
-  request.until = call.Query("until");
-  const std::variant<std::string, Answer> tenant = TenantInScope(call, Permission::kSeeUsage);
-  if (const Answer* const refused = std::get_if<Answer>(&tenant)) return *refused;
-  request.tenant = std::get<std::string>(tenant);
-  request.model = call.Query("model");
+  const std::variant<UsageRequest, Answer> asked = UsageRequestOf(call);
+  if (const Answer* const refused = std::get_if<Answer>(&asked)) return *refused;
+  const auto& request = std::get<UsageRequest>(asked);
   ledger::FeedbackQuery query;
   std::vector<FieldProblem> problems = CheckFeedbackRequest(request, call.runtime->config(), call.now, query);
   const std::string format = call.Query("format");
   if (auto problem = CheckFormat(format, {"json", "csv"})) problems.push_back(*std::move(problem));
-  const size_t limit = Whole(call, "limit", kMaxPage);
-  if (limit < 1 || limit > kMaxPage)
-    problems.push_back({"limit", fmt::format("{} is not from 1 to {}", limit, kMaxPage)});
+  const size_t limit = PageLimit(call, kMaxPage, problems);
   if (!problems.empty()) return Refuse(api::Code::kInvalidValue, problems, call.request_id);
   operations.shared->ledger->Flush().IgnoreError();
   const auto sums = QueryFeedback(LedgerDir(call.runtime->config()), query);
@@ -207,10 +211,7 @@ net::Task<Answer> Audit(const Operations& operations, const Call& call) {
   request.kinds = SplitList(call.Query("kind"));
   ledger::ExportOptions options;
   std::vector<FieldProblem> problems = CheckAuditRequest(request, call.runtime->config(), call.now, options);
-  options.max_records = Whole(call, "limit", kDefaultPage);
-  if (options.max_records < 1 || options.max_records > kMaxPage) {
-    problems.push_back({"limit", fmt::format("{} is not from 1 to {}", options.max_records, kMaxPage)});
-  }
+  options.max_records = PageLimit(call, kDefaultPage, problems);
   if (const std::string content = call.Query("content"); !content.empty() && content != "open")
     problems.push_back({"content", fmt::format("\"{}\" must be open, or not be given", content)});
   if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);

@@ -27,6 +27,10 @@ answers::VersionFigures FiguresOf(uint32_t ready, const router::VersionSample& s
   if (const auto ttft = GeometricMean(sample.first_token)) figures.ttft_ms = *ttft * kMillis;
   if (const auto pause = GeometricMean(sample.token_time); pause && *pause > 0)
     figures.tokens_per_second = 1 / *pause;
+  if (sample.ratings.count > 0) {
+    figures.rated = sample.ratings.count;
+    figures.rated_true = sample.ratings.positive;
+  }
   return figures;
 }
 

@@ -94,8 +94,9 @@ constexpr std::array kUsage = {
     kAfter};
 
 constexpr std::array kOfFeedback = {
-    Member{"by", Type::kText, false,
-           "Groups, joined by commas: tenant, key, model, version, hour, day; default: model,version"},
+    Member{
+        "by", Type::kText, false,
+        "Groups, joined by commas: tenant, key, model, version, replica, hour, day; default: model,version"},
     kSince,
     kUntil,
     kTenant,

@@ -77,6 +77,7 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kStreamLimit, "stream_limit", 502, kServer, kApi, false},
     {Code::kUpstreamUnavailable, "upstream_unavailable", 503, kServer, kApi, true},
     {Code::kOverloaded, "overloaded", 503, kServer, kOverload, true},
+    {Code::kStarting, "starting", 503, kServer, kOverload, true},
     {Code::kMemoryExhausted, "memory_exhausted", 503, kServer, kOverload, true},
     {Code::kQueueTimeout, "queue_timeout", 503, kServer, kOverload, true},
     {Code::kNoReplicaStarted, "no_replica_started", 503, kServer, kOverload, true},

@@ -76,6 +76,7 @@ enum class Code : uint8_t {
   kStreamLimit,
   kUpstreamUnavailable,
   kOverloaded,
+  kStarting,
   kMemoryExhausted,
   kQueueTimeout,
   kNoReplicaStarted,

@@ -116,6 +116,8 @@ std::string_view MeaningOf(Code code) {
       return "The streamed answer reached `stream_time` or `stream_bytes`.";
     case Code::kUpstreamUnavailable:
       return "No replica of the model could be reached.";
+    case Code::kStarting:
+      return "The gateway has just started and does not know yet what runs.";
     case Code::kOverloaded:
       return "The replicas of the model are overloaded and refused the request.";
     case Code::kMemoryExhausted:

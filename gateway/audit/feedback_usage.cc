@@ -17,8 +17,9 @@ using ledger::FeedbackBy;
 using ledger::FeedbackType;
 
 // In the order of FeedbackBy.
-constexpr std::array kFeedbackGroups = {&ShownFeedback::tenant,  &ShownFeedback::key,  &ShownFeedback::model,
-                                        &ShownFeedback::version, &ShownFeedback::hour, &ShownFeedback::day};
+constexpr std::array kFeedbackGroups = {
+    &ShownFeedback::tenant,  &ShownFeedback::key,  &ShownFeedback::model, &ShownFeedback::version,
+    &ShownFeedback::replica, &ShownFeedback::hour, &ShownFeedback::day};
 
 std::vector<std::string_view> FeedbackByNames() {
   std::vector<std::string_view> names = {kByFeedback};
@@ -100,7 +101,8 @@ std::vector<ShownFeedback> ShowFeedback(const ledger::FeedbackQuery& query,
 
 std::string FeedbackCsv(const std::vector<ShownFeedback>& rows) {
   std::string out =
-      "tenant,key,model,version,hour,day,name,type,count,positive,rate,rate_low,rate_high,mean,min,max,"
+      "tenant,key,model,version,replica,hour,day,name,type,count,positive,rate,rate_low,rate_high,mean,min,"
+      "max,"
       "value\r\n";
   const auto number = [](const auto& value) { return value ? fmt::format("{}", *value) : std::string(); };
   for (const ShownFeedback& row : rows) {

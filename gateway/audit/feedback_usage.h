@@ -25,7 +25,7 @@ struct ShownFeedback {
   static constexpr std::string_view kSchema = "FeedbackRow";
 
   // What it is grouped by; the others are absent.
-  std::optional<std::string> tenant, key, model, version, hour, day;
+  std::optional<std::string> tenant, key, model, version, replica, hour, day;
   std::string name;
   std::string type;   // boolean, number, text
   int64_t count = 0;  // of requests, each key's latest
@@ -42,6 +42,7 @@ constexpr void Bind(O& o, ShownFeedback& of) {
   o.Optional("key", of.key);
   o.Optional("model", of.model);
   o.Optional("version", of.version);
+  o.Optional("replica", of.replica);
   o.Optional("hour", of.hour);
   o.Optional("day", of.day);
   o.Required("name", of.name);

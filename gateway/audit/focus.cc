@@ -78,8 +78,6 @@ constexpr std::array<std::string_view, 57> kColumns = {"AvailabilityZone",
 
 using Cells = std::map<std::string_view, std::string>;
 
-constexpr int64_t kHourUs = ledger::kHour * ledger::kSecondUs;
-
 // FOCUS writes times as 2027-01-31T00:00:00Z.
 std::string Time(conf::TimePoint at) {
   return conf::FormatTime(at).substr(0, 19) + "Z";
@@ -117,7 +115,7 @@ Cells Common(const UsageRow& row) {
           {"BillingPeriodStart", MonthBegin(hour, 0)},
           {"ChargeCategory", "Usage"},
           {"ChargeFrequency", "Usage-Based"},
-          {"ChargePeriodEnd", Time(conf::FromUnixMicros(conf::ToUnixMicros(begin) + kHourUs))},
+          {"ChargePeriodEnd", Time(conf::FromUnixMicros(conf::ToUnixMicros(begin) + ledger::kHourUs))},
           {"ChargePeriodStart", Time(begin)},
           {"InvoiceIssuerName", "Tidegate"},
           {"PricingCategory", "Standard"},

@@ -10,7 +10,6 @@ namespace gateway {
 namespace {
 
 constexpr std::string_view kCopyVersion = "2";
-constexpr int64_t kHourUs = ledger::kHour * ledger::kSecondUs;
 
 constexpr char kCopySchema[] = R"sql(
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -35,7 +34,8 @@ int64_t ToSigned(uint64_t number) {
 
 // The hours that a window touches; the last one is not included.
 std::pair<int64_t, int64_t> HoursOf(const ledger::UsageQuery& query) {
-  return {query.since_us / kHourUs, query.until_us / kHourUs + (query.until_us % kHourUs > 0 ? 1 : 0)};
+  return {query.since_us / ledger::kHourUs,
+          query.until_us / ledger::kHourUs + (query.until_us % ledger::kHourUs > 0 ? 1 : 0)};
 }
 
 }  // namespace

@@ -22,8 +22,8 @@
 #include "gateway/batches/bucket.h"
 #include "gateway/net/loop.h"
 #include "gateway/net/watchdog.h"
-#include "gateway/people/stored_copy.h"
 #include "gateway/store/store.h"
+#include "gateway/store/stored_copy.h"
 
 namespace gateway::batches {
 
@@ -64,7 +64,7 @@ class BucketRemovals {
   net::Loop& loop_;
   store::Store& store_;
   Bucket& bucket_;
-  StoredCopy<BucketRemoval> copy_;
+  store::StoredCopy<BucketRemoval> copy_;
   std::set<std::string, std::less<>> held_;
   std::string removing_;  // id
   bool woken_ = false;    // since the records were looked at

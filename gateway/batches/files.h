@@ -28,8 +28,8 @@
 #include "gateway/config/batches.h"
 #include "gateway/ledger/content_keys.h"
 #include "gateway/net/loop.h"
-#include "gateway/people/stored_copy.h"
 #include "gateway/store/store.h"
+#include "gateway/store/stored_copy.h"
 
 namespace gateway::batches {
 
@@ -131,7 +131,7 @@ class Files {
   ledger::ContentKeys* const keys_;
   const std::string dir_;
   const std::function<std::optional<config::Files>()> options_;
-  StoredCopy<StoredFile> copy_;
+  store::StoredCopy<StoredFile> copy_;
   Bucket bucket_;
   BucketRemovals removals_;
   absl::flat_hash_map<std::string, Held> held_;  // uploads, by id

@@ -113,7 +113,7 @@ net::Task<Result<Batch>> StoredBatches::Create(Creation creation, uint32_t most_
                         "input_file_id");
   }
   size_t active = 0;
-  std::vector<const StoredCopy<Batch>::Entry*> ended;
+  std::vector<const store::StoredCopy<Batch>::Entry*> ended;
   for (const auto& [id, entry] : copy_.all()) {
     if (entry.value.tenant != principal.tenant) continue;
     HasEnded(entry.value.state) ? ended.push_back(&entry) : static_cast<void>(++active);

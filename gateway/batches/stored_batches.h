@@ -18,8 +18,8 @@
 #include "gateway/batches/files.h"
 #include "gateway/net/loop.h"
 #include "gateway/people/principal.h"
-#include "gateway/people/stored_copy.h"
 #include "gateway/store/store.h"
+#include "gateway/store/stored_copy.h"
 
 namespace gateway::batches {
 
@@ -44,7 +44,7 @@ class StoredBatches {
   net::Task<absl::Status> Start() { return copy_.Start(); }
   void Stop();
 
-  const StoredCopy<Batch>::Entries& all() const { return copy_.all(); }
+  const store::StoredCopy<Batch>::Entries& all() const { return copy_.all(); }
   // Null: there is none.
   const Batch* Find(std::string_view id) const;
   std::vector<const Batch*> OfTenant(std::string_view tenant) const;  // the newest first
@@ -73,7 +73,7 @@ class StoredBatches {
   net::Loop& loop_;
   store::Store& store_;
   Files& files_;
-  StoredCopy<Batch> copy_;
+  store::StoredCopy<Batch> copy_;
   bool stopped_ = false;
 };
 

@@ -72,11 +72,7 @@ int ListAdapters(const AdaptersOptions& options) {
 
 int PrintAdapter(const AdaptersOptions& options, const absl::StatusOr<ordered_json>& answer,
                  std::string_view done) {
-  if (!answer.ok()) return Fail(answer.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", answer->dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(answer, options.admin.json)) return *code;
   fmt::print("{} of {} {}\n", answer->value("name", options.name), answer->value("base", options.base), done);
   return kOk;
 }

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <optional>
+#include <thread>
 
 #include "conf/secret.h"
 #include "conf/text.h"
+#include "gateway/api/error.h"
 #include "gateway/cli/fetch_once.h"
 #include "gateway/cli/files.h"
 #include "gateway/cli/gateways.h"
@@ -19,8 +22,8 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr size_t kMostKey = 4096;
 constexpr size_t kMostAnswer = 16 << 20;
+constexpr std::chrono::seconds kLongestStart{10};
 
 bool ConfigGiven(const AdminOptions& options) {
   return options.command != nullptr && options.command->count("--config") > 0;
@@ -79,28 +82,19 @@ struct Credentials {
 
 absl::StatusOr<Credentials> CredentialsFor(const AdminOptions& options, const net::Url& url) {
   Credentials out{.bearer = {}, .ca = options.ca, .server_name = options.server_name};
-  std::string key;
-  if (!options.key_file.empty()) {
-    absl::StatusOr<std::string> text = ReadWhole(options.key_file, kMostKey);
-    if (!text.ok()) {
-      return absl::InvalidArgumentError(
-          conf::Abseil(fmt::format("--key-file: {}", conf::Std(text.status().message()))));
-    }
-    key = *std::move(text);
-    while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
-  } else if (const char* variable = std::getenv(kAdminKeyVariable); variable && !options.only_session) {
-    key = variable;
-  }
+  absl::StatusOr<std::string> key =
+      ReadApiKey(options.key_file, "--key-file", options.only_session ? nullptr : kAdminKeyVariable);
+  if (!key.ok()) return key.status();
   const absl::StatusOr<KnownGateways> gateways = LoadGateways(GatewaysPath());
   // Somebody with a key needs no such file.
-  if (!gateways.ok() && key.empty()) return gateways.status();
+  if (!gateways.ok() && key->empty()) return gateways.status();
   const KnownGateway* const known = gateways.ok() ? gateways->Find(AddressText(url)) : nullptr;
   if (known != nullptr) {
     if (out.ca.empty()) out.ca = known->ca;
     if (out.server_name.empty()) out.server_name = known->server_name;
   }
-  if (!key.empty()) {
-    out.bearer = conf::Secret("", std::move(key));
+  if (!key->empty()) {
+    out.bearer = conf::Secret("", *std::move(key));
     return out;
   }
   if (known == nullptr) {
@@ -237,6 +231,15 @@ absl::StatusOr<Asked> Send(const AdminOptions& options, std::string_view method,
   return Asked{*std::move(answer), where};
 }
 
+// Whether the gateway refused only because it does not know yet, after its start, what runs.
+bool JustStarted(const Asked& asked) {
+  if (asked.response.status != 503) return false;
+  const json body = json::parse(asked.response.body, nullptr, false);
+  const std::string code(api::Info(api::Code::kStarting).name);
+  return body.is_object() && body.contains("error") && body["error"].is_object() &&
+         body["error"].value("code", "") == code;
+}
+
 absl::StatusOr<ordered_json> BodyOf(const Asked& asked) {
   ordered_json read = ordered_json::parse(asked.response.body, nullptr, false);
   if (read.is_discarded()) {
@@ -250,7 +253,13 @@ absl::StatusOr<ordered_json> BodyOf(const Asked& asked) {
 
 absl::StatusOr<ordered_json> AskAdmin(const AdminOptions& options, std::string_view method,
                                       const std::string& target, const json& body) {
-  const absl::StatusOr<Asked> asked = Send(options, method, target, body);
+  const auto begun = std::chrono::steady_clock::now();
+  absl::StatusOr<Asked> asked = Send(options, method, target, body);
+  // It changed nothing, so that it may be asked again.
+  while (asked.ok() && JustStarted(*asked) && std::chrono::steady_clock::now() - begun < kLongestStart) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    asked = Send(options, method, target, body);
+  }
   if (!asked.ok()) return asked.status();
   if (asked->response.status >= 300) return ErrorOf(asked->response.status, asked->response.body);
   return BodyOf(*asked);

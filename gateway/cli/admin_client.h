@@ -47,7 +47,7 @@ absl::StatusOr<std::string> LocalAdminUrl(const Config& config);
 // Resolves the options once, so that later calls need not: `url` is then the address of the gateway.
 absl::Status Resolve(AdminOptions& options);
 
-// Returns the body of the answer. Errors carry the gateway's message: InvalidArgument for mistakes of the
+// Returns the body of the answer. A gateway that has just started is asked again, for up to ten seconds. Errors carry the gateway's message: InvalidArgument for mistakes of the
 // caller, FailedPrecondition for what cannot be done now, Unavailable if the gateway was not reached,
 // Unauthenticated when the session has ended.
 absl::StatusOr<nlohmann::ordered_json> AskAdmin(const AdminOptions& options, std::string_view method,

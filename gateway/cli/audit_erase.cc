@@ -54,11 +54,7 @@ int Erase(const EraseOptions& options) {
           ? AskAdmin(options.admin, "POST", "/admin/v1/content:erase",
                      nlohmann::json{{"tenant", options.tenant}, {"reason", options.reason}})
           : EraseHere(*config, options);
-  if (!erased.ok()) return Fail(erased.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", erased->dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(erased, options.admin.json)) return *code;
   for (const ordered_json& one : (*erased)["erased"]) {
     fmt::print("{}: stored prompts and answers cannot be read any more; the key {} is destroyed\n",
                one.value("tenant", ""), one.value("key", ""));

@@ -12,7 +12,7 @@ namespace gateway::cli {
 namespace {
 
 // Somebody waits with a finger on the key.
-constexpr conf::Duration kPatience = std::chrono::milliseconds(300);
+constexpr conf::Duration kCompletionPatience = std::chrono::milliseconds(300);
 
 struct Names {
   std::string_view kind;
@@ -28,7 +28,7 @@ constexpr Names kNames[] = {
 // there are no names, and no message would be in its place on a line that is being typed.
 int PrintNames(const std::string& kind) {
   AdminOptions options;
-  options.patience = kPatience;
+  options.patience = kCompletionPatience;
   options.only_session = true;
   if (!AsksGateway(options)) return kOk;
   for (const Names& names : kNames) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "conf/json_fields.h"
+#include "conf/json_reader.h"
 #include "conf/text.h"
 #include "gateway/audit/ledger_query.h"
 #include "gateway/cli/admin_client.h"
@@ -65,17 +66,8 @@ void ShowExpressionProblem(const std::string& text, const Expression::Problem& p
 
 void AddPage(const ordered_json& page, Manifest& manifest) {
   DatasetCounts counts;
-  const ordered_json given = page.value("counts", ordered_json::object());
-  const auto number = [&given](const char* name) { return given.value(name, uint64_t{0}); };
-  counts.requests = number("requests");
-  counts.examples = number("examples");
-  counts.corrected = number("corrected");
-  counts.not_kept = number("not_kept");
-  counts.erased = number("erased");
-  counts.cut = number("cut");
-  counts.unreadable = number("unreadable");
-  counts.other_api = number("other_api");
-  counts.not_redacted = number("not_redacted");
+  conf::JsonFaults ignored;  // a gateway of another version may count other things
+  conf::ReadJson(conf::Json(page.value("counts", ordered_json::object())), counts, ignored);
   manifest.counts += counts;
   manifest.rules = page.value("rules", std::vector<std::string>());
   for (const auto& [rule, count] : page.value("redactions", std::map<std::string, uint64_t>()))

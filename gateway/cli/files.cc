@@ -7,9 +7,11 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
+#include "conf/text.h"
 #include "gateway/net/files.h"
 
 namespace gateway::cli {
@@ -40,6 +42,22 @@ absl::StatusOr<std::string> ReadWhole(const std::string& path, size_t most) {
   const absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDONLY);
   if (!file.ok()) return file.status();
   return net::ReadAll(file->get(), path, most);
+}
+
+absl::StatusOr<std::string> ReadApiKey(const std::string& path, std::string_view option,
+                                       const char* variable) {
+  constexpr size_t kMost = 4096;
+  if (path.empty()) {
+    const char* const value = variable == nullptr ? nullptr : std::getenv(variable);
+    return std::string(value == nullptr ? "" : value);
+  }
+  absl::StatusOr<std::string> key = ReadWhole(path, kMost);
+  if (!key.ok()) {
+    return absl::InvalidArgumentError(
+        conf::Abseil(fmt::format("{}: {}", option, conf::Std(key.status().message()))));
+  }
+  while (key->ends_with('\n') || key->ends_with('\r')) key->pop_back();
+  return key;
 }
 
 std::string WhyNotWritable(const std::string& path) {

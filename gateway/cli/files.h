@@ -14,6 +14,11 @@ namespace gateway::cli {
 // Also from a pipe or a device. A folder, or more than `most` bytes, is an error; errors name the file.
 absl::StatusOr<std::string> ReadWhole(const std::string& path, size_t most);
 
+// The key in the file, without its line's end; without a path, the value of the environment variable (null: none).
+// Empty: no key is given. InvalidArgument names the option that gave the path.
+absl::StatusOr<std::string> ReadApiKey(const std::string& path, std::string_view option,
+                                       const char* variable);
+
 // The reason why the file cannot be written, found by trying; empty if it can. Leaves nothing behind.
 std::string WhyNotWritable(const std::string& path);
 

@@ -64,11 +64,7 @@ int List(const GrantsOptions& options, std::string target, bool requests) {
   target += "?state=" + net::PercentEncode(options.state);
   if (!options.tenant.empty()) target += "&tenant=" + net::PercentEncode(options.tenant);
   const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, target);
-  if (!all.ok()) return Fail(all.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", ordered_json(*all).dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(all, options.admin.json)) return *code;
   Table table(
       {{"ID"}, {"TENANT"}, {"STATE"}, {"WHAT"}, {"UNTIL"}, {requests ? "ASKED BY" : "GIVEN BY"}, {"REASON"}});
   for (const ordered_json& one : *all) {
@@ -82,12 +78,8 @@ int List(const GrantsOptions& options, std::string target, bool requests) {
 
 int Send(const GrantsOptions& options, const std::string& target, const json& body) {
   const absl::StatusOr<ordered_json> answer = AskAdmin(options.admin, "POST", target, body);
-  if (!answer.ok()) return Fail(answer.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", answer->dump());
-  } else {
-    fmt::print("{} {}\n", TextOf((*answer)["id"]), WordsOf((*answer)["state"]));
-  }
+  if (const auto code = FailOrPrintJson(answer, options.admin.json)) return *code;
+  fmt::print("{} {}\n", TextOf((*answer)["id"]), WordsOf((*answer)["state"]));
   return kOk;
 }
 

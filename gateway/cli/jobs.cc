@@ -47,11 +47,7 @@ struct JobsOptions {
 using JobsOptionsRef = std::shared_ptr<JobsOptions>;
 
 int PrintSubmitted(const JobsOptions& options, const absl::StatusOr<ordered_json>& answer) {
-  if (!answer.ok()) return Fail(answer.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", answer->dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(answer, options.admin.json)) return *code;
   for (const ordered_json& id : (*answer)["jobs"]) fmt::print("{}\n", id.get<std::string>());
   const auto differences = answer->find("differences");
   if (differences == answer->end()) return kOk;
@@ -96,11 +92,7 @@ int Submit(const JobsOptions& options) {
 int PrintList(const JobsOptions& options, const std::string& target, std::vector<Table::Column> columns,
               std::vector<std::string> (*row)(const ordered_json&)) {
   const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, target);
-  if (!all.ok()) return Fail(all.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", ordered_json(*all).dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(all, options.admin.json)) return *code;
   Table table(std::move(columns));
   for (const ordered_json& one : *all) table.Add(row(one));
   fmt::print("{}", table.Render());
@@ -145,11 +137,7 @@ std::string Measured(const ordered_json& of, const char* name, double unit, cons
 // A row for each device, with what it measured last.
 int Devices(const JobsOptions& options) {
   const absl::StatusOr<std::vector<ordered_json>> nodes = ListAdmin(options.admin, "/admin/v1/nodes");
-  if (!nodes.ok()) return Fail(nodes.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", ordered_json(*nodes).dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(nodes, options.admin.json)) return *code;
   Table table({{"NODE"},
                {"DEVICE", true},
                {"KIND"},
@@ -250,13 +238,9 @@ int ChangeCordon(const JobsOptions& options, bool sets) {
       options.admin, "POST",
       fmt::format("/admin/v1/nodes/{}:{}", net::PercentEncode(options.id), sets ? "cordon" : "uncordon"),
       body);
-  if (!answer.ok()) return Fail(answer.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", answer->dump());
-  } else {
-    fmt::print("{}{} {}\n", options.device ? fmt::format("device {} of ", *options.device) : "", options.id,
-               sets ? "gets no new work" : "takes new work again");
-  }
+  if (const auto code = FailOrPrintJson(answer, options.admin.json)) return *code;
+  fmt::print("{}{} {}\n", options.device ? fmt::format("device {} of ", *options.device) : "", options.id,
+             sets ? "gets no new work" : "takes new work again");
   return kOk;
 }
 int Cordon(const JobsOptions& options) {
@@ -273,13 +257,9 @@ int ChangeDrain(const JobsOptions& options, bool begins) {
       options.admin, "POST",
       fmt::format("/admin/v1/nodes/{}:{}", net::PercentEncode(options.id), begins ? "drain" : "undrain"),
       body);
-  if (!answer.ok()) return Fail(answer.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", answer->dump());
-  } else {
-    fmt::print("{} {}\n", options.id,
-               begins ? "gets no new work; its running work moves elsewhere" : "takes new work again");
-  }
+  if (const auto code = FailOrPrintJson(answer, options.admin.json)) return *code;
+  fmt::print("{} {}\n", options.id,
+             begins ? "gets no new work; its running work moves elsewhere" : "takes new work again");
   return kOk;
 }
 int Drain(const JobsOptions& options) {
@@ -312,11 +292,7 @@ int Queues(const JobsOptions& options) {
 int Explain(const JobsOptions& options) {
   const absl::StatusOr<ordered_json> answer = AskAdmin(
       options.admin, "GET", fmt::format("/admin/v1/jobs/{}/explain", net::PercentEncode(options.id)));
-  if (!answer.ok()) return Fail(answer.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", answer->dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(answer, options.admin.json)) return *code;
   for (const ordered_json& sentence : (*answer)["text"]) fmt::print("{}\n", sentence.get<std::string>());
   return kOk;
 }
@@ -336,11 +312,7 @@ int Compare(const JobsOptions& options) {
   for (const std::string& id : options.ids) jobs += (jobs.empty() ? "" : ",") + id;
   const absl::StatusOr<ordered_json> answer =
       AskAdmin(options.admin, "GET", "/admin/v1/jobs:compare?jobs=" + net::PercentEncode(jobs));
-  if (!answer.ok()) return Fail(answer.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", answer->dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(answer, options.admin.json)) return *code;
   const std::string metric = (*answer)["metric"].is_null() ? "VALUE" : TextOf((*answer)["metric"]);
   Table table({{"ID"},
                {"STATE"},
@@ -407,11 +379,7 @@ int Follow(const JobsOptions& options) {
 int Logs(const JobsOptions& options) {
   if (options.follow) return Follow(options);
   const absl::StatusOr<ordered_json> answer = AskLog(options, "");
-  if (!answer.ok()) return Fail(answer.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", answer->dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(answer, options.admin.json)) return *code;
   const absl::Status printed = Print((*answer)["text"].get<std::string>());
   return printed.ok() ? kOk : Fail(printed);
 }
@@ -419,12 +387,8 @@ int Logs(const JobsOptions& options) {
 int Change(const JobsOptions& options, std::string_view change) {
   const absl::StatusOr<ordered_json> answer = AskAdmin(
       options.admin, "POST", fmt::format("/admin/v1/jobs/{}:{}", net::PercentEncode(options.id), change));
-  if (!answer.ok()) return Fail(answer.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", answer->dump());
-  } else {
-    fmt::print("{} is {}\n", options.id, TextOf((*answer)["state"]));
-  }
+  if (const auto code = FailOrPrintJson(answer, options.admin.json)) return *code;
+  fmt::print("{} is {}\n", options.id, TextOf((*answer)["state"]));
   return kOk;
 }
 int Cancel(const JobsOptions& options) {

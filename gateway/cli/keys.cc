@@ -258,11 +258,7 @@ std::string Seconds(const std::string& time) {
 
 int ListThere(const KeysOptions& options) {
   const auto keys = ListAdmin(options.admin, "/admin/v1/keys?tenant=" + net::PercentEncode(options.tenant));
-  if (!keys.ok()) return Fail(keys.status());
-  if (options.json) {
-    fmt::print("{}\n", ordered_json(*keys).dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(keys, options.json)) return *code;
   Table table(KeyColumns());
   for (const ordered_json& key : *keys) {
     const std::string tenant = TextOr(key, "tenant");

@@ -16,11 +16,7 @@ using nlohmann::ordered_json;
 
 int ListTheGateways(const AdminOptions& options) {
   const absl::StatusOr<std::vector<ordered_json>> gateways = ListAdmin(options, "/admin/v1/gateways");
-  if (!gateways.ok()) return Fail(gateways.status());
-  if (options.json) {
-    fmt::print("{}\n", ordered_json(*gateways).dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(gateways, options.json)) return *code;
   Table table({{"GATEWAY"},
                {"ROLE"},
                {"VERSION"},

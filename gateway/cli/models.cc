@@ -42,10 +42,7 @@ int List(const ModelsOptions& options) {
   if (!models.ok()) return Fail(models.status());
   const absl::StatusOr<std::vector<ordered_json>> scaling = ListAdmin(options.admin, "/admin/v1/scaling");
   if (!scaling.ok()) return Fail(scaling.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", ordered_json(*models).dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(models, options.admin.json)) return *code;
   Table table({{"MODEL"}, {"READY", true}, {"WANTED", true}, {"ENDPOINTS", true}, {"ORDERS"}});
   for (const ordered_json& model : *models) {
     std::string ready = "-";
@@ -69,11 +66,7 @@ int Give(const ModelsOptions& options, std::string_view verb, std::string_view d
   const absl::StatusOr<ordered_json> answer =
       AskAdmin(options.admin, "POST",
                fmt::format("/admin/v1/models/{}:{}", net::PercentEncode(options.model), verb), body);
-  if (!answer.ok()) return Fail(answer.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", answer->dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(answer, options.admin.json)) return *code;
   fmt::print("{} {}\n", answer->value("model", options.model), done);
   return kOk;
 }

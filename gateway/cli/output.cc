@@ -97,6 +97,21 @@ int Fail(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? kUsage : kFailed;
 }
 
+std::optional<int> FailOrPrintJson(const absl::StatusOr<nlohmann::ordered_json>& answer, bool json) {
+  if (!answer.ok()) return Fail(answer.status());
+  if (!json) return std::nullopt;
+  fmt::print("{}\n", answer->dump());
+  return kOk;
+}
+
+std::optional<int> FailOrPrintJson(const absl::StatusOr<std::vector<nlohmann::ordered_json>>& rows,
+                                   bool json) {
+  if (!rows.ok()) return Fail(rows.status());
+  if (!json) return std::nullopt;
+  fmt::print("{}\n", nlohmann::ordered_json(*rows).dump());
+  return kOk;
+}
+
 bool OutputWritten() {
   return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
 }

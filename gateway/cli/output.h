@@ -3,8 +3,10 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,5 +60,11 @@ std::string VisibleLines(std::string_view text);
 
 // Prints "tidegate: WHY" to standard error. Returns kUsage for mistakes of the caller, else kFailed.
 int Fail(const absl::Status& status);
+
+// The exit code of a command that ends here: the answer is an error, or was printed as JSON. Nothing: its text is to be
+// printed.
+std::optional<int> FailOrPrintJson(const absl::StatusOr<nlohmann::ordered_json>& answer, bool json);
+std::optional<int> FailOrPrintJson(const absl::StatusOr<std::vector<nlohmann::ordered_json>>& rows,
+                                   bool json);
 
 }  // namespace gateway::cli

@@ -17,9 +17,8 @@ using nlohmann::ordered_json;
 
 constexpr const char* kUrlVariable = "TIDEGATE_URL";
 constexpr const char* kKeyVariable = "TIDEGATE_KEY";
-constexpr size_t kMostApiKey = 4096;         // bytes
-constexpr size_t kMostAnswered = 512 << 20;  // likewise
-constexpr auto kPatience = std::chrono::minutes(5);
+constexpr size_t kMostAnswered = 512 << 20;  // bytes
+constexpr auto kCallPatience = std::chrono::minutes(5);
 
 absl::StatusOr<net::Url> UrlOf(const PublicOptions& options) {
   std::string given = options.url;
@@ -38,19 +37,8 @@ absl::StatusOr<net::Url> UrlOf(const PublicOptions& options) {
 }
 
 absl::StatusOr<std::string> KeyOf(const PublicOptions& options) {
-  std::string key;
-  if (!options.key_file.empty()) {
-    absl::StatusOr<std::string> text = ReadWhole(options.key_file, kMostApiKey);
-    if (!text.ok()) {
-      return absl::InvalidArgumentError(
-          fmt::format("--api-key-file: {}", conf::Std(text.status().message())));
-    }
-    key = *std::move(text);
-    while (key.ends_with('\n') || key.ends_with('\r')) key.pop_back();
-  } else if (const char* const variable = std::getenv(kKeyVariable)) {
-    key = variable;
-  }
-  if (!key.empty()) return key;
+  absl::StatusOr<std::string> key = ReadApiKey(options.key_file, "--api-key-file", kKeyVariable);
+  if (!key.ok() || !key->empty()) return key;
   return absl::InvalidArgumentError(fmt::format("no API key: set {}, or give --api-key-file", kKeyVariable));
 }
 
@@ -106,7 +94,7 @@ absl::StatusOr<std::string> PublicClient::Ask(std::string_view method, const std
   request.headers.emplace_back("authorization", fmt::format("Bearer {}", key_.Reveal()));
   if (!body.empty()) request.headers.emplace_back("content-type", type);
   request.body = std::move(body);
-  request.timeout = kPatience;
+  request.timeout = kCallPatience;
   request.max_response_bytes = kMostAnswered;
   request.tls = tls_;
   request.server_name = server_name_;

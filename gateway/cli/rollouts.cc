@@ -33,13 +33,17 @@ std::string FailuresOf(const ordered_json& of) {
   return fmt::format("{:.1f} % of {}", 100 * failures / static_cast<double>(tries), tries);
 }
 
+// "91.0 % of 340".
+std::string ShareRatedTrue(const ordered_json& of) {
+  const auto rated = of.find("rated");
+  if (rated == of.end() || !rated->is_number()) return "-";
+  const auto count = rated->get<double>();
+  return fmt::format("{:.1f} % of {:.0f}", 100 * of.value("rated_true", 0.0) / count, count);
+}
+
 int ListRollouts(const RolloutsOptions& options) {
   const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, "/admin/v1/rollouts");
-  if (!all.ok()) return Fail(all.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", ordered_json(*all).dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(all, options.admin.json)) return *code;
   Table table({{"MODEL"},
                {"VERSION"},
                {"STATE"},
@@ -77,10 +81,11 @@ int ShowRollout(const RolloutsOptions& options) {
                NumberOr(rollout, "percent", "{:g} %"), rollout.value("reason", ""));
     if (const std::string waits = TextOr(rollout, "waits_for"); !waits.empty())
       fmt::print("next: {}\n", waits);
-    Table table({{"VERSION"}, {"READY", true}, {"FAILED"}, {"TTFT", true}, {"TOKENS/S", true}});
+    Table table(
+        {{"VERSION"}, {"READY", true}, {"FAILED"}, {"TTFT", true}, {"TOKENS/S", true}, {"FEEDBACK", true}});
     const auto add = [&](const std::string& name, const ordered_json& of) {
       table.Add({name, of["ready"].dump(), FailuresOf(of), NumberOr(of, "ttft_ms", "{:.0f} ms"),
-                 NumberOr(of, "tokens_per_second", "{:.1f}")});
+                 NumberOr(of, "tokens_per_second", "{:.1f}"), ShareRatedTrue(of)});
     };
     const std::string from = TextOr(rollout, "from");
     add(from.empty() ? "(old)" : from, rollout["old"]);
@@ -98,11 +103,7 @@ int Order(const RolloutsOptions& options, std::string_view verb, std::string_vie
   const absl::StatusOr<ordered_json> answer =
       AskAdmin(options.admin, "POST",
                fmt::format("/admin/v1/rollouts/{}:{}", net::PercentEncode(options.model), verb), body);
-  if (!answer.ok()) return Fail(answer.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", answer->dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(answer, options.admin.json)) return *code;
   fmt::print("version {} of {} {}\n", answer->value("version", ""), answer->value("model", options.model),
              done);
   return kOk;

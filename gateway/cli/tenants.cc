@@ -39,11 +39,7 @@ int PrintAnswer(const TenantsOptions& options, const absl::StatusOr<ordered_json
 
 int List(const TenantsOptions& options) {
   const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, "/admin/v1/tenants");
-  if (!all.ok()) return Fail(all.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", ordered_json(*all).dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(all, options.admin.json)) return *code;
   Table table({{"TENANT"}, {"STATE"}, {"MADE BY"}, {"WEIGHT", true}, {"LIMITS"}, {"MODELS"}});
   for (const ordered_json& tenant : *all) {
     const bool made = tenant["at_run_time"].get<bool>();
@@ -116,11 +112,7 @@ int Members(const TenantsOptions& options) {
   std::string target = "/admin/v1/members";
   if (!options.path.empty()) target += "?tenant=" + net::PercentEncode(options.path);
   const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, target);
-  if (!all.ok()) return Fail(all.status());
-  if (options.admin.json) {
-    fmt::print("{}\n", ordered_json(*all).dump());
-    return kOk;
-  }
+  if (const auto code = FailOrPrintJson(all, options.admin.json)) return *code;
   Table table({{"TENANT"}, {"WHO"}, {"ROLE"}, {"ADDED"}, {"ADDED BY"}});
   for (const ordered_json& member : *all) {
     table.Add({TextOf(member["tenant"]), TextOf(member["who"]), TextOf(member["role"]),

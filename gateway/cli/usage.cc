@@ -307,7 +307,7 @@ void AddUsage(CLI::App& app, Run& run) {
       ->add_option(
           "--by", request.by,
           "Columns to group by: tenant, key, model, replica, api, reason, hour, day, job; or feedback, "
-          "alone or with tenant, key, model, version, hour, day")
+          "alone or with tenant, key, model, version, replica, hour, day")
       ->delimiter(',')
       ->capture_default_str();
   command

@@ -23,10 +23,16 @@
 
 namespace router {
 
+static void Bind(conf::Object& o, FeedbackBound& bound) {
+  o.Required("name", bound.name, conf::NotEmpty());
+  o.Optional("drop", bound.drop, conf::Range{0.0, 1.0});
+}
+
 static void Bind(conf::Object& o, RolloutBounds& bounds) {
   o.Optional("errors", bounds.errors, conf::Range{0.0, 1.0});
   o.Optional("ttft", bounds.ttft, conf::Range{1.0, 100.0});
   o.Optional("tokens_per_second", bounds.tokens_per_second, conf::Range{0.01, 1.0});
+  o.Optional("feedback", bounds.feedback);
 }
 
 }  // namespace router

@@ -110,8 +110,9 @@ static void Bind(conf::Object& o, Prefetch& prefetch) {
   o.Optional("nodes", prefetch.nodes, conf::Range{1U, kMostNodes});
   o.Optional("at", conf::OneOrMany(prefetch.at));
   o.Optional("on_demand", prefetch.on_demand);
-  if (o.reading() && prefetch.at.empty() && !prefetch.on_demand)
-    o.Error("says not when; give at, with times, or on_demand: true");
+  o.Optional("forecast", prefetch.forecast);
+  if (o.reading() && prefetch.at.empty() && !prefetch.on_demand && !prefetch.forecast)
+    o.Error("does not say when; give at, with times, or on_demand: true, or forecast: true");
 }
 
 static void Bind(conf::Object& o, CompileCache& cache) {

@@ -64,6 +64,8 @@ struct Prefetch {
   uint32_t nodes = 1;  // that hold them, at least; those where replicas would go first
   std::vector<PrefetchTime> at;
   bool on_demand = false;  // also once more replicas are wanted than there is room for
+  bool forecast =
+      false;  // also ahead of the time of the day at which more replicas were wanted; then on as many nodes
 };
 
 // The engine's compiled kernels are kept on the node, for each engine version, model and kind of device.

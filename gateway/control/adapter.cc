@@ -4,16 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "conf/json_dump.h"
 #include "conf/text.h"
 
 namespace gateway::control {
 namespace {
 
 using nlohmann::json;
-
-std::string DumpAdapter(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 }  // namespace
 
@@ -22,12 +19,12 @@ std::string IdOf(std::string_view base, std::string_view name) {
 }
 
 std::string BodyOf(const Adapter& adapter) {
-  return DumpAdapter({{"base", adapter.base},
-                      {"name", adapter.name},
-                      {"source", adapter.source},
-                      {"by", adapter.by},
-                      {"since_us", conf::ToUnixMicros(adapter.since)},
-                      {"leaves", adapter.leaves}});
+  return conf::DumpJson(json{{"base", adapter.base},
+                             {"name", adapter.name},
+                             {"source", adapter.source},
+                             {"by", adapter.by},
+                             {"since_us", conf::ToUnixMicros(adapter.since)},
+                             {"leaves", adapter.leaves}});
 }
 
 absl::StatusOr<Adapter> ReadAdapter(const std::string& id, const std::string& body) {
@@ -68,7 +65,7 @@ std::string DetailOf(const Adapter& adapter, std::string_view replica, std::stri
   json detail = {{"base", adapter.base}, {"source", adapter.source}};
   if (!replica.empty()) detail["replica"] = replica;
   if (!why.empty()) detail["why"] = why;
-  return DumpAdapter(detail);
+  return conf::DumpJson(detail);
 }
 
 }  // namespace gateway::control

@@ -8,7 +8,6 @@
 #include "conf/text.h"
 #include "gateway/api/coded_status.h"
 #include "gateway/config/types.h"
-#include "gateway/log.h"
 #include "gateway/store/kinds.h"
 
 namespace gateway::control {
@@ -21,59 +20,24 @@ absl::Status Refused(api::Code code, std::string message) {
 }  // namespace
 
 Adapters::Adapters(net::Loop& loop, store::Store& store, Environment env)
-    : store_(store),
-      env_(std::move(env)),
-      follower_(loop, store, store::kAdapter,
-                {.replace = [this](const std::vector<store::Object>& all) { Replace(all); },
-                 .apply = [this](const std::vector<store::Change>& changes) { Apply(changes); }}) {}
-
-net::Task<absl::Status> Adapters::Start() {
-  co_return co_await follower_.Start();
-}
-
-void Adapters::Replace(const std::vector<store::Object>& all) {
-  stored_.clear();
-  for (const store::Object& object : all) Take(object.id, object.version, object.body);
-  env_.changed();
-}
-
-void Adapters::Apply(const std::vector<store::Change>& changes) {
-  for (const store::Change& change : changes) {
-    if (change.body) {
-      Take(change.id, change.number, *change.body);
-    } else {
-      stored_.erase(change.id);
-    }
-  }
-  env_.changed();
-}
-
-void Adapters::Take(const std::string& id, uint64_t version, const std::string& body) {
-  absl::StatusOr<Adapter> adapter = ReadAdapter(id, body);
-  if (!adapter.ok()) {
-    log::Error("a stored adapter cannot be read", {{"why", conf::Std(adapter.status().message())}});
-    stored_.erase(id);
-    return;
-  }
-  stored_[id] = {*std::move(adapter), version};
-}
+    : env_(std::move(env)), stored_(loop, store, store::kAdapter, ReadAdapter, [this] { env_.changed(); }) {}
 
 const Adapter* Adapters::Find(std::string_view base, std::string_view name) const {
-  const auto at = stored_.find(IdOf(base, name));
-  return at == stored_.end() ? nullptr : &at->second.adapter;
+  const auto* const entry = stored_.Find(IdOf(base, name));
+  return entry == nullptr ? nullptr : &entry->value;
 }
 
 std::vector<Adapter> Adapters::All() const {
   std::vector<Adapter> all;
-  all.reserve(stored_.size());
-  for (const auto& [id, stored] : stored_) all.push_back(stored.adapter);
+  all.reserve(stored_.all().size());
+  for (const auto& [id, entry] : stored_.all()) all.push_back(entry.value);
   return all;
 }
 
 std::vector<config::RunTimeAdapter> Adapters::InForce() const {
   std::vector<config::RunTimeAdapter> all;
-  for (const auto& [id, stored] : stored_) {
-    if (!stored.adapter.leaves) all.push_back({stored.adapter.base, stored.adapter.name});
+  for (const auto& [id, entry] : stored_.all()) {
+    if (!entry.value.leaves) all.push_back({entry.value.base, entry.value.name});
   }
   return all;
 }
@@ -110,13 +74,13 @@ absl::Status Adapters::Check(const Adapter& adapter) const {
         fmt::format("a configured model has the name or alias \"{}\"; give another name", adapter.name));
   }
   size_t of_base = 0;
-  for (const auto& [id, stored] : stored_) {
-    if (stored.adapter.base == adapter.base) {
+  for (const auto& [id, entry] : stored_.all()) {
+    if (entry.value.base == adapter.base) {
       ++of_base;
-    } else if (stored.adapter.name == adapter.name &&
-               config::ModelOfAdapter(models, {stored.adapter.base, adapter.name}) == adapter.name) {
+    } else if (entry.value.name == adapter.name &&
+               config::ModelOfAdapter(models, {entry.value.base, adapter.name}) == adapter.name) {
       return Refused(api::Code::kConflict, fmt::format("{} is an adapter of {} already; give another name",
-                                                       adapter.name, stored.adapter.base));
+                                                       adapter.name, entry.value.base));
     }
   }
   if (of_base >= kMostOfBase) {
@@ -146,13 +110,13 @@ net::Task<absl::Status> Adapters::Load(Adapter adapter) {
 }
 
 net::Task<absl::Status> Adapters::Unload(std::string base, std::string name, std::string by) {
-  const auto at = stored_.find(IdOf(base, name));
-  if (at == stored_.end() || at->second.adapter.leaves) {
+  const auto* const entry = stored_.Find(IdOf(base, name));
+  if (entry == nullptr || entry->value.leaves) {
     co_return Refused(api::Code::kNotFound,
                       fmt::format("{} has no adapter \"{}\" that was loaded at run time", base, name));
   }
-  Adapter adapter = at->second.adapter;
-  const uint64_t version = at->second.version;
+  Adapter adapter = entry->value;
+  const uint64_t version = entry->version;
   adapter.by = std::move(by);
   if (absl::Status recorded = co_await Note(adapter, kUnloadAdapterAction, {}, {}); !recorded.ok())
     co_return recorded;
@@ -163,10 +127,10 @@ net::Task<absl::Status> Adapters::Unload(std::string base, std::string name, std
 
 net::Task<absl::Status> Adapters::Forget(std::string base, std::string name, std::string_view action,
                                          std::string why) {
-  const auto at = stored_.find(IdOf(base, name));
-  if (at == stored_.end()) co_return absl::OkStatus();
-  const Adapter adapter = at->second.adapter;
-  const uint64_t version = at->second.version;
+  const auto* const entry = stored_.Find(IdOf(base, name));
+  if (entry == nullptr) co_return absl::OkStatus();
+  const Adapter adapter = entry->value;
+  const uint64_t version = entry->version;
   if (absl::Status recorded = co_await Note(adapter, action, {}, std::move(why)); !recorded.ok())
     co_return recorded;
   co_return co_await Commit(
@@ -174,15 +138,7 @@ net::Task<absl::Status> Adapters::Forget(std::string base, std::string name, std
 }
 
 net::Task<absl::Status> Adapters::Commit(store::Write write) {
-  std::vector<store::Write> writes;
-  writes.push_back(std::move(write));
-  const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes), env_.epoch());
-  if (absl::IsAborted(committed.status()))
-    co_return absl::UnavailableError("another change of this adapter came first; try again");
-  if (absl::IsPermissionDenied(committed.status()))
-    co_return absl::UnavailableError("another gateway leads now; try again");
-  if (!committed.ok()) co_return committed.status();
-  co_return co_await follower_.CatchUp();
+  return stored_.Commit({std::move(write)}, env_.epoch());
 }
 
 }  // namespace gateway::control

@@ -7,7 +7,6 @@
 #include <absl/status/status.h>
 
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -16,7 +15,7 @@
 #include "gateway/ledger/record.h"
 #include "gateway/net/loop.h"
 #include "gateway/shard/runtime.h"
-#include "gateway/store/follower.h"
+#include "gateway/store/stored_copy.h"
 
 namespace gateway::control {
 
@@ -38,8 +37,8 @@ class Adapters {
   Adapters(net::Loop& loop, store::Store& store, Environment env);
 
   // The present adapters are known when it returns Ok.
-  net::Task<absl::Status> Start();
-  void Stop() { follower_.Stop(); }
+  net::Task<absl::Status> Start() { return stored_.Start(); }
+  void Stop() { stored_.Stop(); }
 
   // Checks, then records in the ledger and in the store. Errors with codes: NotFound (no such base),
   // InvalidArgument (name or source), AlreadyExists, ResourceExhausted; and the store's.
@@ -59,24 +58,14 @@ class Adapters {
   std::vector<Adapter> All() const;
   // For models in force: those that do not leave.
   std::vector<config::RunTimeAdapter> InForce() const;
-  bool empty() const { return stored_.empty(); }
+  bool empty() const { return stored_.all().empty(); }
 
  private:
-  struct Stored {
-    Adapter adapter;
-    uint64_t version = 0;
-  };
-
-  void Replace(const std::vector<store::Object>& all);
-  void Apply(const std::vector<store::Change>& changes);
-  void Take(const std::string& id, uint64_t version, const std::string& body);
   absl::Status Check(const Adapter& adapter) const;
   net::Task<absl::Status> Commit(store::Write write);
 
-  store::Store& store_;
   const Environment env_;
-  store::Follower follower_;
-  std::map<std::string, Stored, std::less<>> stored_;  // by id
+  store::StoredCopy<Adapter> stored_;
 };
 
 }  // namespace gateway::control

@@ -12,49 +12,30 @@
 #include "gateway/store/kinds.h"
 
 namespace gateway::control {
+namespace {
+
+// A cordon whose reason cannot be read still applies.
+absl::StatusOr<Cordon> ReadStoredCordon(const std::string& id, const std::string& body) {
+  absl::StatusOr<Cordon> cordon = ReadCordon(id, body);
+  if (cordon.ok()) return cordon;
+  const std::optional<Cordon> named = CordonOfId(id);
+  if (!named) return cordon;
+  log::Error("a stored cordon cannot be read",
+             {{"cordon", id}, {"why", conf::Std(cordon.status().message())}});
+  return *named;
+}
+
+}  // namespace
 
 Cordons::Cordons(net::Loop& loop, store::Store& store, const Context& context)
-    : store_(store),
-      context_(context),
-      follower_(loop, store, store::kCordon,
-                {.replace = [this](const std::vector<store::Object>& all) { Replace(all); },
-                 .apply = [this](const std::vector<store::Change>& changes) { Apply(changes); }}) {}
+    : context_(context),
+      stored_(loop, store, store::kCordon, ReadStoredCordon, [this] { UpdatePlanner(); }) {}
 
 net::Task<absl::Status> Cordons::Start() {
   if (started_) co_return absl::OkStatus();
-  const absl::Status started = co_await follower_.Start();
+  const absl::Status started = co_await stored_.Start();
   started_ = started.ok();
   co_return started;
-}
-
-void Cordons::Replace(const std::vector<store::Object>& all) {
-  cordons_.clear();
-  for (const store::Object& object : all) Take(object.id, object.version, object.body);
-  UpdatePlanner();
-}
-
-void Cordons::Apply(const std::vector<store::Change>& changes) {
-  for (const store::Change& change : changes) {
-    if (change.body) {
-      Take(change.id, change.number, *change.body);
-    } else {
-      cordons_.erase(change.id);
-    }
-  }
-  UpdatePlanner();
-}
-
-// A cordon whose reason cannot be read still applies.
-void Cordons::Take(const std::string& id, uint64_t version, const std::string& body) {
-  absl::StatusOr<Cordon> cordon = ReadCordon(id, body);
-  if (!cordon.ok()) {
-    log::Error("a stored cordon cannot be read",
-               {{"cordon", id}, {"why", conf::Std(cordon.status().message())}});
-    const std::optional<Cordon> named = CordonOfId(id);
-    if (!named) return;
-    cordon = *named;
-  }
-  cordons_[id] = {*std::move(cordon), version};
 }
 
 void Cordons::UpdatePlanner() {
@@ -64,17 +45,16 @@ void Cordons::UpdatePlanner() {
 
 std::vector<Cordon> Cordons::all() const {
   std::vector<Cordon> all;
-  all.reserve(cordons_.size());
-  for (const auto& [id, stored] : cordons_) all.push_back(stored.cordon);
+  all.reserve(stored_.all().size());
+  for (const auto& [id, entry] : stored_.all()) all.push_back(entry.value);
   return all;
 }
 
 std::vector<std::string> Cordons::InWords() const {
   std::vector<std::string> sentences;
-  sentences.reserve(cordons_.size());
-  for (const auto& [id, stored] : cordons_)
-    sentences.push_back(
-        fmt::format("{} gets no new work: {}.", PlaceOf(stored.cordon), WhyOf(stored.cordon)));
+  sentences.reserve(stored_.all().size());
+  for (const auto& [id, entry] : stored_.all())
+    sentences.push_back(fmt::format("{} gets no new work: {}.", PlaceOf(entry.value), WhyOf(entry.value)));
   return sentences;
 }
 
@@ -96,10 +76,10 @@ net::Task<absl::Status> Cordons::Set(Cordon cordon) {
   ledger::Event event = EventOf(cordon.drains ? kDrainAction : kCordonAction, cordon);
   if (absl::Status recorded = co_await Record(event); !recorded.ok()) co_return recorded;
   const std::string id = IdOf(cordon);
-  const auto there = cordons_.find(id);
+  const auto* const there = stored_.Find(id);
   co_return co_await Commit({.kind = store::kCordon,
                              .id = id,
-                             .replaces = there == cordons_.end() ? 0 : there->second.version,
+                             .replaces = there == nullptr ? 0 : there->version,
                              .body = BodyOf(cordon)},
                             std::move(event));
 }
@@ -107,18 +87,17 @@ net::Task<absl::Status> Cordons::Set(Cordon cordon) {
 // Also for a node that is no longer in the cluster.
 net::Task<absl::Status> Cordons::Lift(Cordon cordon) {
   const std::string id = IdOf(cordon);
-  if (!cordons_.contains(id)) {
+  if (stored_.Find(id) == nullptr) {
     if (absl::Status known = Check(cordon); !known.ok()) co_return known;
     co_return absl::FailedPreconditionError(
         conf::Abseil(fmt::format("{} is not {}", PlaceOf(cordon), cordon.drains ? "drained" : "cordoned")));
   }
   ledger::Event event = EventOf(cordon.drains ? kUndrainAction : kUncordonAction, cordon);
   if (absl::Status recorded = co_await Record(event); !recorded.ok()) co_return recorded;
-  const auto there = cordons_.find(id);
-  if (there == cordons_.end()) co_return absl::OkStatus();  // lifted meanwhile
+  const auto* const there = stored_.Find(id);
+  if (there == nullptr) co_return absl::OkStatus();  // lifted meanwhile
   co_return co_await Commit(
-      {.kind = store::kCordon, .id = id, .replaces = there->second.version, .body = std::nullopt},
-      std::move(event));
+      {.kind = store::kCordon, .id = id, .replaces = there->version, .body = std::nullopt}, std::move(event));
 }
 
 net::Task<absl::Status> Cordons::Drain(Cordon cordon) {
@@ -128,15 +107,15 @@ net::Task<absl::Status> Cordons::Drain(Cordon cordon) {
 
 net::Task<absl::Status> Cordons::Undrain(Cordon cordon) {
   cordon.drains = true;
-  if (const auto there = cordons_.find(IdOf(cordon)); there != cordons_.end() && !there->second.cordon.drains)
+  if (const auto* const there = stored_.Find(IdOf(cordon)); there != nullptr && !there->value.drains)
     co_return absl::FailedPreconditionError(
         conf::Abseil(fmt::format("{} is cordoned, but not drained", PlaceOf(cordon))));
   co_return co_await Lift(std::move(cordon));
 }
 
 const Cordon* Cordons::Drains(const std::string& node) const {
-  const auto there = cordons_.find(node);
-  return there == cordons_.end() || !there->second.cordon.drains ? nullptr : &there->second.cordon;
+  const auto* const there = stored_.Find(node);
+  return there == nullptr || !there->value.drains ? nullptr : &there->value;
 }
 
 ledger::Event Cordons::EventOf(std::string_view action, const Cordon& cordon) const {
@@ -160,14 +139,7 @@ net::Task<absl::Status> Cordons::Commit(store::Write write, ledger::Event event)
   std::vector<store::Write> writes;
   if (context_.shared) writes.push_back(StoredEvent(std::move(event)));
   writes.push_back(std::move(write));
-  const absl::StatusOr<store::Committed> committed =
-      co_await store_.Commit(std::move(writes), context_.shared ? context_.epoch : 0);
-  if (absl::IsPermissionDenied(committed.status()))
-    co_return absl::UnavailableError("another gateway leads now; try again");
-  if (absl::IsAborted(committed.status()))
-    co_return absl::UnavailableError("another change of this cordon came first; try again");
-  if (!committed.ok()) co_return committed.status();
-  co_return co_await follower_.CatchUp();
+  return stored_.Commit(std::move(writes), context_.shared ? context_.epoch : 0);
 }
 
 }  // namespace gateway::control

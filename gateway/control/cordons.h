@@ -6,14 +6,13 @@
 
 #include <absl/status/status.h>
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "gateway/control/context.h"
 #include "gateway/control/cordon.h"
 #include "gateway/net/loop.h"
-#include "gateway/store/follower.h"
+#include "gateway/store/stored_copy.h"
 
 namespace gateway::control {
 
@@ -25,7 +24,7 @@ class Cordons {
   // Reports the present cordons to the planner, and later changes. Until it has returned Ok nothing may be
   // placed; it may be called again.
   net::Task<absl::Status> Start();
-  void Stop() { follower_.Stop(); }
+  void Stop() { stored_.Stop(); }
 
   // In the ledger, in the store and in force when they return. NotFound: the cluster has no such node or
   // device; FailedPrecondition: it is not cordoned, or (Undrain) not drained; and the store's errors. A cordon
@@ -39,7 +38,7 @@ class Cordons {
   void UpdatePlanner();
 
   // No read of the store is under way after Stop().
-  bool idle() const { return follower_.idle(); }
+  bool idle() const { return stored_.idle(); }
 
   std::vector<Cordon> all() const;
   // The order to drain the node; null: none.
@@ -48,23 +47,13 @@ class Cordons {
   std::vector<std::string> InWords() const;
 
  private:
-  struct Stored {
-    Cordon cordon;
-    uint64_t version = 0;
-  };
-
-  void Replace(const std::vector<store::Object>& all);
-  void Apply(const std::vector<store::Change>& changes);
-  void Take(const std::string& id, uint64_t version, const std::string& body);
   absl::Status Check(const Cordon& cordon) const;
   ledger::Event EventOf(std::string_view action, const Cordon& cordon) const;
   net::Task<absl::Status> Record(ledger::Event event);
   net::Task<absl::Status> Commit(store::Write write, ledger::Event event);
 
-  store::Store& store_;
   const Context& context_;
-  store::Follower follower_;
-  std::map<std::string, Stored> cordons_;  // by id
+  store::StoredCopy<Cordon> stored_;
   bool started_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "conf/hash.h"
 #include "gateway/control/context.h"
 
 namespace gateway::control {
@@ -12,17 +13,10 @@ namespace {
 constexpr uint16_t kFirstPort = 30'000;
 constexpr uint16_t kPorts = 2'000;
 
-// FNV-1a: the same in every process.
-uint64_t HashOf(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 }  // namespace
 
 uint16_t MeetingPort(std::string_view workload, uint32_t attempt) {
-  return static_cast<uint16_t>(kFirstPort + (HashOf(workload) + attempt) % kPorts);
+  return static_cast<uint16_t>(kFirstPort + (conf::Fnv1a(workload) + attempt) % kPorts);
 }
 
 plugins::launchers::Gang GangOf(const Workload& workload, uint32_t rank,

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "conf/json_dump.h"
 #include "conf/text.h"
 #include "gateway/control/grant.h"
 #include "gateway/control/workload_record.h"
@@ -60,20 +61,17 @@ class JobsReader {
     std::map<std::string, bool> named;
     for (const auto& [id, body] : jobs_) {
       named[body.at("of").get<std::string>()] = true;
-      out.push_back(store::Write::Create(store::kWorkload, id, Text(body)));
+      out.push_back(store::Write::Create(store::kWorkload, id, conf::DumpJson(body)));
     }
     for (const auto& [id, body] : submissions_) {
-      if (named.contains(id)) out.push_back(store::Write::Create(store::kSubmission, id, Text(body)));
+      if (named.contains(id))
+        out.push_back(store::Write::Create(store::kSubmission, id, conf::DumpJson(body)));
     }
     if (last_ > 0)
       out.push_back(store::Write::Create(store::kSubmission, kLastSubmission, BodyOfLast(last_)));
   }
 
  private:
-  static std::string Text(const json& body) {
-    return body.dump(-1, ' ', false, json::error_handler_t::replace);
-  }
-
   void TakeJob(const json& line) {
     const auto id = line.at("job").get<std::string>();
     const auto [state, outcome] = StateAndOutcome(line.at("state").get<std::string>());

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "conf/json_dump.h"
 #include "conf/shown.h"
 #include "conf/text.h"
 
@@ -11,10 +12,6 @@ namespace gateway::control {
 namespace {
 
 using nlohmann::json;
-
-std::string Dump(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 std::string WhoAndWhy(const ModelOrder& order) {
   return fmt::format("by {}{}{}{}{}", order.by.empty() ? "an operator" : order.by,
@@ -53,7 +50,7 @@ std::string BodyOf(const OrdersOfModel& orders) {
   json out = json::object();
   if (orders.paused) out["paused"] = ToJson(*orders.paused);
   if (orders.held) out["held"] = ToJson(*orders.held);
-  return Dump(out);
+  return conf::DumpJson(out);
 }
 
 absl::StatusOr<OrdersOfModel> ReadOrders(const std::string& model, const std::string& body) {
@@ -75,7 +72,7 @@ std::string DetailOf(const ModelOrder& order, std::string_view action) {
     detail["replicas"] = order.replicas;
     if (order.until) detail["until_us"] = conf::ToUnixMicros(*order.until);
   }
-  return Dump(detail);
+  return conf::DumpJson(detail);
 }
 
 bool TakeRecord(const OrderRecord& record, OrdersOfModel& orders) {

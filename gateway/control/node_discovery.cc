@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "conf/json_dump.h"
 #include "conf/text.h"
 #include "gateway/log.h"
 
@@ -35,10 +36,6 @@ nlohmann::ordered_json Described(const scheduler::Cluster& cluster, const std::s
   return out;
 }
 
-std::string Text(const nlohmann::ordered_json& value) {
-  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
 }  // namespace
 
 net::Task<absl::Status> NodeDiscovery::Begin() {
@@ -57,13 +54,13 @@ net::Task<absl::Status> NodeDiscovery::Begin() {
   for (const scheduler::DeviceKind& kind : change.cluster.kinds)
     kinds[kind.name] = scheduler::DevicesOf(change.cluster, kind.name);
   const nlohmann::ordered_json detail = {{"nodes", change.cluster.nodes.size()}, {"devices", kinds}};
-  log::Info("nodes found", {{"launcher", context_.launcher->name()}, {"what", Text(detail)}});
+  log::Info("nodes found", {{"launcher", context_.launcher->name()}, {"what", conf::DumpJson(detail)}});
   ledger::Event event;
   event.kind = ledger::Kind::kAction;
   event.action = "nodes.found";
   event.actor = "control";
   event.subject = context_.launcher->name();
-  event.detail = Text(detail);
+  event.detail = conf::DumpJson(detail);
   co_return co_await context_.record(std::move(event));
 }
 
@@ -106,14 +103,14 @@ net::Task<absl::Status> NodeDiscovery::Record(const scheduler::ClusterChange& ch
   // The cluster may be another one after an await.
   std::vector<std::tuple<std::string_view, std::string, std::string>> events;
   for (const std::string& node : change.joined)
-    events.emplace_back("node.join", node, Text(Described(change.cluster, node)));
+    events.emplace_back("node.join", node, conf::DumpJson(Described(change.cluster, node)));
   for (const std::string& node : change.changed) {
     nlohmann::ordered_json detail = Described(change.cluster, node);
     detail["before"] = Described(before, node);
-    events.emplace_back("node.change", node, Text(detail));
+    events.emplace_back("node.change", node, conf::DumpJson(detail));
   }
   for (const std::string& node : change.left)
-    events.emplace_back("node.leave", node, Text(Described(before, node)));
+    events.emplace_back("node.leave", node, conf::DumpJson(Described(before, node)));
   for (auto& [action, node, detail] : events) {
     absl::Status recorded = co_await RecordOne(action, node, std::move(detail));
     if (!recorded.ok()) co_return recorded;

@@ -17,6 +17,7 @@ using plugins::launchers::RunState;
 using plugins::launchers::RunStatus;
 
 constexpr conf::Duration kLookEvery = std::chrono::seconds(2);
+constexpr conf::Duration kAhead = std::chrono::hours(1);  // how far a forecast looks
 constexpr conf::Duration kAfterFailure = std::chrono::minutes(5);
 constexpr conf::Duration kNeverSeen = std::chrono::seconds(30);
 constexpr conf::Duration kFetchGrace = std::chrono::seconds(5);
@@ -66,13 +67,25 @@ bool Prefetches::IsDue(const config::ModelPolicy& policy, conf::TimePoint now) {
   return due != due_until_.end() && now < due->second;
 }
 
+uint32_t Prefetches::NodesWanted(const config::ModelPolicy& policy, conf::TimePoint now) {
+  const config::Prefetch& prefetch = *policy.weights->prefetch;
+  uint32_t nodes = IsDue(policy, now) ? prefetch.nodes : 0;
+  if (prefetch.forecast) {
+    scheduler::autoscale::DailyPeaks& peaks = peaks_[policy.model()];
+    peaks.Observe(now, env_.wanted(policy.model()));
+    nodes = std::max(nodes, peaks.Forecast(now, kAhead));
+  }
+  return nodes;
+}
+
 void Prefetches::Tick() {
   const conf::TimePoint now = context_.now();
   if (now < next_) return;
   next_ = now + kLookEvery;
   std::erase_if(not_before_, [&](const auto& one) { return one.second <= now; });
   for (const config::ModelPolicy* const policy : env_.policies()) {
-    if (!IsDue(*policy, now)) continue;
+    const uint32_t nodes = NodesWanted(*policy, now);
+    if (nodes == 0) continue;
     std::vector<StartPlace> places = env_.places(*policy);
     uint32_t holders = 0;
     for (StartPlace& place : places) {
@@ -88,7 +101,7 @@ void Prefetches::Tick() {
       return not_before_.contains({policy->model(), place.node}) ||
              std::ranges::any_of(fetches_, [&](const auto& one) { return one.second.node == place.node; });
     });
-    for (const std::string& node : ChoosePrefetchNodes(places, policy->weights->prefetch->nodes, holders)) {
+    for (const std::string& node : ChoosePrefetchNodes(places, nodes, holders)) {
       if (fetches_.size() >= kMost) return;
       Begin(*policy, *std::ranges::find(places, node, &StartPlace::node), now);
     }

@@ -1,5 +1,5 @@
-// Prefetches: weights that come to nodes before a replica is placed there: at times of the policy, and while more
-// replicas are wanted than have devices. Each is a run of its own, without devices, that is the step alone.
+// Prefetches: weights that come to nodes before a replica is placed there: at times of the policy, while more
+// replicas are wanted than have devices, and ahead of the time of the day at which more of them were wanted. Each is a run of its own, without devices, that is the step alone.
 //
 // Such a run is no workload: nothing waits for it, and its loss costs nothing. It is found again by its id after
 // a restart. One at a time on each node, and kMost in all.
@@ -18,6 +18,7 @@
 #include "gateway/control/context.h"
 #include "gateway/control/learned_starts.h"
 #include "gateway/control/status.h"
+#include "scheduler/autoscale/daily_peaks.h"
 
 namespace gateway::control {
 
@@ -41,6 +42,7 @@ class Prefetches {
                                                                  const std::string& kind)>
         step;
     std::function<bool(const std::string& model)> short_of_devices;  // a replica waits for some
+    std::function<uint32_t(const std::string& model)> wanted;        // replicas
     // The beginning of what a run has printed.
     std::function<net::Task<std::string>(std::string run, std::string log)> read;
     std::function<void(const std::string& node, const std::vector<std::string>& holds, conf::TimePoint at)>
@@ -70,6 +72,8 @@ class Prefetches {
   };
 
   bool IsDue(const config::ModelPolicy& policy, conf::TimePoint now);
+  // On how many nodes the weights are to be now; 0: no fetch is due.
+  uint32_t NodesWanted(const config::ModelPolicy& policy, conf::TimePoint now);
   void Begin(const config::ModelPolicy& policy, const StartPlace& place, conf::TimePoint now);
   net::Task<void> Start(std::string run, plugins::launchers::RunSpec spec);
   net::Task<void> Conclude(plugins::launchers::RunStatus run);
@@ -78,8 +82,9 @@ class Prefetches {
   const Context& context_;
   const Environment env_;
   const conf::TimePoint began_;
-  std::map<std::string, Fetch> fetches_;              // by run
-  std::map<std::string, conf::TimePoint> fired_;      // by model: the last time of its policy that was taken
+  std::map<std::string, Fetch> fetches_;          // by run
+  std::map<std::string, conf::TimePoint> fired_;  // by model: the last time of its policy that was taken
+  std::map<std::string, scheduler::autoscale::DailyPeaks> peaks_;  // by model, of those with a forecast
   std::map<std::string, conf::TimePoint> due_until_;  // by model: while nodes lack what that time wants
   // By model and node: not before, after a failure.
   std::map<std::pair<std::string, std::string>, conf::TimePoint> not_before_;

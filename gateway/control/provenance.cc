@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "conf/hash.h"
 #include "conf/hex.h"
 #include "gateway/control/grant.h"
 #include "plugins/auth/digest.h"
@@ -23,8 +24,7 @@ std::string Sha256Of(std::string_view text) {
 }  // namespace
 
 uint64_t SeedOf(std::string_view id) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : id) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  const uint64_t hash = conf::Fnv1a(id);
   return (hash ^ (hash >> 32)) & 0x7fffffff;
 }
 

@@ -51,11 +51,6 @@ std::optional<ReplicaPhase> PhaseOf(const Workload& replica) {
   return std::nullopt;
 }
 
-bool Answers(const Workload& replica, conf::TimePoint now) {
-  return replica.serving.load->health.Usable() &&
-         replica.serving.load->breaker.phase(now) != router::Breaker::Phase::kOpen;
-}
-
 bool Serves(const Workload& replica) {
   return replica.state == State::kRunning || replica.state == State::kSaving;
 }
@@ -105,6 +100,11 @@ bool NamesPort(const plugins::launchers::RunSpec& spec) {
 }
 
 }  // namespace
+
+bool Answers(const Workload& replica, conf::TimePoint now) {
+  return replica.serving.load->health.Usable() &&
+         replica.serving.load->breaker.phase(now) != router::Breaker::Phase::kOpen;
+}
 
 std::string_view Name(ReplicaState state) {
   static constexpr std::array<std::string_view, kReplicaStates> kNames = {

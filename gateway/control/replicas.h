@@ -25,6 +25,9 @@ namespace gateway::control {
 // The state of a replica, in the words that people see.
 ReplicaState ReplicaStateOf(const Workload& replica);
 
+// Whether requests may go to a replica that serves: it is healthy, and its circuit breaker is not open.
+bool Answers(const Workload& replica, conf::TimePoint now);
+
 class Replicas final : public WorkloadKind {
  public:
   struct Environment {

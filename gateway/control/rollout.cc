@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "conf/json_dump.h"
 #include "conf/text.h"
 #include "conf/words.h"
 
@@ -16,10 +17,6 @@ constexpr conf::Word<RolloutState> kRolloutStates[] = {{"running", RolloutState:
                                                        {"promoted", RolloutState::kPromoted},
                                                        {"rolled_back", RolloutState::kRolledBack},
                                                        {"aborted", RolloutState::kAborted}};
-
-std::string DumpRollout(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 }  // namespace
 
@@ -44,15 +41,15 @@ std::string VersionInForce(const config::ModelPolicy& policy, const Rollout* rol
 }
 
 std::string BodyOf(const Rollout& rollout) {
-  return DumpRollout({{"version", rollout.version},
-                      {"state", Name(rollout.state)},
-                      {"step", rollout.step},
-                      {"open", rollout.open},
-                      {"percent", rollout.percent},
-                      {"began_us", conf::ToUnixMicros(rollout.began)},
-                      {"since_us", conf::ToUnixMicros(rollout.since)},
-                      {"why", rollout.why},
-                      {"by", rollout.by}});
+  return conf::DumpJson(json{{"version", rollout.version},
+                             {"state", Name(rollout.state)},
+                             {"step", rollout.step},
+                             {"open", rollout.open},
+                             {"percent", rollout.percent},
+                             {"began_us", conf::ToUnixMicros(rollout.began)},
+                             {"since_us", conf::ToUnixMicros(rollout.since)},
+                             {"why", rollout.why},
+                             {"by", rollout.by}});
 }
 
 absl::StatusOr<Rollout> ReadRollout(const std::string& model, const std::string& body) {
@@ -103,10 +100,10 @@ bool TakeRecord(const RolloutRecord& record, std::map<std::string, Rollout>& rol
 }
 
 std::string DetailOf(const Rollout& rollout) {
-  return DumpRollout({{"version", rollout.version},
-                      {"step", rollout.step},
-                      {"percent", rollout.percent},
-                      {"reason", rollout.why}});
+  return conf::DumpJson(json{{"version", rollout.version},
+                             {"step", rollout.step},
+                             {"percent", rollout.percent},
+                             {"reason", rollout.why}});
 }
 
 }  // namespace gateway::control

@@ -14,6 +14,7 @@ namespace gateway::control {
 namespace {
 
 constexpr conf::Duration kTickOfRollouts = std::chrono::milliseconds(500);
+constexpr conf::Duration kRatingsEvery = std::chrono::seconds(5);
 constexpr std::string_view kControl = "control";
 constexpr double kMillionth = 1e-6;
 const double kMicrosInLog = std::log(1e6);  // the cells count logarithms of microseconds
@@ -141,12 +142,53 @@ router::VersionSample RolloutDriver::SampleOf(const std::set<std::string>& names
   return sum;
 }
 
+router::VersionSample RolloutDriver::FreshOf(const Seen& seen) const {
+  router::VersionSample sample = Since(SampleOf(seen.fresh_names), seen.base);
+  sample.ratings = RatingsOfNames(seen, seen.fresh_names);
+  return sample;
+}
+
+router::VersionSample RolloutDriver::OldOf(const Seen& seen) const {
+  router::VersionSample sample = Since(SampleOf(seen.old_names), seen.old_base);
+  sample.ratings = RatingsOfNames(seen, seen.old_names);
+  return sample;
+}
+
+// The names are model@replica.
+router::Ratings RolloutDriver::RatingsOfNames(const Seen& seen, const std::set<std::string>& names) {
+  router::Ratings sum;
+  for (const std::string& name : names) {
+    const auto at = seen.ratings.find(std::string_view(name).substr(name.find('@') + 1));
+    if (at == seen.ratings.end()) continue;
+    sum.count += at->second.count;
+    sum.positive += at->second.positive;
+  }
+  return sum;
+}
+
+net::Task<void> RolloutDriver::AskForRatings(std::string model, std::string name, conf::TimePoint since) {
+  ++asking_;
+  RatingsByReplica ratings = co_await env_.ratings(model, std::move(name), since);
+  --asking_;
+  if (const auto at = seen_.find(model); at != seen_.end()) at->second.ratings = std::move(ratings);
+}
+
 uint32_t RolloutDriver::CountReady(const std::string& model, bool fresh, const std::string& version) const {
   uint32_t ready = 0;
   replicas_.ForEach(model, [&](const Workload& replica) {
     if (replica.state == State::kRunning && (replica.model_version == version) == fresh) ++ready;
   });
   return ready;
+}
+
+bool RolloutDriver::AnyAnswers(const std::string& model, const std::string& version,
+                               conf::TimePoint now) const {
+  bool any = false;
+  replicas_.ForEach(model, [&](const Workload& replica) {
+    any = any ||
+          (replica.model_version == version && replica.state == State::kRunning && Answers(replica, now));
+  });
+  return any;
 }
 
 void RolloutDriver::Run(const config::ModelPolicy& policy, const Rollout& rollout, Seen& seen,
@@ -172,16 +214,22 @@ void RolloutDriver::Run(const config::ModelPolicy& policy, const Rollout& rollou
         model, seen.version,
         fmt::format("version {} is to have {:g} % of the requests of {}", seen.version, 100 * share, model));
   }
-  const router::RolloutMove move = router::NextRolloutMove(
-      steps,
-      {.step = step,
-       .open = rollout.open,
-       .since = rollout.since,
-       .ready = CountReady(model, true, seen.version),
-       .wanted = seen.wanted,
-       .failed = seen.failed,
-       .last_failure = seen.last_failure},
-      Since(SampleOf(seen.fresh_names), seen.base), Since(SampleOf(seen.old_names), seen.old_base), now);
+  if (seen.usable == conf::TimePoint() || !rollout.open || AnyAnswers(model, seen.version, now))
+    seen.usable = now;
+  if (steps.bounds.feedback && env_.ratings && now - seen.ratings_asked >= kRatingsEvery) {
+    seen.ratings_asked = now;
+    context_.spawn(AskForRatings(model, steps.bounds.feedback->name, rollout.began));
+  }
+  const router::RolloutMove move = router::NextRolloutMove(steps,
+                                                           {.step = step,
+                                                            .open = rollout.open,
+                                                            .since = rollout.since,
+                                                            .ready = CountReady(model, true, seen.version),
+                                                            .wanted = seen.wanted,
+                                                            .failed = seen.failed,
+                                                            .last_failure = seen.last_failure,
+                                                            .unusable = now - seen.usable},
+                                                           FreshOf(seen), OldOf(seen), now);
   seen.standing = move.why;
   using Kind = router::RolloutMove::Kind;
   if (move.kind == Kind::kStay) return;
@@ -318,8 +366,8 @@ std::vector<RolloutStatus> RolloutDriver::Rows() const {
     const auto seen = seen_.find(policy.model());
     if (seen == seen_.end()) continue;
     row.wanted = seen->second.wanted;
-    row.fresh = Since(SampleOf(seen->second.fresh_names), seen->second.base);
-    row.old = Since(SampleOf(seen->second.old_names), seen->second.old_base);
+    row.fresh = FreshOf(seen->second);
+    row.old = OldOf(seen->second);
     row.standing = seen->second.standing;
   }
   return rows;

@@ -2,8 +2,8 @@
 // share step by step, and promotes it or rolls it back. router/health/rollout_judgement.h decides.
 //
 // The replicas of the version in force stay as the autoscaler wants them until the new one is promoted, so that a
-// rollback costs nothing. What is judged is what this gateway's own requests have met since the step began; after a
-// restart, a step is judged anew.
+// rollback costs nothing. What is judged is what this gateway's own requests have met since the step began, and the
+// feedback in its ledger since the rollout began; after a restart, a step is judged anew.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "gateway/control/context.h"
+#include "gateway/control/ratings.h"
 #include "gateway/control/replicas.h"
 #include "gateway/control/rollouts.h"
 #include "gateway/metrics/shard_metrics.h"
@@ -45,6 +46,9 @@ class RolloutDriver {
     // Replicas of the version in force that the autoscaler wants.
     std::function<uint32_t(const std::string& model)> wanted;
     Rollouts* rollouts = nullptr;  // null: only where a test has none
+    // The feedback of that name on the answers of the model's replicas since then; null: nobody can tell.
+    std::function<net::Task<RatingsByReplica>(std::string model, std::string name, conf::TimePoint since)>
+        ratings = nullptr;
   };
 
   RolloutDriver(const Context& context, Workloads& workloads, Replicas& replicas, Environment env)
@@ -53,7 +57,7 @@ class RolloutDriver {
   void Tick();
   // A replica of the new version has failed.
   void OnFailure(const std::string& model, std::string why);
-  size_t under_way() const { return changing_.size(); }
+  size_t under_way() const { return changing_.size() + asking_; }
 
   std::vector<RolloutStatus> Rows() const;
   // By an operator. FailedPrecondition: the model has no rollout that runs, or (Restart) one that runs.
@@ -70,10 +74,13 @@ class RolloutDriver {
     router::VersionSample old_base;     // of the old one, when the rollout began here
     std::set<std::string> fresh_names;  // replicas, as the metrics name them
     std::set<std::string> old_names;
+    conf::TimePoint usable{};  // when a replica of the new version was last seen to be fit for requests
     uint32_t failed = 0;
     std::string last_failure;
     std::string standing;
     uint32_t wanted = 0;
+    RatingsByReplica ratings;         // since the rollout began
+    conf::TimePoint ratings_asked{};  // when they were last asked for
   };
 
   const config::ModelPolicy* PolicyOf(const std::string& model) const;
@@ -82,7 +89,13 @@ class RolloutDriver {
   void Collect(const config::ModelPolicy& policy, Seen& seen) const;
   void RetireOthers(const config::ModelPolicy& policy, const Rollout& rollout);
   router::VersionSample SampleOf(const std::set<std::string>& names) const;
+  // What the new version has done in this step, and the old one since the rollout began.
+  router::VersionSample FreshOf(const Seen& seen) const;
+  router::VersionSample OldOf(const Seen& seen) const;
+  static router::Ratings RatingsOfNames(const Seen& seen, const std::set<std::string>& names);
+  net::Task<void> AskForRatings(std::string model, std::string name, conf::TimePoint since);
   uint32_t CountReady(const std::string& model, bool fresh, const std::string& version) const;
+  bool AnyAnswers(const std::string& model, const std::string& version, conf::TimePoint now) const;
   net::Task<void> Change(Rollout rollout, std::string action);
   net::Task<absl::Status> Order(std::string model, std::string by, RolloutState state, std::string why);
   net::Task<void> Forget(std::string model);
@@ -93,6 +106,7 @@ class RolloutDriver {
   const Environment env_;
   std::map<std::string, Seen> seen_;  // by model
   std::set<std::string> changing_;    // models whose rollout is being written
+  size_t asking_ = 0;                 // questions about feedback
   conf::TimePoint next_{};
 };
 

@@ -7,7 +7,6 @@
 #include <absl/status/status.h>
 
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -15,7 +14,7 @@
 #include "gateway/control/rollout.h"
 #include "gateway/ledger/record.h"
 #include "gateway/net/loop.h"
-#include "gateway/store/follower.h"
+#include "gateway/store/stored_copy.h"
 
 namespace gateway::control {
 
@@ -34,8 +33,8 @@ class Rollouts {
   Rollouts(net::Loop& loop, store::Store& store, Environment env);
 
   // The present rollouts are known when it returns Ok.
-  net::Task<absl::Status> Start();
-  void Stop() { follower_.Stop(); }
+  net::Task<absl::Status> Start() { return stored_.Start(); }
+  void Stop() { stored_.Stop(); }
 
   // In the ledger, in the store and in force when it returns. `action`: begin, open, next, promote, roll_back, abort.
   net::Task<absl::Status> Set(Rollout rollout, std::string_view action);
@@ -48,20 +47,10 @@ class Rollouts {
   std::vector<config::ShareOfVersion> Shares(const Config& configured) const;
 
  private:
-  struct Stored {
-    Rollout rollout;
-    uint64_t version = 0;
-  };
-
-  void Replace(const std::vector<store::Object>& all);
-  void Apply(const std::vector<store::Change>& changes);
-  void Take(const std::string& model, uint64_t version, const std::string& body);
   net::Task<absl::Status> Commit(store::Write write);
 
-  store::Store& store_;
   const Environment env_;
-  store::Follower follower_;
-  std::map<std::string, Stored, std::less<>> stored_;  // by model
+  store::StoredCopy<Rollout> stored_;  // by model
 };
 
 }  // namespace gateway::control

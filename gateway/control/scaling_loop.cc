@@ -178,10 +178,18 @@ const Rollout* ScalingLoop::RolloutOf(const config::ModelPolicy& policy) const {
 }
 
 RolloutDriver::Environment ScalingLoop::RolloutEnvironment() {
-  return {.runtime = env_.runtime,
-          .shards = env_.shards,
-          .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); },
-          .rollouts = env_.rollouts};
+  RolloutDriver::Environment env{
+      .runtime = env_.runtime,
+      .shards = env_.shards,
+      .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); },
+      .rollouts = env_.rollouts};
+  if (env_.ratings) {
+    env.ratings = [this](std::string model, std::string name, conf::TimePoint since) {
+      return net::OffLoop(loop_, [read = env_.ratings, model = std::move(model), name = std::move(name),
+                                  since] { return read(model, name, since); });
+    };
+  }
+  return env;
 }
 
 Jobs::Environment ScalingLoop::JobsEnvironment() {
@@ -284,6 +292,7 @@ Prefetches::Environment ScalingLoop::PrefetchesEnvironment() {
                      const std::string& kind) { return WeightsStepFor(policy, kind); },
       .short_of_devices =
           [this](const std::string& model) { return replicas_.Count(model, ReplicaState::kWaiting) > 0; },
+      .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); },
       .read = [this](std::string run,
                      std::string log) { return start_reports_.ReadStart(std::move(run), std::move(log)); },
       .listed = [this](const std::string& node, const std::vector<std::string>& holds,

@@ -68,6 +68,9 @@ struct LoopEnvironment {
   std::function<std::string()> no_room = [] { return std::string(); };
   store::Store* store = nullptr;
   Rollouts* rollouts = nullptr;  // null: only where a test has none
+  // Blocks: the feedback of that name on the answers of the model's replicas since then; null: nobody can tell.
+  std::function<RatingsByReplica(const std::string& model, const std::string& name, conf::TimePoint since)>
+      ratings = nullptr;
   // An operator's order to keep a model's number of replicas; null: none.
   std::function<const ModelOrder*(const std::string& model, conf::TimePoint now)> held =
       [](const std::string&, conf::TimePoint) { return nullptr; };

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "conf/json_dump.h"
 #include "conf/text.h"
 #include "gateway/control/provenance.h"
 
@@ -14,10 +15,6 @@ namespace gateway::control {
 namespace {
 
 using nlohmann::json;
-
-std::string Text(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 std::string KindOf(const scheduler::Cluster& cluster, const scheduler::Holding& holding) {
   if (holding.devices == 0 || holding.node >= cluster.nodes.size()) return {};
@@ -248,7 +245,7 @@ std::string BodyOf(const Workload& workload, const scheduler::Cluster& cluster) 
     if (workload.progress.step || !workload.progress.stopped.empty())
       out["progress"] = Written(workload.progress);
   }
-  return Text(out);
+  return conf::DumpJson(out);
 }
 
 std::string BodyOf(const Submission& submission) {
@@ -261,11 +258,11 @@ std::string BodyOf(const Submission& submission) {
               {"text", submission.text},
               {"provenance", json::parse(WriteProvenance(submission.provenance))}};
   if (!submission.parameters.empty()) out["parameters"] = submission.parameters;
-  return Text(out);
+  return conf::DumpJson(out);
 }
 
 std::string BodyOfLast(uint64_t number) {
-  return Text({{"number", number}});
+  return conf::DumpJson(json{{"number", number}});
 }
 
 absl::StatusOr<KnownWorkloads> ReadWorkloads(const std::vector<store::Object>& workloads,

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "conf/html.h"
+#include "conf/json_dump.h"
 #include "conf/text.h"
 #include "gateway/datasets/example.h"
 
@@ -41,10 +42,6 @@ std::string TextOfMessage(const Json& message) {
   return text;
 }
 
-std::string Dumped(const Json& tree) {
-  return tree.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 std::string IdOf(size_t example, size_t model) {
   return fmt::format("{}:{}", example, model);
 }
@@ -64,7 +61,7 @@ std::optional<double> Number(const Json& of, const char* name) {
 std::string MessageOf(const Json& error) {
   if (!error.is_object()) return {};
   const auto message = error.find("message");
-  return message != error.end() && message->is_string() ? message->get<std::string>() : Dumped(error);
+  return message != error.end() && message->is_string() ? message->get<std::string>() : conf::DumpJson(error);
 }
 
 ComparedAnswer AnswerOf(const Json& line) {
@@ -90,7 +87,7 @@ ComparedAnswer AnswerOf(const Json& line) {
   const Json usage = body.is_object() ? body.value("usage", Json()) : Json();
   out.input_tokens = Count(usage, "prompt_tokens");
   out.output_tokens = Count(usage, "completion_tokens");
-  const std::optional<Json> message = AnswerMessage("chat_completions", Dumped(body));
+  const std::optional<Json> message = AnswerMessage("chat_completions", conf::DumpJson(body));
   if (message) out.text = TextOfMessage(*message);
   return out;
 }
@@ -182,9 +179,9 @@ absl::StatusOr<std::vector<ComparedExample>> ReadSet(std::string_view text, size
     }
     if (asked.empty()) return wrong("its messages are only an answer; a question must come before it");
     example.question = TextOfMessage(asked.back());
-    example.messages = Dumped(asked);
+    example.messages = conf::DumpJson(asked);
     if (const auto tools = read.find("tools"); tools != read.end() && tools->is_array())
-      example.tools = Dumped(*tools);
+      example.tools = conf::DumpJson(*tools);
     set.push_back(std::move(example));
   }
   if (set.empty()) return absl::InvalidArgumentError("the set has no examples");
@@ -200,7 +197,7 @@ std::string BatchInput(const std::vector<ComparedExample>& set, const std::vecto
           "{{\"custom_id\":\"{}\",\"method\":\"POST\",\"url\":\"/v1/chat/"
           "completions\",\"body\":{{\"model\":{},"
           "\"messages\":{}{}{}}}}}\n",
-          IdOf(i, m), Dumped(Json(models[m])), set[i].messages,
+          IdOf(i, m), conf::DumpJson(Json(models[m])), set[i].messages,
           set[i].tools.empty() ? "" : fmt::format(",\"tools\":{}", set[i].tools),
           max_tokens > 0 ? fmt::format(",\"max_tokens\":{}", max_tokens) : "");
     }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/json_dump.h"
 #include "conf/text.h"
 #include "conf/time.h"
 #include "gateway/log.h"
@@ -41,10 +42,6 @@ Shown ShowOne(const ledger::Feedback& of, int64_t time_us) {
   shown["version"] = of.version.empty() ? Shown() : Shown(of.version);
   shown["created_at"] = time_us / 1'000'000;
   return shown;
-}
-
-std::string TextOf(const Shown& shown) {
-  return shown.dump(-1, ' ', false, Shown::error_handler_t::replace);
 }
 
 }  // namespace
@@ -149,7 +146,7 @@ void Service::Handle(std::vector<Waiting>& calls) {
     Shown shown = ShowOne(*waiting.record, now_us);
     if (!waiting.call.given->comment.empty()) shown["comment"] = waiting.call.given->comment;
     if (!waiting.call.given->correction.empty()) shown["correction"] = waiting.call.given->correction;
-    waiting.reply.json = TextOf(shown);
+    waiting.reply.json = conf::DumpJson(shown);
   }
 }
 
@@ -215,7 +212,8 @@ absl::Status Service::Prepare(Waiting& waiting, const ledger::FoundRequest& foun
   record.tenant = principal.tenant;
   record.key = principal.key;
   record.model = found.model;
-  record.version = found.version;
+  record.version = found.served.version;
+  record.replica = found.served.replica;
   record.settled = found.settled;
   record.known_to = index_->applied_seq();
   if (given.comment.empty() && given.correction.empty()) return absl::OkStatus();
@@ -250,7 +248,8 @@ absl::Status Service::Show(Waiting& waiting) {
     }
     data.push_back(std::move(shown));
   }
-  waiting.reply.json = TextOf(Shown{{"object", "list"}, {"data", std::move(data)}, {"has_more", false}});
+  waiting.reply.json =
+      conf::DumpJson(Shown{{"object", "list"}, {"data", std::move(data)}, {"has_more", false}});
   waiting.settled = true;
   return absl::OkStatus();
 }

@@ -23,8 +23,8 @@ bool TakeNumber(std::string_view* rest, std::string_view prefix, Number* value) 
   return true;
 }
 
-// The position just after `,"KEY":`, or npos. The first match is the ledger's own field: text before it is
-// escaped, so no value contains a quote followed by a colon.
+// The position just after `,"KEY":`, or npos. The first match is the ledger's own field: all texts are escaped, so
+// no value contains a quote followed by a colon.
 size_t FindValue(std::string_view body, std::string_view key) {
   for (size_t at = body.find(key); at != std::string_view::npos; at = body.find(key, at + 1)) {
     const size_t after = at + key.size();

@@ -1,4 +1,4 @@
-// The hash chain over the lines of all segments, and how a line carries its link.
+// The hash chain over the lines of all segments, and the form of a line with its link.
 //
 //   line  = body ',"chain":"' HEX '"}' '\n'
 //   HEX   = lower-case hex of SHA-256(previous link as 32 bytes, then the bytes of body)
@@ -17,10 +17,10 @@ namespace gateway::ledger {
 
 using plugins::auth::Digest;
 
-// The link of a line after the line with `previous`.
+// The link of a line with this body, after the line whose link is `previous`.
 Digest Link(const Digest& previous, std::string_view body);
 
-// Finishes the line whose body is out[begin, end): appends its link, which it returns.
+// Finishes the line whose body is out[begin, end): appends its link, and returns the link.
 Digest FinishLine(std::string* out, size_t begin, const Digest& previous);
 
 // The parts of any line that can be found without parsing it. Views into the line.
@@ -32,7 +32,7 @@ struct LineParts {
   Digest link{};
 };
 
-// Nothing for bytes that are not a line of this format. `line` has no newline.
+// None for bytes that are not a line of this format. `line` has no newline.
 std::optional<LineParts> SplitLine(std::string_view line);
 
 // The number or text of a field that the ledger itself writes without escapes, found in a line's body.

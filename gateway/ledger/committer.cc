@@ -13,7 +13,7 @@
 namespace gateway::ledger {
 namespace {
 
-// Thousands of records: running requests, runs and keys come to an end in it.
+// Room for thousands of records, such as the ends of running requests and runs, and revoked keys.
 constexpr uint64_t kRoom = uint64_t{4} << 20;
 constexpr uint64_t kLeastRoom = uint64_t{64} << 10;
 
@@ -119,9 +119,9 @@ void Committer::AddClose(uint64_t key, Origin origin, CloseRecord record) {
 void Committer::CountServed(OpenRequest& request, const OpenRecord& of, const CloseRecord& record) {
   if (!counts_served_ || record.replica.empty()) return;
   const uint64_t weight = DeviceWeight(record.counts.input, record.counts.cached, record.counts.output);
-  if (weight <= request.told) return;
+  if (weight <= request.counted_weight) return;
   served_[{std::string(of.tenant), std::string(record.replica)}] +=
-      weight - std::exchange(request.told, weight);
+      weight - std::exchange(request.counted_weight, weight);
 }
 
 void Committer::NoteProgress(uint64_t open_key, const CloseRecord& so_far) {
@@ -220,11 +220,11 @@ absl::Status Committer::Write() {
 absl::Status Committer::WriteHead() {
   absl::Status written = net::ReplaceFile(options_.dir + "/head.json", checkpoint_);
   if (written.ok()) head_due_ = false;
-  // The head before it stays: the same tail is guarded, but for its last records.
+  // On a full disk the previous head stays: it guards the tail, except for the last records.
   return net::IsDiskFull(written) ? absl::OkStatus() : written;
 }
 
-// Rows of 200 bytes, commonly; at most 3,200, so that a record stays below LineReader::kMaxLine.
+// A row usually has 200 bytes, and at most 3,200, so a record stays below LineReader::kMaxLine.
 void Committer::AddRetention(uint64_t from_seq, uint64_t to_seq, std::string_view last_link,
                              const std::vector<SpendRow>& spent) {
   constexpr size_t kRows = 500;
@@ -268,7 +268,7 @@ absl::Status Committer::Retain(bool* more) {
   return net::SyncDirectory(options_.dir);
 }
 
-// False: the oldest segment stays.
+// False: retention keeps the oldest segment.
 absl::StatusOr<bool> Committer::RecordRemoval(const std::vector<SegmentName>& segments) {
   std::vector<uint64_t> bytes;
   uint64_t total = 0;
@@ -291,13 +291,13 @@ absl::StatusOr<bool> Committer::RecordRemoval(const std::vector<SegmentName>& se
   absl::StatusOr<Spend> spent = SpendOf(segments[0].path);
   if (!spent.ok()) return spent.status();
   const std::vector<SpendRow> carried = spent->Carried(DayOf(Now()));
-  // A removal must free more than it writes, or retention would never end.
+  // A removal must free more bytes than it writes, or retention would never end.
   if (const uint64_t rows = RenderRows(carried.data(), carried.data() + carried.size()).size();
       2 * rows > bytes[0]) {
-    return absl::ResourceExhaustedError(conf::Abseil(fmt::format(
-        "{} stays: {} of its {} bytes would be written again, for the budgets of {} keys and models; larger "
-        "segments would be removed",
-        segments[0].path, rows, bytes[0], carried.size())));
+    return absl::ResourceExhaustedError(
+        conf::Abseil(fmt::format("{} is kept: its removal would write {} of its {} bytes again, for the "
+                                 "budgets of {} keys and models; raise ledger.segment_bytes",
+                                 segments[0].path, rows, bytes[0], carried.size())));
   }
   if (absl::Status ready = Ready(); !ready.ok()) return ready;
   AddRetention(segments[0].first_seq, segments[1].first_seq - 1,

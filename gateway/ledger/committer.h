@@ -1,11 +1,11 @@
 // The single writer of the segments: assigns sequence numbers, renders and chains records, joins each close
-// to its open, signs checkpoints, begins and seals segments, and removes old ones. Used by recovery first and
-// then by the ledger thread, never by both at once.
+// to its open, signs checkpoints, begins and seals segments, and removes old ones. First recovery uses it, then
+// the ledger thread; never both at once.
 //
 //   while there is work:  Ready → Add… → Commit
 //
-// Ready and Commit may fail when the disk is full; then no added record is lost, and both may be called
-// again. They rarely do: the segment, and the file of the next one, keep room of their own on the disk.
+// Ready and Commit may fail when the disk is full. Then no added record is lost, and both may be called again. This
+// is rare: the segment, and the file of the next one, have reserved room on the disk.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -39,7 +39,7 @@ struct CommitOptions {
   uint64_t checkpoint_records = 50'000;
   conf::Duration checkpoint_interval = std::chrono::seconds(5);
   conf::Duration retain_for = conf::Duration::zero();  // 0: for ever
-  uint64_t retain_bytes = 0;                           // 0: without bound
+  uint64_t retain_bytes = 0;                           // 0: no bound
   std::function<conf::TimePoint()> clock;
   FileOps* files = nullptr;
 };
@@ -47,18 +47,18 @@ struct CommitOptions {
 // A request with an open record and without a close.
 struct OpenRequest {
   uint64_t seq = 0;
-  std::string identity;  // as EncodeOpen wrote it
-  uint64_t told = 0;     // part of its weight that TakeServed has returned
+  std::string identity;         // as EncodeOpen wrote it
+  uint64_t counted_weight = 0;  // the part of its weight that TakeServed has returned
 };
 
-// The place to continue from, as recovery found it.
+// The place from which the chain continues, as recovery found it.
 struct ChainState {
   uint64_t next_seq = 1;
   Digest link{};                         // of the last record
-  std::optional<SegmentWriter> segment;  // nothing: the next record begins one
+  std::optional<SegmentWriter> segment;  // none: the next record begins a segment
   int64_t segment_begun_us = 0;
   uint64_t removed_to = 0;                          // the last record that a retention record accounts for
-  std::vector<uint64_t> last_n;                     // per shard, the last number in a segment
+  std::vector<uint64_t> last_n;                     // per shard: its last number in a segment
   absl::flat_hash_map<uint64_t, OpenRequest> open;  // by OpenKey
 };
 
@@ -77,7 +77,7 @@ class Committer {
  public:
   Committer(CommitOptions options, const SigningKey* key, ChainState state);
 
-  // True when records may be added: earlier ones are on disk, and a segment is open.
+  // OK: records may be added, because earlier ones are on disk and a segment is open.
   absl::Status Ready();
 
   // Adds a frame of a shard's journal. A frame that is already in a segment is skipped.
@@ -85,24 +85,23 @@ class Committer {
   void AddEvent(Event event);
   void AddDevices(const DeviceRecord& record);
   void AddRecovery(std::string_view action, std::string_view detail);
-  // Closes a request that no one else will close.
+  // Closes a request that nobody else will close.
   void AddInterrupted(uint64_t open_key, const CloseRecord& record);
   void AddCheckpoint(bool seal);
 
-  // Adds records that are due (checkpoint, seal), writes and syncs everything that was added; then nothing is
-  // pending.
+  // Adds records that are due (checkpoint, seal), then writes and syncs everything that was added.
   absl::Status Commit();
-  // Removes the oldest segment if the policy says so, after a signed record of the removal. The record
-  // carries what the segment's closes spent of budgets that still run. One segment a call, so that commits go
-  // on in between; `*more`: another may be due. After a failed removal the next call tries again, without
+  // Removes the oldest segment if the policy says so, after a signed record of the removal. The record carries
+  // what the segment's closes spent of budgets that still run. Removes one segment a call, so that commits
+  // continue in between; `*more`: another may be due. After a failed removal the next call tries again, without
   // another record.
   absl::Status Retain(bool* more);
 
-  // From now on served tokens are added up for TakeServed.
+  // From now on, served tokens are added up for TakeServed.
   void BeginCounting() { counts_served_ = true; }
-  // The use so far of a request that is still open.
+  // Notes the use so far of a request that is still open.
   void NoteProgress(uint64_t open_key, const CloseRecord& so_far);
-  // Everything that was noted or closed since the last call, by tenant and replica.
+  // Returns the tokens that were noted or closed since the last call, by tenant and replica.
   std::vector<Served> TakeServed();
 
   size_t pending_bytes() const { return pending_.size(); }

@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::string_view kLabel = "tidegate-content-v1\n";
 constexpr size_t kTagBytes = 16;
-// One text for each key.
+// Constant, because each key seals only one text.
 constexpr std::array<uint8_t, 12> kNonce{};
 
-// The library fails only without memory or without a source of random bytes.
+// The library fails only if it has no memory or no source of random bytes.
 void MustSucceed(bool ok) {
   if (!ok) std::abort();
 }

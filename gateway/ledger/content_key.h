@@ -1,12 +1,12 @@
-// ContentKey: the key under which stored prompts and answers of one tenant are sealed: AES-256-GCM.
+// ContentKey: seals stored prompts and answers of one tenant with AES-256-GCM.
 //
 //   sealed = salt (16) | ciphertext | tag (16)
 //
-// Each text has a key of its own, HMAC-SHA-256(key, label | salt), so that no nonce is ever used twice with a
-// key, however many texts a tenant stores. Destroying the key destroys what it sealed, and the chain of
-// the ledger stays as it is.
+// Each text has its own key, HMAC-SHA-256(key, label | salt), so that no nonce is ever used twice with a key,
+// however many texts a tenant stores. Destroying the key makes all that it sealed unreadable; the chain of the
+// ledger does not change.
 //
-// Immutable; any thread. The bytes are wiped at the end.
+// Immutable; any thread. The destructor wipes the bytes.
 #pragma once
 
 #include <array>
@@ -21,10 +21,10 @@ class ContentKey {
  public:
   using Bytes = std::array<uint8_t, 32>;
   static constexpr size_t kSaltBytes = 16;
-  static constexpr size_t kOverhead = kSaltBytes + 16;  // of the sealed form over the text
+  static constexpr size_t kOverhead = kSaltBytes + 16;  // bytes that sealing adds to a text
   static constexpr size_t kMaxId = 32;
 
-  // `id` is the name of the key in records; at most kMaxId characters.
+  // `id` is the name of the key in records, with at most kMaxId characters.
   ContentKey(std::string id, const Bytes& bytes);
   ~ContentKey();
   ContentKey(const ContentKey&) = delete;
@@ -38,7 +38,7 @@ class ContentKey {
   // Writes text.size() + kOverhead bytes.
   void Seal(std::string_view text, char* to) const;
   std::string Seal(std::string_view text) const;
-  // Nothing when it was not sealed under this key, or was changed.
+  // None if the text was not sealed under this key, or was changed.
   std::optional<std::string> Open(std::string_view sealed) const;
 
  private:

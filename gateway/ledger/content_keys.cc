@@ -33,7 +33,7 @@ std::span<const uint8_t> AsBytes(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// A name for the key that tells nothing about it.
+// A name for the key that reveals nothing about it.
 std::string NameOf(const ContentKey::Bytes& bytes) {
   const Digest digest = plugins::auth::Sha256("tidegate-content-key-id\n",
                                               {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
@@ -61,14 +61,14 @@ absl::StatusOr<ContentKeyRef> ReadKeyText(std::string_view text, const std::stri
   ContentKey::Bytes bytes;
   if (!conf::ParseHex(Trimmed(text), bytes)) {
     return absl::InvalidArgumentError(conf::Abseil(fmt::format(
-        "{} must be 64 lower-case hexadecimal digits, such as openssl rand -hex 32 prints", where)));
+        "{} must be 64 lower-case hexadecimal digits; openssl rand -hex 32 makes such a key", where)));
   }
   ContentKeyRef key = MakeKey(bytes);
   OPENSSL_cleanse(bytes.data(), bytes.size());
   return key;
 }
 
-// NotFound when it is missing.
+// NotFound if the file is missing.
 absl::StatusOr<std::string> ReadPrivate(const std::string& path, size_t most) {
   absl::StatusOr<net::Fd> file = net::OpenFile(path, O_RDONLY | O_NOFOLLOW);
   if (!file.ok()) return file.status();
@@ -76,12 +76,12 @@ absl::StatusOr<std::string> ReadPrivate(const std::string& path, size_t most) {
   if (fstat(file->get(), &info) != 0) return net::SystemError("stat", path, errno);
   if ((info.st_mode & 077) != 0) {
     return absl::FailedPreconditionError(conf::Abseil(fmt::format(
-        "{} has mode {:04o}: only its owner may read it, chmod 600 it", path, info.st_mode & 07777)));
+        "{} has mode {:04o}, but only its owner may read it: run chmod 600", path, info.st_mode & 07777)));
   }
   return net::ReadAll(file->get(), path, most);
 }
 
-// Overwrites what the replaced file was, unless it has another name still, as in a backup by hard links.
+// Overwrites the content of the replaced file, unless it still has another name, as in a backup with hard links.
 void Shred(int fd) {
   struct stat info{};
   if (fstat(fd, &info) != 0 || info.st_nlink > 0) return;
@@ -100,11 +100,10 @@ bool IsOrBelow(std::string_view tenant, std::string_view path) {
 }
 
 absl::Status Unreadable(const std::string& path) {
-  return absl::DataLossError(
-      conf::Abseil(fmt::format("{} cannot be read: restore it from a backup; moved aside, new keys are made "
-                               "and what was sealed under the "
-                               "old ones cannot be read",
-                               path)));
+  return absl::DataLossError(conf::Abseil(
+      fmt::format("{} cannot be read: restore it from a backup. If you move it aside instead, the "
+                  "gateway makes new keys, and content sealed under the old ones stays unreadable",
+                  path)));
 }
 
 }  // namespace
@@ -129,7 +128,7 @@ absl::Status ContentKeys::ReadMasters() {
   return ReadMaster();
 }
 
-// One that was made earlier still unwraps where another is configured now.
+// The master key that was made earlier still unwraps keys if another one is configured now.
 absl::Status ContentKeys::ReadMaster() {
   absl::StatusOr<std::string> text = ReadPrivate(options_.master_path, kMaxMaster);
   if (text.ok()) {
@@ -169,11 +168,10 @@ absl::Status ContentKeys::Read() {
       }
       ContentKey::Bytes bytes;
       if (!raw || raw->size() != bytes.size()) {
-        return absl::FailedPreconditionError(
-            conf::Abseil(fmt::format("{}: the key {} is wrapped under another master key: give that one in "
-                                     "ledger.content_key, after the "
-                                     "new one, or restore {}",
-                                     options_.path, id, options_.master_path)));
+        return absl::FailedPreconditionError(conf::Abseil(
+            fmt::format("{}: the key {} is wrapped under another master key: add that master key to "
+                        "ledger.content_key, after the new one, or restore {}",
+                        options_.path, id, options_.master_path)));
       }
       std::ranges::copy(AsBytes(*raw), bytes.begin());
       OPENSSL_cleanse(raw->data(), raw->size());
@@ -197,7 +195,7 @@ absl::Status ContentKeys::Read() {
 absl::Status ContentKeys::Write(const ByTenant& keys, const std::vector<Erased>& erased) const {
   if (masters_.empty()) {
     return absl::FailedPreconditionError(conf::Abseil(fmt::format(
-        "{} is missing: restore it, or remove {}, which holds no key", options_.master_path, options_.path)));
+        "{} is missing: restore it, or remove {}, which has no key", options_.master_path, options_.path)));
   }
   ordered_json file = {{"version", 1}, {"keys", ordered_json::array()}, {"erased", ordered_json::array()}};
   for (const auto& [tenant, key] : keys) {

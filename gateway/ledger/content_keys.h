@@ -1,12 +1,12 @@
-// ContentKeys: the keys of all tenants under which stored prompts and answers are sealed (content_key.h), in
-// one file, each wrapped under a master key; and the list of those that were destroyed. The file is not the
-// ledger's: a copy of the ledger has no key, and the file can be kept in backups that end sooner.
+// ContentKeys: the keys that seal stored prompts and answers (content_key.h), one for each tenant. One file holds
+// them, each wrapped under a master key, and the list of destroyed keys. The file is not a part of the ledger: a
+// copy of the ledger has no key, and the file can be kept in backups that are deleted sooner.
 //
-// To destroy a key, the file is written without it and what the file was is overwritten in place, as far as
-// the file system and the disk do that. Copies of the file elsewhere are the operator's to end.
+// To destroy a key, the file is written again without it, and the old file is overwritten in place, as far as the
+// file system and the disk allow that. The operator must delete copies of the file elsewhere.
 //
-// Owner: the process, or a command that reads or erases while no gateway runs. Thread-safe; Ensure, Erase and
-// Open block on the disk.
+// Owner: the process, or a command that reads or erases while no gateway runs. Thread-safe; Ensure, Erase and Open
+// block on the disk.
 #pragma once
 
 #include <absl/status/status.h>
@@ -30,11 +30,13 @@ using ContentKeyRef = std::shared_ptr<const ContentKey>;
 class ContentKeys {
  public:
   struct Options {
-    std::string path;         // of the file
-    std::string master_path;  // the master key that is made where none is configured: 64 hex digits
+    std::string path;  // the file with the keys
+    std::string
+        master_path;  // the file with the master key that is made if none is configured: 64 hex digits
     // Configured master keys, as 64 hex digits: the first wraps, all unwrap. Empty: the one at master_path.
     std::vector<std::string> masters = {};
-    bool may_write = true;  // false: for a reader; nothing is made, and a missing file has no keys
+    bool may_write =
+        true;  // false, for readers: creates nothing; a missing file counts as a file without keys
   };
   struct Erased {
     std::string id;
@@ -42,28 +44,28 @@ class ContentKeys {
     conf::TimePoint at;
     std::string by;
     std::string reason;
-    bool recorded = false;  // the ledger has it
+    bool recorded = false;  // the ledger has a record of it
   };
 
-  // Keys that are wrapped under another than the first master key are wrapped again. FailedPrecondition: no
-  // master key fits, or other users can read a file.
+  // Keys that are not wrapped under the first master key are wrapped again. FailedPrecondition: no master key fits,
+  // or other users can read a file.
   static absl::StatusOr<std::unique_ptr<ContentKeys>> Open(Options options);
 
-  // Makes keys for those of the tenants that have none; on disk when it returns.
+  // Makes keys for the tenants that have none; they are on disk when it returns.
   absl::Status Ensure(const std::vector<std::string>& tenants);
-  // The key of a tenant; null: Ensure was not called for it.
+  // The key of a tenant; null: Ensure was not called for this tenant.
   ContentKeyRef For(std::string_view tenant) const;
 
-  // The key with that name; null: it is not there, or was erased.
+  // The key with that name; null: it does not exist, or was erased.
   ContentKeyRef Find(std::string_view id) const;
-  // Nothing when no such key was erased.
+  // None if no such key was erased.
   std::optional<Erased> WhenErased(std::string_view id) const;
 
-  // Destroys the keys of a tenant and of those below it, and gives each a new one. Returns what was
-  // destroyed.
+  // Destroys the keys of a tenant and of the tenants below it, and gives each a new key. Returns the destroyed
+  // keys.
   absl::StatusOr<std::vector<Erased>> Erase(std::string_view tenant, std::string_view by,
                                             std::string_view reason, conf::TimePoint now);
-  // Destroyed keys of which the ledger has no record yet.
+  // Destroyed keys that have no record in the ledger yet.
   std::vector<Erased> Unrecorded() const;
   absl::Status MarkRecorded(std::string_view id);
 
@@ -78,7 +80,7 @@ class ContentKeys {
 
   const Options options_;
   std::vector<ContentKeyRef> masters_;
-  bool old_master_ = false;  // a key was wrapped under another than the first
+  bool old_master_ = false;  // a key was not wrapped under the first master key
   mutable std::mutex mutex_;
   ByTenant keys_;
   std::vector<Erased> erased_;

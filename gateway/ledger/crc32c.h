@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli) of journal frames: detects pages that a power failure left half written. In hardware
-// where the processor has it. Pure; any thread.
+// CRC-32C (Castagnoli) of journal frames: detects pages that a power failure left half written. Uses the
+// processor's instruction if there is one. Pure; any thread.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace gateway::ledger {
 
-// Continues from `crc` (0 to begin), so that a frame may be summed in pieces.
+// Continues from `crc` (0 at the beginning), so that a frame may be summed in pieces.
 uint32_t Crc32c(uint32_t crc, const void* data, size_t size);
 
 inline uint32_t Crc32c(std::string_view bytes) {

@@ -28,8 +28,8 @@ struct Column {
   std::string_view name;
   std::string Record::* text = nullptr;
   int64_t Record::* number = nullptr;
-  bool optional = false;   // a negative number means: not known
-  Kind of = Kind::kClose;  // records of this kind have the number
+  bool optional = false;   // a negative number means unknown
+  Kind of = Kind::kClose;  // the kind of records that have the number
 };
 
 constexpr std::array kColumns = {
@@ -92,7 +92,7 @@ bool Wanted(const ExportOptions& options, const Record& record) {
           std::find(options.kinds.begin(), options.kinds.end(), record.kind) != options.kinds.end());
 }
 
-// A segment begins after all records of the one before were read, so they are not younger than its first.
+// The records of a segment are not younger than the first record of the next one.
 absl::StatusOr<uint64_t> FirstSegmentSince(const std::string& dir, uint64_t from_seq, int64_t since_us) {
   absl::StatusOr<std::vector<SegmentName>> segments = ListSegments(dir);
   if (!segments.ok()) return segments.status();
@@ -108,7 +108,7 @@ absl::StatusOr<uint64_t> FirstSegmentSince(const std::string& dir, uint64_t from
   return from_seq;
 }
 
-// Sets the text of a sealed record, or the note why there is none.
+// Sets the text of a sealed record, or the note that says why it has none.
 void OpenContent(const ContentKeys& keys, Record& record) {
   std::string sealed;
   if (const ContentKeyRef key = keys.Find(record.content_key)) {
@@ -117,7 +117,7 @@ void OpenContent(const ContentKeys& keys, Record& record) {
     if (text) {
       record.text = *std::move(text);
     } else {
-      record.note = "it cannot be opened with its key: it was changed";
+      record.note = "the text cannot be opened with its key: it was changed";
     }
   } else if (const std::optional<ContentKeys::Erased> erased = keys.WhenErased(record.content_key)) {
     record.note =
@@ -127,7 +127,7 @@ void OpenContent(const ContentKeys& keys, Record& record) {
   }
 }
 
-// The line with the text, or the note, in place of what is sealed.
+// The line with the text, or the note, instead of the sealed text.
 std::string OpenedLine(std::string_view line, const Record& record) {
   nlohmann::ordered_json out = nlohmann::ordered_json::parse(line, nullptr, false);
   if (!out.is_object()) return std::string(line);
@@ -144,7 +144,7 @@ std::string OpenedLine(std::string_view line, const Record& record) {
 
 struct Resume {
   uint64_t bytes = 0;     // of whole records
-  uint64_t last_seq = 0;  // 0: none yet
+  uint64_t last_seq = 0;  // 0: no record yet
 };
 
 // Finds the end of the last whole record of an export. A CSV field in quotes may span lines; a JSON line has
@@ -152,7 +152,7 @@ struct Resume {
 absl::StatusOr<Resume> FindResume(int fd, const std::string& path, bool csv) {
   Resume resume;
   bool quoted = false;
-  bool in_number = true;  // in the number that begins a record
+  bool in_number = true;  // within the number at the beginning of a record
   uint64_t seq = 0;
   uint64_t at = 0;
   char chunk[65536];
@@ -250,8 +250,8 @@ absl::StatusOr<bool> ExportSteps::Step(uint64_t max_seen, const std::function<bo
   return more;
 }
 
-// Parses only what its time and kind do not rule out: that takes most of the time. A record that is too
-// damaged is left out, as a tail does; `audit verify` names it.
+// Parses a record only if its time and kind are wanted, because parsing takes most of the time. Leaves out a record
+// that is too damaged, as a tail does; `audit verify` reports it.
 void ExportSteps::Take(const Tail::Entry& entry, std::string& text) {
   result_.last_seq = entry.parts.seq;
   if (entry.parts.time_us < options_.since_us || entry.parts.time_us >= options_.until_us) return;

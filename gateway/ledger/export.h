@@ -1,9 +1,8 @@
-// Records out of the ledger, by time, tenant, model and kind, as JSON lines (each as it stands in the
-// segments) or as CSV (RFC 4180, header first; text that a spreadsheet would take for a formula gets a
-// leading apostrophe). Reads only, beside a running gateway, in any process.
+// Exports records of the ledger by time, tenant, model and kind, as JSON lines (exactly those of the segments) or
+// as CSV (RFC 4180 with a header; text that a spreadsheet would take for a formula gets a leading apostrophe). Only
+// reads; may run beside a gateway, in any process.
 //
-// An export can be resumed: an existing file is continued after its last whole record, and the rest is cut
-// off.
+// An export can be resumed: it continues an existing file after its last whole record, and cuts off the rest.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -27,8 +26,8 @@ enum class ExportFormat { kJsonLines, kCsv };
 
 struct ExportResult {
   uint64_t records = 0;   // written by this call
-  uint64_t last_seq = 0;  // last record that was read; continue with from_seq = last_seq + 1
-  uint64_t shown = 0;     // of the written ones, prompts and answers that can be read
+  uint64_t last_seq = 0;  // the last record that was read; continue with from_seq = last_seq + 1
+  uint64_t shown = 0;     // written prompts and answers with readable text
 };
 
 struct ExportOptions {
@@ -39,23 +38,23 @@ struct ExportOptions {
   std::string tenant = {};                                 // this tenant and those below it; empty: all
   std::string model = {};                                  // empty: all
   std::vector<Kind> kinds = {};                            // empty: all
-  // Stops after this many records were written, or read.
+  // Stops after this many records were written (max_records) or read (max_seen).
   uint64_t max_records = std::numeric_limits<uint64_t>::max();
   uint64_t max_seen = std::numeric_limits<uint64_t>::max();
-  // Puts the text of prompts and answers in place of their sealed form, or a `note` that says why there is
-  // none; the line is then no longer the one that was hashed. Null: they stay sealed.
+  // Replaces the sealed form of prompts and answers by their text, or by a `note` that says why there is none. The
+  // line then differs from the one that was hashed. Null: they stay sealed.
   const ContentKeys* content = nullptr;
   // Called from time to time with the progress.
   std::function<void(const ExportResult&)> progress = {};
 };
 
-// An export in steps, so that a long search makes way for other readers between them. Thread: one at a time.
+// An export in steps, so that other readers get a turn during a long search. Thread: one at a time.
 class ExportSteps {
  public:
   static absl::StatusOr<ExportSteps> Begin(const std::string& dir, ExportOptions options);
 
-  // Reads up to `max_seen` further records, and passes what was wanted to `out` at most once. False: there
-  // are no more records, a bound of the options is reached, or `out` returned false.
+  // Reads up to `max_seen` further records, and passes the wanted ones to `out` in at most one call. False: the
+  // ledger has no more records, a bound of the options is reached, or `out` returned false.
   absl::StatusOr<bool> Step(uint64_t max_seen, const std::function<bool(std::string_view)>& out);
 
   const ExportResult& result() const { return result_; }
@@ -75,11 +74,11 @@ class ExportSteps {
   uint64_t seen_ = 0;
 };
 
-// Writes to `out`; when that returns false, the export stops without an error.
+// Writes to `out`; if `out` returns false, the export stops without an error.
 absl::StatusOr<ExportResult> Export(const std::string& dir, const ExportOptions& options,
                                     const std::function<bool(std::string_view)>& out);
 
-// Writes to the file at `path`: creates it, or continues it.
+// Writes to the file at `path`: creates or continues it.
 absl::StatusOr<ExportResult> ExportToFile(const std::string& dir, const ExportOptions& options,
                                           const std::string& path);
 
@@ -87,7 +86,7 @@ absl::StatusOr<ExportResult> ExportToFile(const std::string& dir, const ExportOp
 void AppendCsv(std::string* out, const Record& record);
 std::string CsvHeader();
 
-// For other tables, such as `usage`: a field with its quotes and the guard against formulas.
+// One field with its quotes and the guard against formulas; also for other tables, such as `usage`.
 void AppendCsvField(std::string* out, std::string_view field);
 
 }  // namespace gateway::ledger

@@ -39,6 +39,7 @@ Event EventOf(const Feedback& feedback) {
   std::visit([&detail](const auto& value) { detail["value"] = value; }, feedback.value);
   detail["model"] = feedback.model;
   if (!feedback.version.empty()) detail["version"] = feedback.version;
+  if (!feedback.replica.empty()) detail["replica"] = feedback.replica;
   detail["settled"] = feedback.settled;
   if (!feedback.settled) detail["known_to"] = feedback.known_to;
   if (!feedback.content_key.empty()) detail["content_key"] = feedback.content_key;
@@ -58,7 +59,7 @@ absl::StatusOr<Feedback> FeedbackOf(const Record& record) {
   const Detail detail = Detail::parse(record.detail, nullptr, false);
   const auto value = detail.is_object() ? detail.find("value") : detail.end();
   if (record.kind != Kind::kFeedback || !detail.is_object() || value == detail.end())
-    return absl::InvalidArgumentError("the record is no feedback: its detail has no value");
+    return absl::InvalidArgumentError("the record is not feedback: its detail has no value");
   Feedback feedback;
   if (value->is_boolean()) {
     feedback.value = value->get<bool>();
@@ -68,7 +69,7 @@ absl::StatusOr<Feedback> FeedbackOf(const Record& record) {
     feedback.value = value->get<std::string>();
   } else {
     return absl::InvalidArgumentError(
-        "the record is no feedback: its value must be a boolean, a number or a text");
+        "the record is not feedback: its value must be a boolean, a number or a text");
   }
   feedback.name = record.action;
   feedback.request = record.subject;
@@ -76,6 +77,7 @@ absl::StatusOr<Feedback> FeedbackOf(const Record& record) {
   feedback.key = record.actor;
   feedback.model = TextIn(detail, "model");
   feedback.version = TextIn(detail, "version");
+  feedback.replica = TextIn(detail, "replica");
   feedback.settled = detail.value("settled", true);
   feedback.known_to = detail.value("known_to", uint64_t{0});
   feedback.content_key = TextIn(detail, "content_key");

@@ -1,11 +1,11 @@
-// Feedback: what an application says of an answer, as a record of the ledger. The name of the judgement, the
-// request and the key stand in the record's own fields (action, subject, actor), so that they are found like
-// those of any event; the rest in its detail:
+// Feedback: an application's judgement of an answer, as a record of the ledger. The name of the judgement, the
+// request and the key are in the record's own fields (action, subject, actor), so that they are found like those
+// of any event. The rest is in its detail:
 //
-//   {"value":true,"model":"chat-small","version":"org/chat-7b","settled":true,"known_to":812,
-//    "content_key":"…","comment":"BASE64","correction":"BASE64"}
+//   {"value":true,"model":"chat-small","version":"org/chat-7b","replica":"r-chat-small-1","settled":true,
+//    "known_to":812,"content_key":"…","comment":"BASE64","correction":"BASE64"}
 //
-// Comment and correction are content: sealed under the key of the tenant (content_key.h), erased with it.
+// Comment and correction are content: they are sealed under the tenant's key (content_key.h) and erased with it.
 //
 // Pure; any thread.
 #pragma once
@@ -38,18 +38,19 @@ struct Feedback {
   std::string request;  // its id
   std::string tenant;
   std::string key;        // id of the caller's key
-  std::string model;      // that was asked
+  std::string model;      // the asked model
   std::string version;    // what served it: the model's name at the engine; empty: nothing, or not known yet
+  std::string replica;    // which of them; empty likewise
   bool settled = false;   // the request had ended
-  uint64_t known_to = 0;  // the last record that was looked at for its end
-  std::string content_key;  // the name of the key that sealed the two below; empty: there are none
+  uint64_t known_to = 0;  // the last record that was searched for the request's end
+  std::string content_key;  // the name of the key that sealed the two below; empty: both are empty
   std::string comment;      // sealed, as bytes
   std::string correction;   // likewise
 };
 
-// A record of the kind kFeedback, its time left to the ledger.
+// A record of the kind kFeedback; the ledger sets its time.
 Event EventOf(const Feedback& feedback);
-// InvalidArgument: the detail is none.
+// InvalidArgument: the record's detail is not feedback.
 absl::StatusOr<Feedback> FeedbackOf(const Record& record);
 
 }  // namespace gateway::ledger

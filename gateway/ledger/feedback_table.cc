@@ -11,16 +11,16 @@ namespace gateway::ledger {
 namespace {
 
 constexpr conf::Word<FeedbackBy> kFeedbackByWords[] = {
-    {"tenant", FeedbackBy::kTenant},   {"key", FeedbackBy::kKey},   {"model", FeedbackBy::kModel},
-    {"version", FeedbackBy::kVersion}, {"hour", FeedbackBy::kHour}, {"day", FeedbackBy::kDay}};
-
-constexpr int64_t kHourUs = 3600LL * 1'000'000;
+    {"tenant", FeedbackBy::kTenant},   {"key", FeedbackBy::kKey},         {"model", FeedbackBy::kModel},
+    {"version", FeedbackBy::kVersion}, {"replica", FeedbackBy::kReplica}, {"hour", FeedbackBy::kHour},
+    {"day", FeedbackBy::kDay}};
 
 bool IsTime(FeedbackBy by) {
   return by == FeedbackBy::kHour || by == FeedbackBy::kDay;
 }
 int64_t SpanUs(FeedbackBy by) {
-  return by == FeedbackBy::kHour ? kHourUs : 24 * kHourUs;
+  constexpr int64_t kHoursUs = 3600LL * 1'000'000;
+  return by == FeedbackBy::kHour ? kHoursUs : 24 * kHoursUs;
 }
 
 }  // namespace
@@ -38,7 +38,8 @@ const char* FeedbackTable::Schema() {
          "NULL,"
          "key TEXT NOT NULL, seq INTEGER NOT NULL, time_us INTEGER NOT NULL, tenant TEXT NOT NULL, model "
          "TEXT NOT "
-         "NULL, version TEXT NOT NULL, settled INTEGER NOT NULL, type INTEGER NOT NULL, number REAL NOT "
+         "NULL, version TEXT NOT NULL, replica TEXT NOT NULL, settled INTEGER NOT NULL, type INTEGER NOT "
+         "NULL, number REAL NOT "
          "NULL, text "
          "TEXT NOT NULL, content_key TEXT NOT NULL, comment TEXT NOT NULL, correction TEXT NOT NULL, UNIQUE "
          "(request, name, key));"
@@ -49,15 +50,17 @@ const char* FeedbackTable::Schema() {
 
 absl::Status FeedbackTable::Add(const Record& record) {
   absl::StatusOr<Feedback> read = FeedbackOf(record);
-  if (!read.ok()) return absl::OkStatus();  // `audit verify` names what is damaged
+  if (!read.ok()) return absl::OkStatus();  // `audit verify` reports damaged records
   Feedback& of = *read;
   if (!of.settled) {
-    // It may have ended between the look and this record. The pieces must be known up to here.
+    // The request may have ended between that search and this record. Saves the pieces up to here for the search.
     if (absl::Status saved = places_.Save(); !saved.ok()) return saved;
-    const auto version = places_.ClosedBetween(of.request, of.known_to, record.seq);
-    if (!version.ok()) return version.status();
-    of.settled = version->has_value();
-    of.version = version->value_or("");
+    absl::StatusOr<std::optional<ServedBy>> served =
+        places_.ClosedBetween(of.request, of.known_to, record.seq);
+    if (!served.ok()) return served.status();
+    of.settled = served->has_value();
+    of.version = of.settled ? std::move((*served)->version) : std::string();
+    of.replica = of.settled ? std::move((*served)->replica) : std::string();
   }
   const FeedbackType type = TypeOf(of.value);
   double number = 0;
@@ -67,29 +70,32 @@ absl::Status FeedbackTable::Add(const Record& record) {
   const std::string comment = absl::Base64Escape(of.comment);
   const std::string correction = absl::Base64Escape(of.correction);
   absl::StatusOr<sqlite::Statement> insert = db_.Prepare(
-      "INSERT INTO feedback (request,name,key,seq,time_us,tenant,model,version,settled,type,number,text,"
-      "content_key,comment,correction) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (request,name,key) "
+      "INSERT INTO feedback (request,name,key,seq,time_us,tenant,model,version,replica,settled,type,number,"
+      "text,content_key,comment,correction) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT "
+      "(request,name,key) "
       "DO "
       "UPDATE SET seq=excluded.seq,time_us=excluded.time_us,tenant=excluded.tenant,model=excluded.model,"
-      "version=iif(excluded.settled,excluded.version,version),settled=max(settled,excluded.settled),"
+      "version=iif(excluded.settled,excluded.version,version),"
+      "replica=iif(excluded.settled,excluded.replica,replica),settled=max(settled,excluded.settled),"
       "type=excluded.type,number=excluded.number,text=excluded.text,content_key=excluded.content_key,"
       "comment=excluded.comment,correction=excluded.correction WHERE excluded.seq > seq");
   if (!insert.ok()) return insert.status();
   insert->Bind(1, of.request).Bind(2, of.name).Bind(3, of.key).Bind(4, static_cast<int64_t>(record.seq));
   insert->Bind(5, record.time_us).Bind(6, of.tenant).Bind(7, of.model).Bind(8, of.version);
-  insert->Bind(9, int64_t{of.settled}).Bind(10, static_cast<int64_t>(type)).BindReal(11, number);
-  insert->Bind(12, text ? std::string_view(*text) : std::string_view()).Bind(13, of.content_key);
-  if (absl::Status added = insert->Bind(14, comment).Bind(15, correction).Run(); !added.ok()) return added;
+  insert->Bind(9, of.replica).Bind(10, int64_t{of.settled}).Bind(11, static_cast<int64_t>(type));
+  insert->BindReal(12, number).Bind(13, text ? std::string_view(*text) : std::string_view());
+  insert->Bind(14, of.content_key).Bind(15, comment).Bind(16, correction);
+  if (absl::Status added = insert->Run(); !added.ok()) return added;
   if (!of.settled && waiting_.size() < kMaxWaiting) waiting_.insert(of.request);
   return absl::OkStatus();
 }
 
-absl::Status FeedbackTable::OnClose(std::string_view request, std::string_view version) {
+absl::Status FeedbackTable::OnClose(std::string_view request, const ServedBy& served) {
   if (waiting_.erase(conf::Abseil(request)) == 0) return absl::OkStatus();
-  absl::StatusOr<sqlite::Statement> settle =
-      db_.Prepare("UPDATE feedback SET settled = 1, version = ? WHERE request = ? AND settled = 0");
+  absl::StatusOr<sqlite::Statement> settle = db_.Prepare(
+      "UPDATE feedback SET settled = 1, version = ?, replica = ? WHERE request = ? AND settled = 0");
   if (!settle.ok()) return settle.status();
-  return settle->Bind(1, version).Bind(2, request).Run();
+  return settle->Bind(1, served.version).Bind(2, served.replica).Bind(3, request).Run();
 }
 
 absl::Status FeedbackTable::Restart() {
@@ -155,7 +161,8 @@ absl::StatusOr<std::vector<FeedbackSum>> FeedbackTable::Sums(const FeedbackQuery
 absl::StatusOr<std::vector<KeptFeedback>> FeedbackTable::OfRequest(std::string_view request, size_t most) {
   absl::StatusOr<sqlite::Statement> statement = db_.Prepare(
       "SELECT "
-      "seq,time_us,name,key,tenant,model,version,settled,type,number,text,content_key,comment,correction "
+      "seq,time_us,name,key,tenant,model,version,settled,type,number,text,content_key,comment,correction,"
+      "replica "
       "FROM feedback WHERE request = ? ORDER BY name, seq LIMIT ?");
   if (!statement.ok()) return statement.status();
   statement->Bind(1, request).Bind(2, static_cast<int64_t>(most));
@@ -180,6 +187,7 @@ absl::StatusOr<std::vector<KeptFeedback>> FeedbackTable::OfRequest(std::string_v
     if (type == FeedbackType::kNumber) of.value = statement->Real(9);
     if (type == FeedbackType::kText) of.value = statement->Text(10);
     of.content_key = statement->Text(11);
+    of.replica = statement->Text(14);
     if (!absl::Base64Unescape(statement->Text(12), &of.comment)) of.comment.clear();
     if (!absl::Base64Unescape(statement->Text(13), &of.correction)) of.correction.clear();
   }

@@ -1,8 +1,8 @@
-// FeedbackTable: what applications have said of answers, as the index keeps it: one row for each key, request
-// and name, the latest. A part of the Index, in its database and its transactions; its thread's.
+// FeedbackTable: the feedback of applications in the index: one row, the latest, for each key, request and name. A
+// part of the Index, in its database, its transactions and its thread.
 //
-// The version that served a request is known when the request has ended. Feedback that came before waits for
-// the close, at most kMaxWaiting requests at once; of further ones the version stays unknown.
+// The version that served a request is known when the request has ended. Feedback that arrives earlier waits for
+// the close, for at most kMaxWaiting requests at once; for further ones the version stays unknown.
 #pragma once
 
 #include <absl/container/flat_hash_set.h>
@@ -22,32 +22,32 @@
 
 namespace gateway::ledger {
 
-enum class FeedbackBy : uint8_t { kTenant, kKey, kModel, kVersion, kHour, kDay };
+enum class FeedbackBy : uint8_t { kTenant, kKey, kModel, kVersion, kReplica, kHour, kDay };
 std::string_view Name(FeedbackBy by);
 std::optional<FeedbackBy> ParseFeedbackBy(std::string_view name);
 
 struct FeedbackQuery {
-  std::vector<FeedbackBy> by = {};                         // beside the name
+  std::vector<FeedbackBy> by = {};                         // besides the name
   int64_t since_us = 0;                                    // by the time of the feedback
   int64_t until_us = std::numeric_limits<int64_t>::max();  // not included
   std::string tenant = {};                                 // this tenant and those below it; empty: all
   std::string model = {};                                  // empty: all
 };
 
-// Feedback of one name and type in a group; of text, of one value.
+// The feedback of one name and type in a group; for text, of one value.
 struct FeedbackSum {
-  std::vector<std::string> group;  // in the order of `by`; an hour or a day as RFC 3339 of its begin
+  std::vector<std::string> group;  // in the order of `by`; an hour or a day as RFC 3339 of its beginning
   std::string name;
   FeedbackType type = FeedbackType::kBoolean;
   std::string text;      // kText: the value
-  int64_t count = 0;     // of requests, each key's latest
+  int64_t count = 0;     // the latest feedback of each key and request
   int64_t positive = 0;  // kBoolean: true
   double sum = 0;        // kNumber
   double min = 0;
   double max = 0;
 };
 
-// A row as it is kept, with the number and the time of its record.
+// A row of the table, with the number and the time of its record.
 struct KeptFeedback {
   Feedback feedback;
   uint64_t seq = 0;
@@ -61,20 +61,20 @@ class FeedbackTable {
   FeedbackTable(sqlite::Database& db, RequestPlaces& places) : db_(db), places_(places) {}
   static const char* Schema();
 
-  // A record of the kind kFeedback that the index applies; anything else in its detail is passed over.
+  // Adds a record of the kind kFeedback that the index applies; skips it if its detail is not feedback.
   absl::Status Add(const Record& record);
-  // Whether some feedback waits for the ends of requests.
+  // Whether some feedback waits for the end of its request.
   bool Waits() const { return !waiting_.empty(); }
-  // A close that the index applies.
-  absl::Status OnClose(std::string_view request, std::string_view version);
-  // After a transaction that failed, where another process has applied records meanwhile, and at the begin.
+  // Called for each close that the index applies.
+  absl::Status OnClose(std::string_view request, const ServedBy& served);
+  // Called at the beginning, after a failed transaction, and after another process has applied records.
   absl::Status Restart();
-  // The records before `first` are removed.
+  // Removes the feedback of records before `first`.
   absl::Status Forget(uint64_t first);
 
   // Ordered by group, name, type and text.
   absl::StatusOr<std::vector<FeedbackSum>> Sums(const FeedbackQuery& query);
-  // Of a request, by name and key; at most `most`.
+  // The feedback on a request, ordered by name; at most `most` rows.
   absl::StatusOr<std::vector<KeptFeedback>> OfRequest(std::string_view request, size_t most);
 
  private:

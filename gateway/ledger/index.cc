@@ -20,10 +20,10 @@ namespace {
 constexpr size_t kRebuildRecords = 65'536;
 constexpr size_t kMaxCachedTexts = 100'000;
 
-constexpr std::string_view kVersion = "7";
-// Of its log, which is copied into the file well before that is used up.
+constexpr std::string_view kVersion = "8";
+// Bytes reserved for SQLite's log, which is copied into the file well before they are used up.
 constexpr int64_t kLogRoom = int64_t{2} << 20;
-constexpr int kLogPages = 256;        // of 4 KiB, before it is copied
+constexpr int kLogPages = 256;        // pages of 4 KiB after which the log is copied
 constexpr int kFileStep = 256 << 10;  // bytes by which the file grows
 
 constexpr char kSchema[] = R"sql(
@@ -109,7 +109,7 @@ absl::StatusOr<std::unique_ptr<Index>> Index::OpenOnce(const std::string& dir) {
   if (absl::Status prepared = index->Prepare(); !prepared.ok()) return prepared;
   absl::StatusOr<bool> matches = index->Matches();
   if (!matches.ok()) return matches.status();
-  if (!*matches) return absl::DataLossError("the index is of another version or over other segments");
+  if (!*matches) return absl::DataLossError("the index has another version, or belongs to other segments");
   return index;
 }
 
@@ -131,7 +131,7 @@ absl::Status Index::Prepare() {
     *into = *std::move(statement);
     return absl::OkStatus();
   };
-  // A file of another version may lack a column; for the index that is damage, not a failure of the system.
+  // A file of another version may lack a column: the index is then damaged, but the system has not failed.
   for (const absl::Status& status :
        {prepare(&insert_event_,
                 "INSERT OR IGNORE INTO event (seq,time_us,kind,action,actor,subject,tenant) VALUES "
@@ -165,7 +165,7 @@ absl::Status Index::Prepare() {
   return absl::OkStatus();
 }
 
-// Whether the file is of this version, and its last record is still in the segments.
+// Whether the file has this version, and its last record is still in the segments.
 absl::StatusOr<bool> Index::Matches() {
   absl::StatusOr<std::string> version = Meta("version");
   absl::StatusOr<std::string> seq = Meta("applied_seq");
@@ -180,7 +180,7 @@ absl::StatusOr<bool> Index::Matches() {
   absl::StatusOr<Tail::Batch> batch = Tail(dir_, applied_seq_ - 1).Read(1, 1);
   if (!batch.ok()) return batch.status();
   if (batch->lines.empty()) return false;
-  if (batch->lines[0].seq != applied_seq_) return true;  // removed by retention
+  if (batch->lines[0].seq != applied_seq_) return true;  // retention has removed the record
   const std::optional<LineParts> parts = SplitLine(batch->lines[0].text);
   return parts && conf::Hex(parts->link) == *link;
 }
@@ -203,7 +203,7 @@ absl::StatusOr<size_t> Index::Update(size_t max_records) {
     if (applied.ok()) count = *applied;
     return applied.status();
   });
-  if (!updated.ok()) tail_.reset();  // it has read records that were not applied
+  if (!updated.ok()) tail_.reset();  // the tail has read records that were not applied
   if (!updated.ok()) return updated;
   return count;
 }
@@ -252,10 +252,9 @@ absl::Status Index::ApplyRecord(const Tail::Entry& entry, Sums* sums) {
   places_->Add(entry);
   if (parts.kind == Name(Kind::kClose)) {
     if (feedback_->Waits()) {
-      // Like every text that the ledger itself writes, unless it has escapes.
       const std::string_view request = FindText(parts.body, "request").value_or("");
-      const std::string_view version = FindText(parts.body, "served_model").value_or("");
-      if (absl::Status told = feedback_->OnClose(request, version); !told.ok()) return told;
+      if (absl::Status settled = feedback_->OnClose(request, ServedByOf(parts)); !settled.ok())
+        return settled;
     }
     CloseFacts close;
     if (!ReadClose(parts, entry.text, &close)) return absl::OkStatus();
@@ -268,7 +267,7 @@ absl::Status Index::ApplyRecord(const Tail::Entry& entry, Sums* sums) {
     absl::StatusOr<int64_t> key = (*of)[1];
     if (const std::string_view spender = SpendKey(close.key); spender != close.key) key = TextId(spender);
     if (!key.ok()) return key.status();
-    const int64_t none = (*of)[7];  // a request is of no device
+    const int64_t none = (*of)[7];  // a request has no device
     sums->spent[{SpendDay(close, parts.time_us), segment, {(*of)[0], *key, (*of)[2], none}}].Add(close);
     return absl::OkStatus();
   }
@@ -311,8 +310,8 @@ absl::Status Index::ApplyDevices(const Tail::Entry& entry, Sums* sums) {
       .Run();
 }
 
-// From here on the retention record replaces the closes of the removed segments. Its parts count once the
-// last one is there: after a crash between them, all parts are written again.
+// From here on, the retention record replaces the closes of the removed segments. Its parts count only when the last
+// one is in the ledger: after a crash between them, all parts are written again.
 absl::Status Index::ApplyRetention(const LineParts& parts, std::string_view text, Spent* spent) {
   if (absl::Status added = AddSpent(spent); !added.ok()) return added;
   const RetentionPart at = ReadRetention(parts.body);
@@ -344,7 +343,7 @@ absl::Status Index::ApplyRetention(const LineParts& parts, std::string_view text
                   at.to_seq));
 }
 
-// False for a damaged close, which cannot be added up; `audit verify` names it.
+// False for a damaged close, which cannot be added up; `audit verify` reports it.
 bool Index::ReadClose(const LineParts& parts, std::string_view text, CloseFacts* facts) {
   if (ReadCloseFacts(parts.body, facts)) return true;
   if (!parser_.Parse(text, &record_).ok()) return false;
@@ -462,7 +461,7 @@ absl::Status Index::Forget() {
       !dropped.ok()) {
     return dropped;
   }
-  tail_.reset();  // it may hold a segment that is gone
+  tail_.reset();  // it may have a removed segment open
   for (const absl::Status& status : {places_->Forget(first), feedback_->Forget(first)}) {
     if (!status.ok()) return status;
   }

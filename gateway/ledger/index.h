@@ -1,9 +1,9 @@
-// An index of the segments in SQLite, for questions of usage: sums for each minute and each hour, so that a
-// month is answered as quickly as a day, and a row for every event. The parts of a minute at the ends of a
-// window are read from the segments themselves. It also adds up, by day of admission, what budgets are
-// restored from, keeps the feedback of applications, and tells where a request stands; for removed segments it uses their retention records. The index is derived from the
-// segments: it is filled in order of sequence numbers, follows retention, and is rebuilt when it is missing,
-// damaged, of another version or of other segments.
+// An index of the segments in SQLite, for questions of usage. It has sums for each minute and each hour, so that a
+// month is answered as quickly as a day, and a row for every event. The parts of a minute at the ends of a window
+// are read from the segments themselves. It also adds up the spend by day of admission, from which budgets are
+// restored; keeps the feedback of applications; and finds the records of a request. For removed segments it uses
+// their retention records. The index is derived from the segments: it is filled in the order of sequence numbers,
+// follows retention, and is rebuilt if it is missing or damaged, has another version, or belongs to other segments.
 //
 // An Index belongs to one thread; several processes may use one ledger at once. It takes no lock of the
 // ledger and never waits for the ledger's thread.
@@ -40,7 +40,7 @@ std::string_view Name(UsageBy by);
 std::optional<UsageBy> ParseUsageBy(std::string_view name);
 
 struct UsageQuery {
-  std::vector<UsageBy> by = {};  // none: one row of totals
+  std::vector<UsageBy> by = {};  // empty: one row of totals
   int64_t since_us = 0;
   int64_t until_us = std::numeric_limits<int64_t>::max();  // not included
   std::string tenant = {};                                 // this tenant and those below it; empty: all
@@ -48,24 +48,24 @@ struct UsageQuery {
 };
 
 struct UsageRow {
-  std::vector<std::string> group;  // in the order of `by`; an hour or a day as RFC 3339 of its begin
-  int64_t requests = 0;            // closed, refused ones too
-  int64_t errors = 0;              // of the caller, and
-  int64_t failed = 0;              // ... of these, by an engine or the gateway
+  std::vector<std::string> group;  // in the order of `by`; an hour or a day as RFC 3339 of its beginning
+  int64_t requests = 0;            // closed requests, also refused ones
+  int64_t errors = 0;              // all errors
+  int64_t failed = 0;              // errors that an engine or the gateway caused
   int64_t input = 0;               // tokens
   int64_t cached = 0;
   int64_t output = 0;
   int64_t cost_micro_usd = 0;
   std::map<std::string, int64_t> device_us = {};  // device time, by kind of device
-  int64_t energy_mj = 0;                          // millijoules that devices drew, of all kinds
-  int64_t energy_micro_usd = 0;                   // what they cost, and
-  int64_t co2_mg = 0;                             // ... emitted, by the tariffs of their time
+  int64_t energy_mj = 0;                          // millijoules that devices of all kinds drew
+  int64_t energy_micro_usd = 0;                   // the cost of this energy, by the tariffs of its time
+  int64_t co2_mg = 0;                             // its emissions, by the tariffs of its time
 
-  // All but the group.
+  // Adds everything except the group.
   UsageRow& operator+=(const UsageRow& other);
 };
 
-// The sums of one hour, of all that is counted apart: what other gateways are told of.
+// The sums of one hour for one combination of texts. Gateways exchange these.
 inline constexpr size_t kUsageTexts = 8;
 struct UsageCell {
   std::array<std::string, kUsageTexts> of{};  // tenant, key, model, replica, api, reason, job, device
@@ -83,8 +83,8 @@ struct UsageCell {
   bool operator==(const UsageCell&) const = default;
 };
 
-// Rows of `query` from the table or SELECT `from` of `db`, which has the columns of the index's table `usage`; the
-// table `text` has the names. Ordered by group.
+// The rows for `query` from the table or SELECT `from` of `db`, which must have the columns of the index's table
+// `usage`; the table `text` has the names. Ordered by group.
 absl::StatusOr<std::vector<UsageRow>> SelectUsage(sqlite::Database& db, const UsageQuery& query,
                                                   const std::string& from);
 
@@ -94,37 +94,38 @@ struct LastHeld {
   int64_t from_us = 0;
   int64_t until_us = 0;
   int64_t held_us = 0;    // according to the records
-  int64_t device_us = 0;  // sum of their parts; less, if a crash left some out
+  int64_t device_us = 0;  // the sum of their parts; smaller if a crash left some out
 };
 
 // The spans of the sums.
 inline constexpr int64_t kMinute = 60;  // s
 inline constexpr int64_t kHour = 3600;  // s
 inline constexpr int64_t kSecondUs = 1'000'000;
+inline constexpr int64_t kHourUs = kHour * kSecondUs;
 
 // index.cc fills it, index_query.cc answers questions.
 class Index {
  public:
   static absl::StatusOr<std::unique_ptr<Index>> Open(const std::string& ledger_dir);
-  // Takes room on the disk for its log, so that it follows the ledger on a full disk. Best effort.
+  // Reserves disk room for its log, so that it can follow the ledger on a full disk. Best effort.
   void KeepRoom();
-  // After this the next Open rebuilds it.
+  // Removes the index; the next Open rebuilds it.
   static absl::Status Remove(const std::string& ledger_dir);
 
-  // Applies up to `max_records` more records in one transaction; returns how many, 0 when there are no more.
+  // Applies up to `max_records` more records in one transaction. Returns their number; 0: there are no more.
   absl::StatusOr<size_t> Update(size_t max_records);
   absl::Status CatchUp();
 
-  // Ordered by group; without records that are not yet applied.
+  // Ordered by group; only applied records count.
   absl::StatusOr<std::vector<UsageRow>> Usage(const UsageQuery& query);
 
-  // The hours (since 1970) whose sums may have changed after the record `seq`, by time.
+  // The hours (since 1970) whose sums may have changed after the record `seq`, in order of time.
   absl::StatusOr<std::vector<int64_t>> HoursChangedAfter(uint64_t seq);
-  // The sums of an hour, without records that are not yet applied.
+  // The sums of an hour; only applied records count.
   absl::StatusOr<std::vector<UsageCell>> UsageOfHour(int64_t hour);
-  // The first hour that has sums; nothing: none has.
+  // The first hour that has sums; none if no hour has.
   absl::StatusOr<std::optional<int64_t>> FirstHour();
-  // The first record that the sums are of; 1 where retention has removed none.
+  // The first record that the sums count; 1 if retention has removed nothing.
   absl::StatusOr<uint64_t> FirstSeq();
 
   // As SpentSince below, for the applied records.
@@ -134,7 +135,7 @@ class Index {
   absl::StatusOr<std::vector<LastHeld>> LastDevices();
 
   uint64_t applied_seq() const { return applied_seq_; }
-  // Without records that are not yet applied.
+  // Only applied records count.
   FeedbackTable& feedback() { return *feedback_; }
   RequestPlaces& places() { return *places_; }
 
@@ -164,8 +165,8 @@ class Index {
   using Usages = absl::flat_hash_map<Row, Sum>;
   // The key of a row of `spent`.
   struct SpentPlace {
-    int64_t day = 0;              // of admission
-    int64_t origin = 0;           // the segment of its closes, or the retention record that carries them on
+    int64_t day = 0;     // of admission
+    int64_t origin = 0;  // the segment with its closes, or the retention record that carries their sums
     std::array<int64_t, 4> of{};  // tenant, key, model, device
     friend bool operator==(const SpentPlace&, const SpentPlace&) = default;
     template <class H>
@@ -189,15 +190,15 @@ class Index {
   absl::Status ApplyRecord(const Tail::Entry& entry, Sums* sums);
   absl::Status ApplyDevices(const Tail::Entry& entry, Sums* sums);
   absl::Status ApplyRetention(const LineParts& parts, std::string_view text, Spent* spent);
-  // The fields of a close, views into `text` or into record_.
+  // Reads the fields of a close: views into `text` or into record_.
   bool ReadClose(const LineParts& parts, std::string_view text, CloseFacts* facts);
   absl::StatusOr<Dimensions> DimensionsOf(const std::array<std::string_view, kDimensions>& texts);
   absl::StatusOr<Dimensions> DimensionsOf(const CloseFacts& close);
   absl::StatusOr<Dimensions> DimensionsOf(const Record& devices);
-  // Of records up to `seq`.
+  // Adds the sums of records up to `seq`.
   absl::Status AddUsages(const Usages& minutes, uint64_t seq);
   absl::Status InsertUsage(sqlite::Statement& into, const Row& row, const Sum& sums);
-  // Leaves `spent` empty.
+  // Adds and empties `spent`.
   absl::Status AddSpent(Spent* spent);
   absl::Status InsertSpent(int64_t pending, const SpentPlace& place, const Sum& sums);
   absl::Status Forget();
@@ -220,7 +221,7 @@ class Index {
   std::optional<sqlite::Statement> insert_event_, insert_text_, find_text_, add_usage_, insert_edge_,
       add_spent_, add_held_, set_changed_;
   absl::flat_hash_map<std::string, int64_t> text_ids_;
-  // Of each dimension the text that was looked up last: most records have the same ones as those before.
+  // The last text that was looked up in each dimension: most records have the same texts as the previous one.
   struct LastText {
     std::string text;
     int64_t id = 0;
@@ -228,20 +229,20 @@ class Index {
   std::array<LastText, kDimensions> last_texts_;
 };
 
-// An index that is up to the end of the ledger; rebuilt if necessary. Blocks; not for a shard.
+// Opens the index, rebuilds it if necessary, and applies all records. Blocks; not for a shard.
 absl::StatusOr<std::unique_ptr<Index>> OpenIndexUpToDate(const std::string& ledger_dir);
 
-// Brings the index up to the end of the ledger and queries it; `last` becomes the number of the last record that it
-// knows. Blocks; not for a shard.
+// Applies all records to the index and queries it; `last` becomes the number of the last applied record. Blocks; not
+// for a shard.
 absl::StatusOr<std::vector<UsageRow>> QueryUsage(const std::string& ledger_dir, const UsageQuery& query,
                                                  uint64_t* last = nullptr);
 
-// The start values of budgets: the use of requests that were admitted since the begin of `day`, by tenant,
-// key and model, including removed segments. Blocks.
+// The start values of budgets: the use of requests that were admitted since the beginning of `day`, by tenant, key
+// and model, including removed segments. Blocks.
 absl::StatusOr<std::vector<SpendRow>> SpentSince(const std::string& ledger_dir, conf::TimePoint day);
 
-// Where metering of devices continues: one for each model and kind, and for each job and kind, as far as
-// records exist. Blocks.
+// Where the metering of devices continues: for each model or job, and each kind of device, if it has records.
+// Blocks.
 absl::StatusOr<std::vector<LastHeld>> LastDevices(const std::string& ledger_dir);
 
 }  // namespace gateway::ledger

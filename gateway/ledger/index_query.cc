@@ -1,4 +1,4 @@
-// The questions that the index answers.
+// The queries of the index.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr conf::Word<UsageBy> kByWords[] = {
     {"hour", UsageBy::kHour},       {"day", UsageBy::kDay}, {"job", UsageBy::kJob}};
 static_assert(std::size(kByWords) == kUsageBys);
 
-// Ends that are no fault of the caller.
+// Errors that are not the caller's fault.
 constexpr std::array kFailures = {EndReason::kUpstreamFailed, EndReason::kTimedOut, EndReason::kInterrupted};
 
 int64_t Up(int64_t value, int64_t unit) {
@@ -32,8 +32,7 @@ struct Range {
   int64_t end = 0;  // not included
 };
 
-// A window of time in its parts: whole hours, the whole minutes beside them, and the microseconds at its
-// ends.
+// The parts of a window of time: whole hours, the whole minutes before and after them, and the rest at both ends.
 struct Window {
   Range hours;
   std::array<Range, 2> minutes;
@@ -81,7 +80,7 @@ absl::Status Index::ReadEdge(int64_t since_us, int64_t until_us) {
     if (!*more) return absl::OkStatus();
     absl::StatusOr<LineReader> reader =
         LineReader::Open(SegmentPath(dir_, static_cast<uint64_t>(segments->Int(0))));
-    if (absl::IsNotFound(reader.status())) continue;  // retention has removed it meanwhile
+    if (absl::IsNotFound(reader.status())) continue;  // retention removed it meanwhile
     if (!reader.ok()) return reader.status();
     while (true) {
       absl::StatusOr<std::optional<std::string_view>> line = reader->Next();
@@ -149,7 +148,7 @@ absl::StatusOr<std::vector<UsageRow>> SelectUsage(sqlite::Database& db, const Us
     }
     groups += fmt::format("{}, ", i + 1);
   }
-  // Each kind of device is a row here; they are joined below.
+  // Each kind of device has its own row here; the rows are joined below.
   columns += "(SELECT text FROM text WHERE id = device), ";
   groups += std::to_string(query.by.size() + 1);
   std::string failures;

@@ -60,7 +60,7 @@ void Indexer::Run() {
       status = updated.status();
       if (updated.ok()) applied_seq_.store(index->applied_seq(), std::memory_order_relaxed);
     }
-    if (!status.ok()) index.reset();  // opened again, and rebuilt if it is damaged
+    if (!status.ok()) index.reset();  // it is opened again, and rebuilt if it is damaged
     bool stop;
     {
       const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
-// Keeps the index close to the end of the ledger while the gateway runs. Owns a thread of low priority, which
-// reads the segments like any other reader; after a failure it opens the index again at the next interval.
+// Keeps the index close to the end of the ledger while the gateway runs. Owns a thread with low priority, which
+// reads the segments like any other reader. After a failure it opens the index again at the next interval.
 #pragma once
 
 #include <atomic>

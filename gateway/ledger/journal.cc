@@ -22,19 +22,19 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr uint64_t kMinRing = 64 * 1024;
-// Of a ring. What an idle gateway never writes need not be in memory, and the first lap through the rest costs
-// one fault for every eight records.
+// The part of a ring that is put in memory at the start. An idle gateway never writes the rest, and the first lap
+// through the rest costs one page fault for every eight records.
 constexpr uint64_t kPopulated = 1u << 20;
 
 size_t RoundUp(size_t bytes) {
   return (bytes + kPage - 1) & ~(kPage - 1);
 }
 
-// Faults the pages in for writing now, not under a request.
+// Faults the pages in for writing now, so that no request has to.
 void Populate(char* at, size_t bytes) {
   char* const from = at - reinterpret_cast<uintptr_t>(at) % kPage;
   if (madvise(from, bytes, MADV_POPULATE_WRITE) == 0) return;
-  // A kernel before 5.14.
+  // For kernels before 5.14.
   volatile char* const touched = from;
   for (size_t at = 0; at < bytes; at += kPage) touched[at] = touched[at];
 }
@@ -58,14 +58,15 @@ Ticket& Ticket::operator=(Ticket&& other) noexcept {
 void Ticket::Progress(const Counts& counts) {
   ShardJournal::Slot& slot = journal_->slots_[slot_];
   constexpr auto kRelaxed = std::memory_order_relaxed;
-  const uint64_t told = slot.told.load(kRelaxed) + 1;
-  const bool odd = told % 2 == 1;
-  std::atomic_thread_fence(std::memory_order_release);  // the last write is visible before this one begins
+  const uint64_t updates = slot.updates.load(kRelaxed) + 1;
+  const bool odd = updates % 2 == 1;
+  std::atomic_thread_fence(
+      std::memory_order_release);  // the last write becomes visible before this one begins
   (odd ? slot.odd_input : slot.input).store(counts.input, kRelaxed);
   (odd ? slot.odd_cached : slot.cached).store(counts.cached, kRelaxed);
   (odd ? slot.odd_output : slot.output).store(counts.output, kRelaxed);
   (odd ? slot.odd_cost_micro_usd : slot.cost_micro_usd).store(counts.cost_micro_usd, kRelaxed);
-  slot.told.store(told, std::memory_order_release);
+  slot.updates.store(updates, std::memory_order_release);
   slot.bytes_in.store(counts.bytes_in, kRelaxed);
   slot.bytes_out.store(counts.bytes_out, kRelaxed);
   slot.ttft_us.store(counts.ttft_us, kRelaxed);
@@ -125,12 +126,12 @@ uint64_t ShardJournal::RingFor(uint32_t slots) {
 
 absl::Status ShardJournal::Map(int file, const std::string& path) {
   const size_t total = head_bytes_ + layout_.ring_bytes;
-  // Allocates now, since a full disk would be a SIGBUS later.
+  // Allocates now, because a full disk would cause a SIGBUS later.
   if (const int error = posix_fallocate(file, 0, static_cast<off_t>(total)); error != 0) {
     const absl::Status failed = net::SystemError("reserve space for", path, error);
     return net::IsDiskFull(failed)
                ? absl::ResourceExhaustedError(conf::Abseil(
-                     fmt::format("{}: it needs {} bytes; free them", conf::Std(failed.message()), total)))
+                     fmt::format("{}: free {} bytes on this disk", conf::Std(failed.message()), total)))
                : failed;
   }
   void* head = mmap(nullptr, head_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -154,9 +155,9 @@ absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Create(const std::st
                                                                    const std::atomic<bool>* healthy) {
   if (layout.slots == 0 || !std::has_single_bit(layout.ring_bytes) ||
       layout.ring_bytes < RingFor(layout.slots)) {
-    return absl::InvalidArgumentError(conf::Abseil(
-        fmt::format("journal ring of {} bytes for {} open requests: must be a power of two, at least {}",
-                    layout.ring_bytes, layout.slots, RingFor(layout.slots))));
+    return absl::InvalidArgumentError(conf::Abseil(fmt::format(
+        "the journal ring has {} bytes for {} open requests: it must be a power of two, at least {}",
+        layout.ring_bytes, layout.slots, RingFor(layout.slots))));
   }
   const std::string fresh = path + ".new";
   absl::StatusOr<net::Fd> file = net::OpenFile(fresh, O_CREAT | O_TRUNC | O_RDWR);
@@ -195,7 +196,7 @@ absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Reopen(const std::st
       had.slots != layout.slots || had.ring_bytes != layout.ring_bytes ||
       *size != journal->head_bytes_ + layout.ring_bytes ||
       had.committed.load() - had.consumed.load() > layout.ring_bytes) {
-    return absl::NotFoundError(conf::Abseil(fmt::format("{} is a journal of another layout", path)));
+    return absl::NotFoundError(conf::Abseil(fmt::format("{} is a journal with another layout", path)));
   }
   if (absl::Status mapped = journal->Map(file->get(), path); !mapped.ok()) return mapped;
   Header& header = *journal->header_;
@@ -310,16 +311,16 @@ CloseRecord ShardJournal::InterruptedNow(uint32_t index, std::string* replica) c
       .ttft_us = slot.ttft_us.load(kRelaxed),
       .attempts = slot.attempts.load(kRelaxed),
       .source = static_cast<TokenSource>(std::min<uint32_t>(slot.source.load(kRelaxed), kTokenSources - 1))};
-  uint64_t told = slot.told.load(std::memory_order_acquire);
-  for (uint64_t before = told + 1; before != told;) {
-    before = told;
-    const bool odd = told % 2 == 1;
+  uint64_t updates = slot.updates.load(std::memory_order_acquire);
+  for (uint64_t before = updates + 1; before != updates;) {
+    before = updates;
+    const bool odd = updates % 2 == 1;
     record.counts.input = (odd ? slot.odd_input : slot.input).load(kRelaxed);
     record.counts.cached = (odd ? slot.odd_cached : slot.cached).load(kRelaxed);
     record.counts.output = (odd ? slot.odd_output : slot.output).load(kRelaxed);
     record.counts.cost_micro_usd = (odd ? slot.odd_cost_micro_usd : slot.cost_micro_usd).load(kRelaxed);
     std::atomic_thread_fence(std::memory_order_acquire);
-    told = slot.told.load(kRelaxed);
+    updates = slot.updates.load(kRelaxed);
   }
   record.replica = *replica;
   return record;
@@ -347,7 +348,7 @@ absl::StatusOr<JournalImage> ReadJournal(const std::string& path) {
   const auto bad = [&](std::string_view why) {
     return absl::DataLossError(conf::Abseil(fmt::format("{} is not a journal: {}", path, why)));
   };
-  if (*size < head.size()) return bad("too short");
+  if (*size < head.size()) return bad("it is too short");
   const auto word = [&head]<class T>(size_t offset, T* value) {
     std::memcpy(value, head.data() + offset, sizeof(T));
   };
@@ -363,10 +364,10 @@ absl::StatusOr<JournalImage> ReadJournal(const std::string& path) {
   word(offsetof(Header, last_n), &image.last_n);
   word(offsetof(Header, consumed), &consumed);
   if (magic != ShardJournal::kMagic || version != ShardJournal::kVersion)
-    return bad("unknown magic or version");
+    return bad("its magic number or version is unknown");
   const size_t head_bytes = RoundUp(ShardJournal::kHeaderBytes + size_t{slots} * sizeof(Slot));
   if (!std::has_single_bit(ring_bytes) || ring_bytes > kMaxFile || *size != head_bytes + ring_bytes) {
-    return bad("its size does not fit its header");
+    return bad("its size does not match its header");
   }
   head.resize(head_bytes);
   if (const auto read = net::ReadAt(file->get(), path, 0, head); !read.ok()) return read.status();
@@ -375,10 +376,10 @@ absl::StatusOr<JournalImage> ReadJournal(const std::string& path) {
     JournalImage::OpenSlot slot;
     word(at + offsetof(Slot, open_n), &slot.open_n);
     if (slot.open_n == 0) continue;
-    uint64_t told;
+    uint64_t updates;
     uint32_t source;
-    word(at + offsetof(Slot, told), &told);
-    const bool odd = told % 2 == 1;
+    word(at + offsetof(Slot, updates), &updates);
+    const bool odd = updates % 2 == 1;
     word(at + (odd ? offsetof(Slot, odd_input) : offsetof(Slot, input)), &slot.counts.input);
     word(at + (odd ? offsetof(Slot, odd_cached) : offsetof(Slot, cached)), &slot.counts.cached);
     word(at + (odd ? offsetof(Slot, odd_output) : offsetof(Slot, output)), &slot.counts.output);
@@ -398,7 +399,7 @@ absl::StatusOr<JournalImage> ReadJournal(const std::string& path) {
     image.unreadable_bytes = ring_bytes;
     return image;
   }
-  // Of the ring, only what is not in the ledger yet: usually little of its megabytes.
+  // Reads only the part of the ring that is not in the ledger yet: usually little of its megabytes.
   std::string left_over(committed - consumed, '\0');
   const size_t first = std::min<size_t>(left_over.size(), ring_bytes - (consumed & (ring_bytes - 1)));
   const std::span<char> all(left_over);

@@ -1,12 +1,12 @@
-// A shard's journal: a memory-mapped file through which the shard hands its records to the ledger thread.
-// Records survive the death of the process, since the pages belong to the kernel. The shard makes no system
-// call, takes no lock and allocates nothing.
+// A shard's journal: a memory-mapped file through which the shard passes its records to the ledger thread. Records
+// survive the death of the process, because the pages belong to the kernel. The shard makes no system call, takes
+// no lock and allocates nothing.
 //
 //   file = header page | slots | ring
 //
-// The ring holds frames {u32 size, u32 crc32c(n, payload), u64 n, payload, padding to 8}; n counts all
-// records of the shard. The ring is mapped twice in a row, so that a frame that wraps is contiguous. A slot
-// belongs to one open request and holds its use so far.
+// The ring holds frames {u32 size, u32 crc32c(n, payload), u64 n, payload, padding to 8}; n counts all records of
+// the shard. The ring is mapped twice in a row, so that a frame that wraps around is contiguous. A slot belongs to
+// one open request and holds its use so far.
 //
 // Owner: the Ledger. Threads: one producer (the shard) and one consumer (the ledger thread); counters may be
 // read by any. Bounded: when the ring or the slots are full, Open refuses; the close of an open request
@@ -32,14 +32,14 @@ namespace gateway::ledger {
 class ShardJournal;
 struct JournalImage;
 
-// The place of an open record, to learn when it is durable.
+// The position of an open record in its journal, for Ledger::OnDurable.
 struct Position {
   uint32_t shard = 0;
   uint64_t n = 0;
 };
 
-// An open request. Belongs to its shard's thread and must not outlive the ledger. Destroyed without Close,
-// the request is closed as interrupted with its counts so far, so that no path can lose it.
+// An open request. Belongs to its shard's thread and must not outlive the ledger. A ticket that is destroyed without
+// Close closes its request as interrupted with its counts so far, so that no request is lost.
 class Ticket {
  public:
   Ticket() = default;
@@ -47,11 +47,11 @@ class Ticket {
   Ticket& operator=(Ticket&& other) noexcept;
   ~Ticket() { Abandon(); }
 
-  // The use that is billed if the process dies now. Cheap enough for every event of a stream.
+  // Sets the use that is billed if the process dies now. Cheap enough for every event of a stream.
   void Progress(const Counts& counts);
-  // The replica that serves now, for the same purpose.
+  // Sets the replica that serves now, for the same purpose.
   void SetReplica(std::string_view replica);
-  // Stores a prompt or an answer, cut at kMaxContent bytes; false when the journal has no room to spare.
+  // Stores a prompt or an answer, cut at kMaxContent bytes; false if the journal has no spare room.
   bool Content(const ContentRecord& record);
   void Close(const CloseRecord& record);
 
@@ -71,23 +71,21 @@ class Ticket {
 struct JournalLayout {
   uint32_t shard = 0;
   uint32_t slots = 4096;
-  uint64_t ring_bytes = 8 << 20;  // a multiple of 64 KiB that holds a close for every slot and as much again
+  uint64_t ring_bytes = 8 << 20;  // a power of two, at least RingFor(slots)
   uint64_t first_n = 1;
 };
 
 class ShardJournal {
  public:
-  // The smallest ring for this many open requests.
+  // The bytes of the smallest ring for this many open requests: twice the room of their closes.
   static uint64_t RingFor(uint32_t slots);
 
-  // Replaces the file by a new one with all its blocks allocated. `healthy` is the ledger's and outlives
-  // this.
+  // Replaces the file by a new one with all its blocks allocated. `healthy` belongs to the ledger and outlives this.
   static absl::StatusOr<std::unique_ptr<ShardJournal>> Create(const std::string& path,
                                                               const JournalLayout& layout,
                                                               const std::atomic<bool>* healthy);
-  // Goes on with the file of an earlier process, so that a restart takes no room on the disk. `recorded`: all
-  // of its records are in segments; if not, they keep their place until Release(). NotFound: there is no file
-  // of this layout.
+  // Continues the file of an earlier process, so that a restart needs no disk room. `recorded`: all of its records
+  // are in segments; otherwise they keep their place until Release(). NotFound: no file, or another layout.
   static absl::StatusOr<std::unique_ptr<ShardJournal>> Reopen(const std::string& path,
                                                               const JournalLayout& layout, bool recorded,
                                                               const std::atomic<bool>* healthy);
@@ -97,22 +95,22 @@ class ShardJournal {
 
   // --- The shard's side ---
 
-  // Nothing when the ledger is unhealthy, every slot is taken or the ring is full (RingFull): answer 503.
+  // None if the ledger is unhealthy, every slot is taken or the ring is full (RingFull): answer 503.
   std::optional<Ticket> Open(const OpenRecord& record);
-  // Whether Open() has no room only until the consumer has released some, which takes milliseconds while the
+  // Whether Open() fails only because the ring is full. The consumer then makes room, within milliseconds while the
   // ledger is healthy.
   bool RingFull();
-  // A request that was refused before it was admitted: a close without an open. False, and counted, when
-  // there is no room; refusals never take the room of a close.
+  // Records a request that was refused before it was admitted: a close without an open. False, and counted, if there
+  // is no room; refusals never take the room of a close.
   bool Refuse(const OpenRecord& of, const CloseRecord& record);
-  // Counts one that is not recorded.
+  // Counts a refusal that is not recorded.
   void DropRefusal() { dropped_records_.fetch_add(1, std::memory_order_relaxed); }
 
   uint32_t shard() const { return layout_.shard; }
 
   // --- The consumer's side ---
 
-  // Calls `visit(n, payload)` for the frames from `*cursor` on until it returns false, and moves the cursor.
+  // Calls `visit(n, payload)` for the frames from `*cursor` on until it returns false; moves the cursor.
   template <class Visit>
   void Drain(uint64_t* cursor, Visit&& visit);
   // Frees everything before `cursor`.
@@ -121,8 +119,8 @@ class ShardJournal {
   // --- Any thread ---
   uint64_t pending_bytes() const;
   uint64_t committed() const { return header_->committed.load(std::memory_order_acquire); }
-  // Calls `visit(n, so far)` for each open request: the number of its open record, and its use so far. Views
-  // live for the call.
+  // Calls `visit(n, so_far)` for each open request: the number of its open record, and its use so far. The views are
+  // valid during the call.
   template <class Visit>
   void ForEachOpen(Visit&& visit) const;
   uint32_t open_requests() const { return open_requests_.load(std::memory_order_relaxed); }
@@ -151,9 +149,9 @@ class ShardJournal {
     std::atomic<int64_t> cost_micro_usd, ttft_us;
     std::atomic<uint32_t> attempts, source;
     std::array<std::atomic<uint64_t>, kMaxReplica / 8> replica;  // zero-filled text
-    // Use is written here and above in turn, so that a process that dies while it writes leaves one whole:
-    // this one while `told` is odd.
-    std::atomic<uint64_t> told;
+    // The use is written here and above alternately, so that a process that dies while it writes leaves one of them
+    // whole: this one if `updates` is odd.
+    std::atomic<uint64_t> updates;
     std::atomic<uint64_t> odd_input, odd_cached, odd_output;
     std::atomic<int64_t> odd_cost_micro_usd;
   };
@@ -186,13 +184,13 @@ class ShardJournal {
   Header* header_ = nullptr;
   Slot* slots_ = nullptr;
   char* ring_ = nullptr;
-  // The producer's own.
+  // Only for the producer.
   uint64_t write_ = 0;
   uint64_t consumed_seen_ = 0;
   uint64_t next_n_ = 0;
   std::vector<uint32_t> free_slots_;
-  std::vector<uint32_t> held_slots_;  // an earlier process', until what it wrote is released, ...
-  uint64_t held_until_ = 0;           // which ends here
+  std::vector<uint32_t> held_slots_;  // slots of an earlier process, until its records are released
+  uint64_t held_until_ = 0;           // the end of its records
   std::atomic<uint32_t> open_requests_{0};
   std::atomic<uint64_t> refused_opens_{0};
   std::atomic<uint64_t> dropped_records_{0};
@@ -234,13 +232,13 @@ struct JournalImage {
     std::string replica;
   };
   uint32_t shard = 0;
-  uint64_t last_n = 0;            // the highest number given out, as far as the file knows
-  std::vector<Frame> frames;      // perhaps not in a segment yet, in order
-  std::vector<OpenSlot> slots;    // of requests that were open, or were closing
+  uint64_t last_n = 0;            // the highest number that the file knows
+  std::vector<Frame> frames;      // in order; some may be in a segment already
+  std::vector<OpenSlot> slots;    // of requests that were open or closing
   uint64_t unreadable_bytes = 0;  // of frames that a power loss destroyed
 };
 
-// DataLoss when the file is no journal. A file cut short or overwritten never crashes the reader.
+// DataLoss if the file is not a journal. A file that is cut or overwritten never crashes the reader.
 absl::StatusOr<JournalImage> ReadJournal(const std::string& path);
 
 }  // namespace gateway::ledger

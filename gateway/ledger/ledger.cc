@@ -21,7 +21,7 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-constexpr int kCommitterNice = 5;  // a commit may wait a moment for a request, not the other way round
+constexpr int kCommitterNice = 5;  // a commit may wait a moment for requests, but no request for a commit
 constexpr size_t kCommitBytes = 1 << 20;
 constexpr auto kFirstRetry = std::chrono::milliseconds(20);
 constexpr auto kLastRetry = std::chrono::milliseconds(500);
@@ -39,8 +39,8 @@ absl::StatusOr<net::Fd> Lock(const std::string& dir) {
   if (errno != EWOULDBLOCK) return net::SystemError("lock", path, errno);
   const std::string owner = net::LockOwner(path);
   return absl::FailedPreconditionError(conf::Abseil(
-      fmt::format("{} is in use by {}: a ledger has one writer, give each gateway its own state_dir", dir,
-                  owner.empty() ? "another process" : owner)));
+      fmt::format("{} is in use by {}: a ledger has only one writer; give each gateway its own state_dir",
+                  dir, owner.empty() ? "another process" : owner)));
 }
 
 size_t EventBytes(const Event& event) {
@@ -54,13 +54,13 @@ size_t EventBytes(const std::vector<Event>& events) {
   return bytes;
 }
 
-// Brings the detail into the form in which it is written.
+// Checks an event, and changes its detail to the form in which it is written.
 absl::Status CheckEvent(Event& event) {
   constexpr std::array kByCallers = {Kind::kConfig, Kind::kKey,      Kind::kAdmin,
                                      Kind::kAction, Kind::kRefusals, Kind::kFeedback};
   if (std::ranges::find(kByCallers, event.kind) == kByCallers.end()) {
     return absl::InvalidArgumentError(conf::Abseil(fmt::format(
-        "a record of kind {} is the ledger's own: append config, key, admin, action, refusals or feedback",
+        "only the ledger writes records of kind {}: append config, key, admin, action, refusals or feedback",
         Name(event.kind))));
   }
   if (!event.detail.empty()) {
@@ -70,8 +70,8 @@ absl::Status CheckEvent(Event& event) {
     event.detail = detail.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
   if (const size_t bytes = EventBytes(event); bytes > kMaxEvent) {
-    return absl::InvalidArgumentError(
-        conf::Abseil(fmt::format("a ledger record of {} bytes: must be at most {}", bytes, kMaxEvent)));
+    return absl::InvalidArgumentError(conf::Abseil(
+        fmt::format("the ledger record has {} bytes, but may have at most {}", bytes, kMaxEvent)));
   }
   return absl::OkStatus();
 }
@@ -87,7 +87,7 @@ size_t DeviceBytes(const std::vector<DeviceRecord>& records) {
 
 absl::Status NoRoomToBegin(const std::string& journal) {
   return absl::ResourceExhaustedError(conf::Abseil(fmt::format(
-      "{} cannot be made while the records of the last process wait for room: free some space on the disk",
+      "{} cannot be created while records of the last process wait for disk space: free some space",
       journal)));
 }
 
@@ -98,7 +98,7 @@ std::string JournalPath(const std::string& dir, uint32_t shard) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Ledger>> Ledger::Open(Options options) {
-  if (options.shards == 0) return absl::InvalidArgumentError("ledger with 0 shards: must be at least 1");
+  if (options.shards == 0) return absl::InvalidArgumentError("the ledger has 0 shards: it needs at least 1");
   if (options.journal_dir.empty()) options.journal_dir = options.dir;
   if (!options.clock) {
     options.clock = [] {
@@ -156,7 +156,7 @@ absl::Status Ledger::Begin(Recovered found) {
   if (absl::Status ready = committer_->Ready(); !ready.ok()) return ready;
   Replay(&found);
   committer_->AddCheckpoint(false);
-  // On a full disk it begins all the same: what it found waits to be written, and opens are refused.
+  // It begins even on a full disk: the recovered records wait to be written, and opens are refused.
   const absl::Status written = committer_->Commit();
   if (!written.ok() && !net::IsDiskFull(written)) return written;
   if (absl::Status made = MakeJournals(found, written.ok()); !made.ok()) return made;
@@ -213,7 +213,7 @@ void Ledger::Replay(Recovered* found) {
   }
 }
 
-// `recorded`: everything that was found in journals is in segments now.
+// `recorded`: all records that were found in journals are in segments now.
 absl::Status Ledger::MakeJournals(const Recovered& found, bool recorded) {
   for (const std::string& path : found.unreadable_journals) {
     if (absl::Status aside = net::RenameFile(path, path + ".unreadable"); !aside.ok()) return aside;
@@ -336,7 +336,7 @@ void Ledger::Run() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      // A failing disk is tried again after a pause, no matter how many callers wake the thread.
+      // After a failure the thread pauses before it tries the disk again, even if callers wake it.
       wake_.wait_for(lock, pause, [&] { return stopping_ || (woken_ && !failing); });
       woken_ = false;
       if (stopping_) break;
@@ -416,7 +416,7 @@ bool Ledger::TakeWork() {
   return full;
 }
 
-// The caller waits for it, or has stopped waiting and never looks.
+// Sets entry.served. Its caller waits for it, or has stopped waiting and never reads it.
 void Ledger::TakeServed(Queued& entry) {
   for (size_t i = 0; i < journals_.size(); ++i) {
     journals_[i]->ForEachOpen([&](uint64_t n, const CloseRecord& so_far) {
@@ -455,7 +455,7 @@ absl::Status Ledger::Cycle(bool* more) {
   return absl::OkStatus();
 }
 
-// Everything that was taken from journals and queue is on disk now.
+// Called when everything that was taken from journals and queue is on disk.
 void Ledger::Settle() {
   for (size_t i = 0; i < journals_.size(); ++i) {
     if (durable_n_[i].load(std::memory_order_relaxed) == drained_n_[i]) continue;
@@ -479,7 +479,7 @@ void Ledger::Settle() {
   RunWaiters(absl::OkStatus());
 }
 
-// Calls waiters whose record is on disk; with an error in `status`, the other waiters, too.
+// Calls the waiters whose records are on disk; if `status` is an error, also the others.
 void Ledger::RunWaiters(const absl::Status& status) {
   std::vector<std::pair<std::function<void(const absl::Status&)>, absl::Status>> run;
   {
@@ -496,7 +496,7 @@ void Ledger::RunWaiters(const absl::Status& status) {
   for (const auto& [then, outcome] : run) then(outcome);
 }
 
-// Callers of Append and Flush stop waiting.
+// Ends the wait of all callers of Append and Flush.
 void Ledger::Abandon() {
   const std::lock_guard lock(mutex_);
   for (const std::shared_ptr<Queued>& entry : queue_) entry->abandoned = true;
@@ -511,7 +511,7 @@ void Ledger::SetHealth(const absl::Status& status) {
     stats_.last_error = std::string(conf::Std(status.message()));
   }
   if (was != status.ok() && options_.on_health_change) options_.on_health_change(status);
-  // Checked each round: a waiter may have come since.
+  // Checked in each round: a new waiter may have come.
   if (!status.ok()) {
     RunWaiters(absl::UnavailableError(
         conf::Abseil(fmt::format("the ledger cannot write: {}", conf::Std(status.message())))));

@@ -158,7 +158,7 @@ bool ReadCloseFacts(std::string_view body, CloseFacts* facts) {
   *facts = {};
   const char* at = body.data();
   const char* const end = at + body.size();
-  // Members stand as `{"key":value` or `,"key":value`; a value is a text or a number.
+  // A member has the form `{"key":value` or `,"key":value`; a value is a text or a number.
   while (at != end) {
     if (end - at < 2 || at[1] != '"') return false;
     const char* const key_begin = at + 2;

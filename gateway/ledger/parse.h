@@ -1,5 +1,5 @@
-// Reads a line of a segment, for the index, the export, the sinks and recovery. Fields that a line leaves out
-// have the defaults; fields that this version does not know are skipped.
+// Reads a line of a segment, for the index, the export, the sinks and recovery. Fields that a line lacks get their
+// defaults; fields that this version does not know are skipped.
 #pragma once
 
 #include <absl/status/status.h>
@@ -18,24 +18,24 @@ struct Record {
   int64_t time_us = 0;
   Kind kind = Kind::kAdmin;
   uint64_t open_seq = 0;
-  int64_t open_time_us = 0;  // of a close: when the request was admitted; 0: unknown
+  int64_t open_time_us = 0;  // in a close: when the request was admitted; 0: unknown
   std::string request, client_request, tenant, key, model, api, client;
   bool stream = false;
   std::string reason, source, served_model, replica, prefill, limit, error;
   int64_t status = 0;
   int64_t input = 0, cached = 0, output = 0, cost_micro_usd = 0, bytes_in = 0, bytes_out = 0, attempts = 0;
   int64_t queue_us = -1, ttft_us = -1, itl_mean_us = -1, itl_max_us = -1, total_us = -1, overhead_us = -1;
-  std::string action, actor, subject, detail;  // detail: JSON as it stands
+  std::string action, actor, subject, detail;  // detail: JSON
   std::string job, device;
   int64_t until_us = 0, device_us = 0, held_us = 0, weight = 0;
   int64_t energy_mj = 0, energy_micro_usd = 0, co2_mg = 0;
   std::string part, text;
-  std::string content_key, ciphertext;  // in place of `text`: the key's name, the sealed text in base64
-  std::string note;                     // not in the ledger: why there is no text
+  std::string content_key, ciphertext;  // instead of `text`: the key's name, and the sealed text in base64
+  std::string note;                     // not in the ledger: says why `text` is missing
   bool cut = false;
 };
 
-// The fields that usage is summed up from. Views into the line, or into a Record.
+// The fields from which usage is summed up. Views into the line, or into a Record.
 struct CloseFacts {
   std::string_view tenant, key, model, replica, api, reason;
   int64_t input = 0, cached = 0, output = 0, cost_micro_usd = 0;
@@ -43,8 +43,8 @@ struct CloseFacts {
 };
 CloseFacts FactsOf(const Record& record);
 
-// Reads them from the body of a close (chain.h's LineParts) in one pass without a parser: a busy gateway
-// writes thousands of closes a second. False when a text has escapes, which RecordParser decodes.
+// Reads them from the body of a close (chain.h's LineParts) in one pass without a parser, because a busy gateway
+// writes thousands of closes a second. False if a text has escapes; RecordParser decodes those.
 bool ReadCloseFacts(std::string_view body, CloseFacts* facts);
 
 // Holds the parser's buffers; one per thread.

@@ -21,10 +21,10 @@ absl::Status Wrong(std::string why) {
 
 absl::Status NoSuchRecord(uint64_t record) {
   return absl::NotFoundError(
-      fmt::format("the ledger has no record {}; it may have been removed by retention", record));
+      fmt::format("the ledger has no record {}; retention may have removed it", record));
 }
 
-// The segment that holds the record, if it is there; the record may come later than its end.
+// The segment that holds the record, if the ledger has it; the record may also come after the end.
 std::optional<SegmentName> SegmentWith(const std::vector<SegmentName>& segments, uint64_t record) {
   std::optional<SegmentName> found;
   for (const SegmentName& segment : segments) {
@@ -49,41 +49,45 @@ absl::StatusOr<Proof> MakeProof(const std::string& dir, uint64_t record, size_t 
     if (!line.ok()) return line.status();
     if (!*line) break;
     const std::optional<LineParts> parts = SplitLine(**line);
-    if (!parts) return absl::DataLossError("the ledger is damaged here: run tidegate audit verify");
+    if (!parts) return absl::DataLossError("the ledger is damaged at this record: run tidegate audit verify");
     if (parts->seq < record) {
       proof.previous = parts->link;
       continue;
     }
     if (parts->seq == record && segment->first_seq == record &&
         !conf::ParseHex(FindText(parts->body, "previous").value_or(""), proof.previous))
-      return absl::DataLossError("the segment does not say what it continues: run tidegate audit verify");
+      return absl::DataLossError(
+          "the segment does not name the chain that it continues: run tidegate audit verify");
     bytes += (*line)->size();
     if (bytes > max_bytes) {
       return absl::ResourceExhaustedError(
-          fmt::format("the records up to the next checkpoint take more than {} MiB", max_bytes >> 20));
+          fmt::format("the proof would be larger than {} MiB: it needs all records up to the next checkpoint",
+                      max_bytes >> 20));
     }
     proof.lines.emplace_back(**line);
     if (parts->kind == Name(Kind::kCheckpoint)) return proof;
   }
   if (proof.lines.empty()) return NoSuchRecord(record);
   return absl::FailedPreconditionError(
-      fmt::format("no checkpoint has been signed after record {} yet; try again in some minutes", record));
+      fmt::format("no checkpoint has been signed after record {} yet; try again in a few minutes", record));
 }
 
 absl::StatusOr<ProofReport> CheckProof(const Proof& proof, const PublicKey& key) {
-  if (proof.lines.empty()) return Wrong("it has no records");
+  if (proof.lines.empty()) return Wrong("the proof has no records");
   Digest link = proof.previous;
   uint64_t seq = proof.record;
   for (size_t i = 0; i < proof.lines.size(); ++i, ++seq) {
     const std::optional<LineParts> parts = SplitLine(proof.lines[i]);
-    if (!parts) return Wrong(fmt::format("line {} is no record", i + 1));
-    if (parts->seq != seq) return Wrong(fmt::format("record {} stands where {} must stand", parts->seq, seq));
+    if (!parts) return Wrong(fmt::format("line {} is not a record", i + 1));
+    if (parts->seq != seq)
+      return Wrong(fmt::format("record {} is in the place of record {}", parts->seq, seq));
     if (Link(link, parts->body) != parts->link)
       return Wrong(fmt::format("record {} does not match its chain hash: it was changed", seq));
     if (i + 1 == proof.lines.size()) {
-      if (parts->kind != Name(Kind::kCheckpoint)) return Wrong("it does not end with a checkpoint");
+      if (parts->kind != Name(Kind::kCheckpoint)) return Wrong("the proof does not end with a checkpoint");
       if (!CheckpointIsSigned(*parts, link, key)) {
-        return Wrong(fmt::format("the signature of checkpoint {} is not by this key for this place", seq));
+        return Wrong(
+            fmt::format("the signature of checkpoint {} was not made with this key for this place", seq));
       }
     }
     link = parts->link;
@@ -105,13 +109,14 @@ absl::StatusOr<Proof> ParseProof(std::string_view text) {
   if (!json.is_object() || !json.contains("record") || !json["record"].is_number_unsigned() ||
       !json.contains("previous") || !json["previous"].is_string() || !json.contains("lines") ||
       !json["lines"].is_array())
-    return Wrong("this is no proof of a record");
-  if (!json.contains("version") || json["version"] != 1) return Wrong("this proof is of another version");
+    return Wrong("this is not a proof of a record");
+  if (!json.contains("version") || json["version"] != 1)
+    return Wrong("the version of this proof is unknown: it must be 1");
   Proof proof{.record = json["record"].get<uint64_t>(), .lines = {}};
   if (!conf::ParseHex(json["previous"].get<std::string>(), proof.previous))
     return Wrong("`previous` must be 64 hex digits");
   for (const ordered_json& line : json["lines"]) {
-    if (!line.is_string()) return Wrong("a line is no text");
+    if (!line.is_string()) return Wrong("each of `lines` must be a text");
     proof.lines.push_back(line.get<std::string>());
   }
   return proof;

@@ -47,7 +47,7 @@ char* Put(char* to, std::string_view text, size_t cap, uint16_t* length) {
   return to + n;
 }
 
-// Cuts the strings that `lengths` describe from the front of `rest`.
+// Takes the strings that `lengths` describe from the front of `rest`.
 bool Take(std::string_view* rest, std::span<const uint16_t> lengths,
           std::span<std::string_view* const> into) {
   for (size_t i = 0; i < lengths.size(); ++i) {

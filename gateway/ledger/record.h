@@ -1,9 +1,9 @@
-// The records of the ledger: as callers give them, their names, and the compact form in which a shard hands
-// them to the ledger thread through its journal. render.h writes the form on disk; parse.h reads it.
+// The records of the ledger: the form in which callers give them, their names, and the compact form in which a shard
+// passes them to the ledger thread through its journal. render.h writes the form on disk; parse.h reads it.
 //
-// Times are microseconds since the Unix epoch, durations microseconds, money integer micro-USD, sizes bytes.
-// Views need only live for the call. Strings longer than their cap (below) are cut when encoded. Pure; any
-// thread.
+// Times are microseconds since the Unix epoch, durations are microseconds, money is integer micro-USD, sizes are
+// bytes. Views need to be valid only during the call. Strings longer than their cap (below) are cut when they are
+// encoded. Pure; any thread.
 #pragma once
 
 #include <array>
@@ -19,34 +19,34 @@ namespace gateway::ledger {
 
 enum class Kind : uint8_t {
   kOpen,        // a request was admitted
-  kClose,       // it ended; or, without an open, a request that was refused before it was admitted
-  kContent,     // a prompt or an answer, where the tenant's policy says so; an engine's error
-  kConfig,      // configuration loaded, reloaded or refused
-  kKey,         // key created, rotated, revoked, expired
+  kClose,       // a request ended; without an open: it was refused before it was admitted
+  kContent,     // a prompt or an answer, if the tenant's policy stores them; an engine's error
+  kConfig,      // a configuration was loaded, reloaded or refused
+  kKey,         // a key was created, rotated or revoked, or has expired
   kAdmin,       // any other change by an administrator
   kAction,      // a scheduling action
-  kDevices,     // devices that a model's replicas or a job have held
+  kDevices,     // devices that a model's replicas or a job held
   kStart,       // the process started
-  kStop,        // the process stopped in order
-  kSegment,     // first record of a segment: names the chain it continues
-  kCheckpoint,  // signed; the last record of a sealed segment
-  kRetention,   // segments were removed by policy
+  kStop,        // the process stopped properly
+  kSegment,     // the first record of a segment: names the chain that it continues
+  kCheckpoint,  // signed; also the last record of a sealed segment
+  kRetention,   // retention removed segments
   kRecovery,    // what the ledger found and did after an unclean end
-  kRefusals,    // calls without a valid credential, added up
-  kFeedback,    // what an application says of an answer (feedback.h)
+  kRefusals,    // the number of calls without a valid credential
+  kFeedback,    // an application's judgement of an answer (feedback.h)
 };
 inline constexpr size_t kKinds = 16;
 
 enum class EndReason : uint8_t {
   kDone,            // the engine finished
-  kLength,          // stopped at the token limit
+  kLength,          // the answer reached its token limit
   kClientGone,      // the client left first
   kUpstreamFailed,  // no replica could answer, or one failed after the first byte
-  kTimedOut,        // a deadline of ours or the client's
+  kTimedOut,        // a deadline of the gateway or the client passed
   kBadRequest,      // the engine refused the request itself (4xx)
   kRefused,         // never admitted: authentication, permission, limit, full queue
-  kInterrupted,     // the gateway died or lost the request; the counts are those until then
-  kKeyRevoked,      // its key was revoked while it ran
+  kInterrupted,     // the gateway died or lost the request; has the counts until then
+  kKeyRevoked,      // its key was revoked while the request ran
 };
 inline constexpr size_t kEndReasons = 9;
 
@@ -56,7 +56,7 @@ inline constexpr size_t kTokenSources = 5;
 enum class ContentPart : uint8_t {
   kPrompt,
   kAnswer,
-  kUpstreamError,  // an engine's error that the client was not shown
+  kUpstreamError,  // an engine's error that was not sent to the client
 };
 inline constexpr size_t kContentParts = 3;
 
@@ -67,68 +67,67 @@ std::string_view Name(ContentPart part);
 std::optional<Kind> ParseKind(std::string_view name);
 std::optional<EndReason> ParseEndReason(std::string_view name);
 
-// What `usage` counts as an error: every end but done, length and client_gone.
+// Whether `usage` counts this end as an error: every end except done, length and client_gone.
 bool IsError(EndReason reason);
 
 struct OpenRecord {
   int64_t time_us = 0;
-  std::string_view request = {};         // ours, unique
-  std::string_view client_request = {};  // the client's own x-request-id
+  std::string_view request = {};         // the gateway's id, unique
+  std::string_view client_request = {};  // the client's x-request-id
   std::string_view tenant = {};          // path: organisation/team
-  std::string_view key = {};             // key id, never the key
+  std::string_view key = {};             // the key's id, never the key
   std::string_view model = {};
   std::string_view api = {};     // chat.completions, embeddings, messages, …
   std::string_view client = {};  // address
   bool stream = false;
 };
 
-// The use of a request so far; updated in place while it runs.
+// The use of a request so far; updated while it runs.
 struct Counts {
   uint64_t input = 0;  // tokens
   uint64_t cached = 0;
   uint64_t output = 0;
   int64_t cost_micro_usd = 0;
-  uint64_t bytes_in = 0;  // of the client's request, of our answer
+  uint64_t bytes_in = 0;  // bytes_in: of the client's request; bytes_out: of the answer to it
   uint64_t bytes_out = 0;
-  int64_t ttft_us = -1;  // to the first token; -1: none
+  int64_t ttft_us = -1;  // time to the first token; -1: none
   uint32_t attempts = 0;
   TokenSource source = TokenSource::kNone;
 };
 
-// The tenant, key and model are in the open record; the ledger joins the two.
+// Tenant, key and model are in the open record; the ledger joins the two.
 struct CloseRecord {
   int64_t time_us = 0;
   EndReason reason = EndReason::kDone;
-  uint16_t status = 0;  // HTTP status sent; 0: none was
+  uint16_t status = 0;  // the HTTP status sent; 0: none
   Counts counts = {};
-  int64_t queue_us = -1;     // -1 in any of these: not known
+  int64_t queue_us = -1;     // -1 in any of these: unknown
   int64_t itl_mean_us = -1;  // between tokens
   int64_t itl_max_us = -1;
   int64_t total_us = -1;
-  int64_t overhead_us = -1;            // spent in the gateway itself
+  int64_t overhead_us = -1;            // time spent in the gateway itself
   std::string_view served_model = {};  // the model's name at the engine
   std::string_view replica = {};
-  std::string_view prefill = {};  // the replica that computed the prompt, if it is another one
-  std::string_view limit = {};    // the limit that refused it
-  std::string_view error = {};    // stable error code of the API
+  std::string_view prefill = {};  // the replica that computed the prompt, if it was another one
+  std::string_view limit = {};    // the limit that refused the request
+  std::string_view error = {};    // the stable error code of the API
 };
 
-// The weight of a token in the use of a device: 1 for a token that the engine reads, kOutputWeight for one
-// that it writes, since that takes a step of the whole batch, and 0 for one from its cache. Device time is
-// shared among the served tenants by these weights.
+// The weight of a token in the use of a device: 1 for a token that the engine reads, kOutputWeight for one that it
+// writes, because that takes a step of the whole batch, and 0 for one from its cache. The served tenants share the
+// device time by these weights.
 inline constexpr uint64_t kOutputWeight = 4;
 inline uint64_t DeviceWeight(uint64_t input, uint64_t cached, uint64_t output) {
   return (input > cached ? input - cached : 0) + kOutputWeight * output;
 }
 
-// The payer of device time without served requests: no tenant can have this name.
+// Stands for the tenant of device time in which no request was served; no tenant can have this name.
 inline constexpr std::string_view kIdle = "(idle)";
 
-// The devices of one kind that a model's replicas, or a job, held in [from, until), and the part that one
-// tenant pays. Records of one interval, of one model or job and one kind, follow each other; their parts add
-// up to what was held. Times are whole milliseconds, so that amounts, in thousandths of devices, are whole
-// microseconds. A record of neither a model nor a job has the energy of devices that nobody held, and no
-// device time.
+// The devices of one kind that a model's replicas, or a job, held in [from, until), and the share that one tenant
+// pays. The records of one interval, of one model or job and one kind, follow each other; their shares add up to the
+// time held. Times are whole milliseconds, so that amounts, in thousandths of devices, are whole microseconds. A
+// record with neither model nor job has the energy of devices that nobody held, and no device time.
 struct DeviceRecord {
   int64_t from_us = 0;  // the record's time
   int64_t until_us = 0;
@@ -136,20 +135,20 @@ struct DeviceRecord {
   std::string model{};    // or
   std::string job{};      // id of the job
   std::string device{};   // the kind
-  int64_t device_us = 0;  // this tenant's part, in microseconds of a whole device
-  int64_t held_us = 0;    // of all
-  uint64_t weight = 0;    // of its tokens; 0: not shared by tokens
-  // This tenant's part of what the devices drew, as far as it is measured. Energy that was measured after the
-  // end of one interval is in the next one.
+  int64_t device_us = 0;  // this tenant's share, in microseconds of a whole device
+  int64_t held_us = 0;    // the sum of all shares
+  uint64_t weight = 0;    // of this tenant's tokens; 0: the time is not shared by tokens
+  // This tenant's share of the energy that the devices drew, as far as it is measured. Energy that was measured after
+  // the end of an interval is in the next one.
   int64_t energy_mj = 0;         // millijoules
-  int64_t energy_micro_usd = 0;  // by the tariff at the time of the record; 0 without one
+  int64_t energy_micro_usd = 0;  // by the tariff at the time of the record; 0 without a tariff
   int64_t co2_mg = 0;            // likewise
 };
 
-// Everything that does not happen on a shard: configuration, keys, administration, scheduling.
+// An event that does not happen on a shard: of configuration, keys, administration, or scheduling.
 struct Event {
   Kind kind = Kind::kAdmin;
-  int64_t time_us = 0;       // 0: when it is written
+  int64_t time_us = 0;       // 0: the time when it is written
   std::string action = {};   // created, revoked, loaded, preempted, …
   std::string actor = {};    // who did it: an admin key's id, a subject, "file", "control"
   std::string subject = {};  // the changed object
@@ -162,7 +161,7 @@ inline constexpr size_t kMaxRequest = 64, kMaxClientRequest = 128, kMaxTenant = 
                         kMaxLimit = 128, kMaxError = 64;
 inline constexpr size_t kMaxContent = 256 * 1024;
 inline constexpr size_t kMaxUpstreamError = 4096;
-inline constexpr size_t kMaxEvent = 256 * 1024;  // all its text; a larger one is refused, not cut
+inline constexpr size_t kMaxEvent = 256 * 1024;  // all texts of an event; a larger event is refused, not cut
 
 // --- The journal's form of a record. ---
 
@@ -192,7 +191,7 @@ struct CloseHead {
 struct ContentHead {
   uint8_t type;
   uint8_t part;
-  uint16_t key_length = 0;  // of the name of the key, which stands before the text; 0: the text is not sealed
+  uint16_t key_length = 0;  // of the key's name, which comes before the text; 0: the text is not sealed
   uint32_t length;
   uint64_t open_n;
   int64_t time_us;
@@ -207,24 +206,24 @@ inline constexpr size_t kMaxClosePayload =
 struct ContentRecord {
   int64_t time_us = 0;
   ContentPart part = ContentPart::kPrompt;
-  std::string_view text = {};  // when it is written, the text itself
+  std::string_view text = {};  // for writing: the text itself
   uint64_t full_bytes = 0;
-  const ContentKey* key = nullptr;  // when it is written: seals the text; null: it stays as it is
-  std::string_view sealed_by = {};  // when it is read: the name of the key; `text` is then sealed
+  const ContentKey* key = nullptr;  // for writing: seals the text; null: the text is not sealed
+  std::string_view sealed_by = {};  // after reading: the name of the key; `text` is then sealed
 
   // The size of the stored text.
   uint64_t kept_bytes() const { return text.size() - (sealed_by.empty() ? 0 : ContentKey::kOverhead); }
 };
-// The size of what EncodeContent writes.
+// The number of bytes that EncodeContent writes.
 size_t ContentPayload(const ContentRecord& record);
 
-// Write the payload at `to`, which must have room for the record's maximum, and return its size.
+// These write the payload at `to`, which must have room for the largest record of the kind, and return its size.
 size_t EncodeOpen(const OpenRecord& record, char* to, FrameType type = FrameType::kOpen);
 size_t EncodeClose(const CloseRecord& record, uint64_t open_n, char* to);
 size_t EncodeContent(const ContentRecord& record, uint64_t open_n, char* to);
 
-// Views into `payload`, or false for bytes that are not such a record. DecodeOpen also accepts a refusal, and
-// says where the close that follows begins.
+// These set views into `payload`; false: the bytes are not such a record. DecodeOpen also accepts a refusal; `size`
+// then says where the close that follows begins.
 bool DecodeOpen(std::string_view payload, OpenRecord* record, size_t* size);
 bool DecodeClose(std::string_view payload, CloseRecord* record, uint64_t* open_n);
 bool DecodeContent(std::string_view payload, ContentRecord* record, uint64_t* open_n);

@@ -22,7 +22,7 @@ namespace {
 struct SegmentEnd {
   uint64_t next_seq = 0;
   Digest link{};
-  uint64_t end = 0;  // bytes of the file that are valid
+  uint64_t end = 0;  // the number of valid bytes at the front of the file
   bool sealed = false;
   int64_t begun_us = 0;
   std::string checkpoint;  // the body of the last one in this segment, or empty
@@ -36,7 +36,7 @@ absl::StatusOr<SegmentEnd> ScanTail(const SegmentName& segment, const PublicKey&
   if (!reader.ok()) return reader.status();
   SegmentEnd tail;
   bool broken = false;
-  Digest said{};  // the link that the last line claims, right or wrong
+  Digest said{};  // the link in the last line, right or wrong
   while (true) {
     const uint64_t begin = reader->offset();
     absl::StatusOr<std::optional<std::string_view>> line = reader->Next();
@@ -80,7 +80,7 @@ absl::StatusOr<SegmentEnd> ScanTail(const SegmentName& segment, const PublicKey&
   return tail;
 }
 
-// Copies the bytes after `end` to another file, then cuts them off.
+// Copies the bytes after `end` to another file, then cuts them off from this one.
 absl::Status SetAside(const SegmentName& segment, uint64_t end, uint64_t torn, Recovered* into) {
   absl::StatusOr<net::Fd> file = net::OpenFile(segment.path, O_RDWR);
   if (!file.ok()) return file.status();
@@ -90,8 +90,8 @@ absl::Status SetAside(const SegmentName& segment, uint64_t end, uint64_t torn, R
   if (*read < bytes.size()) return net::SystemError("read", segment.path, EIO);
   const std::string aside = fmt::format("{}.{}.torn", segment.path, end);
   const absl::Status written = net::ReplaceFile(aside, bytes);
-  // Without room for a copy, its hash is kept alone: a disk that filled up in the middle of a write leaves
-  // such bytes, and the records are in the journals still.
+  // Without room for a copy, only its hash is kept: such bytes remain when a disk becomes full in the middle of a
+  // write, and the records are still in the journals.
   if (!written.ok() && !net::IsDiskFull(written)) return written;
   if (ftruncate(file->get(), static_cast<off_t>(end)) != 0 || fdatasync(file->get()) != 0) {
     return net::SystemError("cut", segment.path, errno);
@@ -131,7 +131,7 @@ struct OpenLine {
   std::string line;
 };
 
-// Reads the records from `from_seq` on: opens without a close, and the last number of each shard.
+// Reads the records from `from_seq` on, and collects opens without a close, and the last number of each shard.
 absl::Status CollectOpen(const std::vector<SegmentName>& segments, uint64_t from_seq, ChainState* state) {
   absl::flat_hash_map<uint64_t, OpenLine> open;  // by sequence number
   for (size_t i = 0; i < segments.size(); ++i) {
@@ -211,7 +211,7 @@ absl::Status FindJournals(const std::string& dir, Recovered* into) {
   return absl::OkStatus();
 }
 
-// The head names the last checkpoint that was on disk: if the chain lacks it, the tail was cut.
+// The head names the last checkpoint that was on disk. If the chain lacks it, the tail was cut.
 void CompareHead(const std::string& dir, Recovered* into) {
   absl::StatusOr<std::string> head = net::ReadFile(dir + "/head.json", LineReader::kMaxLine);
   if (!head.ok() || head->empty()) return;

@@ -44,7 +44,7 @@ LineWriter::LineWriter(std::string* out, uint64_t seq, int64_t time_us, Kind kin
 }
 
 void LineWriter::Key(std::string_view key) {
-  // Appends the name in one piece: names are most of a line.
+  // Appends the name in one piece: names are the largest part of a line.
   const size_t at = out_->size();
   out_->resize(at + key.size() + 4);
   char* end = std::copy_n(",\"", 2, out_->data() + at);

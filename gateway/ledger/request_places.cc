@@ -16,13 +16,13 @@ namespace gateway::ledger {
 namespace {
 
 constexpr int64_t kMostSpanMs = 10 * 60 * 1000;
-// A record stands at most this long after the time in its request's id: its body took long to arrive. Ids of
-// another form have times far from it.
+// A request's first record comes at most this long after the time in its id: its body may take long to arrive. Ids
+// of another form, read as times, are far off.
 constexpr int64_t kMostLateMs = 2 * 3600 * 1000;
 constexpr int64_t kMostEarlyMs = 60 * 1000;
 constexpr int kMostPieces = 64;
 
-// The number of a line, without looking at the rest of it.
+// The number of a line; does not read the rest of the line.
 uint64_t SeqOf(std::string_view line) {
   constexpr std::string_view kBegin = "{\"seq\":";
   uint64_t seq = 0;
@@ -30,7 +30,7 @@ uint64_t SeqOf(std::string_view line) {
   return seq;
 }
 
-// Of a record that begins the life of a request: an open, or the close of one that was refused.
+// The time in the id, if the record is a request's first: an open, or the close of a refused request.
 std::optional<int64_t> BeginMillis(const LineParts& parts) {
   const bool refused = parts.kind == Name(Kind::kClose) && FindUint(parts.body, "open_seq") == 0;
   if (parts.kind != Name(Kind::kOpen) && !refused) return std::nullopt;
@@ -42,6 +42,12 @@ std::optional<int64_t> BeginMillis(const LineParts& parts) {
 }
 
 }  // namespace
+
+// FindText finds every text that the ledger writes without escapes.
+ServedBy ServedByOf(const LineParts& close) {
+  return {.version = std::string(FindText(close.body, "served_model").value_or("")),
+          .replica = std::string(FindText(close.body, "replica").value_or(""))};
+}
 
 const char* RequestPlaces::Schema() {
   return "CREATE TABLE IF NOT EXISTS place (first_seq INTEGER PRIMARY KEY, segment INTEGER NOT NULL, "
@@ -133,25 +139,25 @@ absl::StatusOr<std::optional<FoundRequest>> RequestPlaces::Find(std::string_view
     if (!read.ok() && !absl::IsNotFound(read)) return read;
   }
   if (found->settled) return found;
-  const absl::StatusOr<std::optional<std::string>> version =
+  absl::StatusOr<std::optional<ServedBy>> served =
       ClosedBetween(request, found->open_seq, std::numeric_limits<uint64_t>::max());
-  if (!version.ok()) return version.status();
-  found->settled = version->has_value();
-  found->version = version->value_or("");
+  if (!served.ok()) return served.status();
+  found->settled = served->has_value();
+  if (*served) found->served = **std::move(served);
   return found;
 }
 
-absl::StatusOr<std::optional<std::string>> RequestPlaces::ClosedBetween(std::string_view request,
-                                                                        uint64_t after, uint64_t last) {
-  std::optional<std::string> version;
+absl::StatusOr<std::optional<ServedBy>> RequestPlaces::ClosedBetween(std::string_view request, uint64_t after,
+                                                                     uint64_t last) {
+  std::optional<ServedBy> served;
   absl::Status read =
-      ForEachOf(request, after + 1, last, [&version](const LineParts& parts, std::string_view) {
+      ForEachOf(request, after + 1, last, [&served](const LineParts& parts, std::string_view) {
         if (parts.kind != Name(Kind::kClose)) return true;
-        version = std::string(FindText(parts.body, "served_model").value_or(""));
+        served = ServedByOf(parts);
         return false;
       });
   if (!read.ok()) return read;
-  return version;
+  return served;
 }
 
 absl::Status RequestPlaces::ForEachOf(std::string_view request, uint64_t from, uint64_t last,
@@ -167,7 +173,7 @@ absl::Status RequestPlaces::ForEachOf(std::string_view request, uint64_t from, u
   };
   absl::Status read = Scan(request, static_cast<uint64_t>(piece->Int(0)),
                            static_cast<uint64_t>(piece->Int(1)), last, kMaxScan, later);
-  return absl::IsNotFound(read) ? absl::OkStatus() : read;  // retention has removed it meanwhile
+  return absl::IsNotFound(read) ? absl::OkStatus() : read;  // not found: retention removed it meanwhile
 }
 
 absl::Status RequestPlaces::Scan(std::string_view request, uint64_t segment, uint64_t offset, uint64_t last,

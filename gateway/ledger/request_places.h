@@ -1,8 +1,8 @@
-// RequestPlaces: where in the segments a request stands, without a row for each: the index keeps the span of
-// times of each piece of about kPieceBytes of a segment, and the id of a request tells its time
-// (request_id.h). To find a request, one or two pieces are read.
+// RequestPlaces: finds a request in the segments, without a row for each request. The index keeps the span of times
+// of each piece of about kPieceBytes of a segment, and the id of a request has its time (request_id.h). To find a
+// request, one or two pieces are read.
 //
-// A part of the Index, in its database and its transactions; its thread's.
+// A part of the Index, in its database, its transactions and its thread.
 #pragma once
 
 #include <absl/status/status.h>
@@ -21,38 +21,45 @@
 
 namespace gateway::ledger {
 
-// A request as its records tell.
+// What served a request, from its close.
+struct ServedBy {
+  std::string version;  // the model's name at the engine; empty: nothing
+  std::string replica;
+};
+ServedBy ServedByOf(const LineParts& close);
+
+// A request, read from its records.
 struct FoundRequest {
   uint64_t open_seq = 0;   // 0: it was refused before it was admitted
-  uint64_t first_seq = 0;  // of its first record
+  uint64_t first_seq = 0;  // the number of its first record
   std::string tenant, key, model;
   bool settled = false;  // its close was found
-  std::string version;   // of the close: the model's name at the engine
+  ServedBy served;
 };
 
 class RequestPlaces {
  public:
   static constexpr uint64_t kPieceBytes = 256 << 10;
-  // Its records are looked for in at most this many bytes after its first one.
+  // A request's records are searched for in at most this many bytes after its first one.
   static constexpr uint64_t kMaxScan = 64 << 20;
 
   RequestPlaces(std::string dir, sqlite::Database& db) : dir_(std::move(dir)), db_(db) {}
   static const char* Schema();
 
-  // A record that the index applies, in order.
+  // Called for each record that the index applies, in order.
   void Add(const Tail::Entry& entry);
-  // At the end of a transaction.
+  // Called at the end of a transaction.
   absl::Status Save();
-  // After a transaction that failed, and where another process has applied records meanwhile.
+  // Called after a failed transaction, and after another process has applied records.
   void Restart();
-  // The segments before the record `first` are removed.
+  // Removes the pieces of segments before the record `first`.
   absl::Status Forget(uint64_t first);
 
-  // Among applied records; nothing where there is no such request.
+  // Searches applied records; none if there is no such request.
   absl::StatusOr<std::optional<FoundRequest>> Find(std::string_view request);
-  // The version in the close of a request among the records from `after` + 1 to `last`; nothing: none is there.
-  absl::StatusOr<std::optional<std::string>> ClosedBetween(std::string_view request, uint64_t after,
-                                                           uint64_t last);
+  // What served a request, from its close among the records from `after` + 1 to `last`; none if there is no close.
+  absl::StatusOr<std::optional<ServedBy>> ClosedBetween(std::string_view request, uint64_t after,
+                                                        uint64_t last);
   // Calls `visit` with the records from `from` to `last` that name the request, until it returns false or
   // kMaxScan bytes are read.
   using Visit = std::function<bool(const LineParts& parts, std::string_view line)>;
@@ -73,7 +80,7 @@ class RequestPlaces {
   sqlite::Database& db_;
   std::optional<Piece> current_;
   std::vector<Piece> full_;  // not saved yet
-  bool changed_ = false;     // current_ is not saved as it is
+  bool changed_ = false;     // current_ has changed since it was saved
 };
 
 }  // namespace gateway::ledger

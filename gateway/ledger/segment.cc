@@ -111,7 +111,7 @@ absl::Status SegmentWriter::MakeSpare(const std::string& dir, uint64_t room, Fil
   absl::StatusOr<net::Fd> file = files->Create(path);
   if (!file.ok()) return file.status();
   const absl::Status reserved = files->Reserve(file->get(), 0, room);
-  if (!net::IsDiskFull(reserved)) return absl::OkStatus();  // some file systems cannot
+  if (!net::IsDiskFull(reserved)) return absl::OkStatus();  // some file systems cannot reserve
   unlink(path.c_str());
   return reserved;
 }
@@ -145,8 +145,8 @@ void SegmentWriter::GiveRoomBack() {
   if (reserved_ > size_ && ftruncate(file_.get(), static_cast<off_t>(size_)) == 0) reserved_ = size_;
 }
 
-// Bytes that are on disk and that every active reader has read can leave the page cache: engines that load
-// models need it, and the kernel has free pages for the next records.
+// Removes bytes from the page cache that are on disk and that active readers have read. Engines that load models need
+// the cache, and the kernel then has free pages for the next records.
 void SegmentWriter::ForgetPages() {
   if (size_ - forgotten_ < 2 * kKeptPages) return;
   const uint64_t until = size_ - kKeptPages;

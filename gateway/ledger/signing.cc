@@ -102,7 +102,7 @@ absl::StatusOr<SigningKey> SigningKey::LoadOrCreate(const std::string& dir, bool
     if (fstat(file->get(), &info) != 0) return net::SystemError("stat", path, errno);
     if ((info.st_mode & 077) != 0) {
       return absl::FailedPreconditionError(conf::Abseil(fmt::format(
-          "{} has mode {:04o}: only its owner may read it, chmod 600 it", path, info.st_mode & 07777)));
+          "{} has mode {:04o}, but only its owner may read it: run chmod 600", path, info.st_mode & 07777)));
     }
     absl::StatusOr<std::string> pem = net::ReadAll(file->get(), path, 64 * 1024);
     if (!pem.ok()) return pem.status();
@@ -115,10 +115,10 @@ absl::StatusOr<SigningKey> SigningKey::LoadOrCreate(const std::string& dir, bool
   }
   if (!absl::IsNotFound(file.status())) return file.status();
   if (!may_create) {
-    return absl::FailedPreconditionError(conf::Abseil(fmt::format(
-        "{} is missing, but the ledger beside it has records: restore the key from a backup, or move {} "
-        "aside to begin a new ledger",
-        path, dir)));
+    return absl::FailedPreconditionError(
+        conf::Abseil(fmt::format("{} is missing, but the ledger already has records: restore the key from a "
+                                 "backup, or move {} aside to begin a new ledger",
+                                 path, dir)));
   }
   std::shared_ptr<void> key = Own(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
   Require(key != nullptr);

@@ -1,6 +1,5 @@
-// The Ed25519 key that signs checkpoints: `signing.key` (PKCS#8 PEM, mode 0600), made at the first start, and
-// `signing.pub` (SubjectPublicKeyInfo PEM), which an auditor keeps elsewhere. Loaded once; const from any
-// thread.
+// The Ed25519 key that signs checkpoints: `signing.key` (PKCS#8 PEM, mode 0600), created at the first start, and
+// `signing.pub` (SubjectPublicKeyInfo PEM), which an auditor keeps elsewhere. Loaded once; const from any thread.
 #pragma once
 
 #include <absl/status/status.h>
@@ -20,12 +19,12 @@ using Signature = std::array<uint8_t, 64>;
 class PublicKey {
  public:
   static absl::StatusOr<PublicKey> FromPem(std::string_view pem);
-  // From a file that holds signing.pub's content.
+  // Reads a file with the content of signing.pub.
   static absl::StatusOr<PublicKey> Load(const std::string& path);
 
   bool Verify(std::string_view message, const Signature& signature) const;
   std::string Pem() const;
-  // The first 16 hex digits of SHA-256 over the 32 bytes of the key; they identify the key in checkpoints.
+  // The first 16 hex digits of the SHA-256 of the key's 32 bytes; they identify the key in checkpoints.
   std::string Fingerprint() const;
 
  private:
@@ -36,8 +35,8 @@ class PublicKey {
 
 class SigningKey {
  public:
-  // Loads `dir`/signing.key, or creates it when it is missing and `may_create`. Refuses a key that other
-  // users may read.
+  // Loads `dir`/signing.key, or creates it if it is missing and `may_create`. Refuses a key that other users may
+  // read.
   static absl::StatusOr<SigningKey> LoadOrCreate(const std::string& dir, bool may_create);
 
   Signature Sign(std::string_view message) const;
@@ -48,10 +47,11 @@ class SigningKey {
   PublicKey public_;
 };
 
-// The signed bytes of a checkpoint: a label, the link before it (32 bytes) and its body up to the signature.
+// The bytes that a checkpoint's signature covers: a label, the link before it (32 bytes), and its body up to the
+// signature.
 std::string CheckpointMessage(const Digest& previous, std::string_view unsigned_body);
 
-// Whether a checkpoint's line has a valid signature of this key for this place in the chain.
+// Whether a checkpoint has a valid signature by this key for this place in the chain.
 bool CheckpointIsSigned(const LineParts& checkpoint, const Digest& previous, const PublicKey& key);
 
 }  // namespace gateway::ledger

@@ -45,7 +45,7 @@ std::string_view SpendKey(std::string_view key) {
   return key.starts_with(kBearer) ? std::string_view() : key;
 }
 
-// Days before today can be merged, except where a week or a month begins between them.
+// Days before today can be merged, unless a week or a month begins between them.
 std::optional<int64_t> FoldDay(int64_t day, int64_t today) {
   if (day >= today) return day;
   const int64_t week = StartOf(router::limits::Period::kWeek, today);
@@ -110,7 +110,7 @@ absl::StatusOr<Spend> SpendOf(const std::string& segment_path) {
   absl::StatusOr<LineReader> reader = LineReader::Open(segment_path);
   if (!reader.ok()) return reader.status();
   Spend spend;
-  std::vector<SpendRow> carried;  // of a retention record whose last part has not come
+  std::vector<SpendRow> carried;  // of a retention record whose last part was not read yet
   RecordParser parser;
   Record record;
   while (true) {

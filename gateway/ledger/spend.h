@@ -1,9 +1,9 @@
-// Spend: tokens, money and device time by UTC day of admission, tenant, key and model. Budgets are restored
-// from it, and retention records carry it for removed segments.
+// Spend: tokens, money and device time by UTC day of admission, tenant, key and model. Budgets are restored from it,
+// and retention records carry it for removed segments.
 //
-// A request counts on the day on which it was admitted, as it was charged while the gateway ran, not on the
-// day on which it ended. Bearer tokens have no limits of their own, so their subjects, of which there are any
-// number, share one row of their tenant. Not shared between threads.
+// A request counts on the day on which it was admitted, not on the day on which it ended: the running gateway charged
+// it like that, too. Bearer tokens have no limits of their own, so all token subjects of a tenant, however many they
+// are, share one row. Not shared between threads.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -20,10 +20,10 @@
 
 namespace gateway::ledger {
 
-// What a retention record says about the removal, besides the rows.
+// A retention record, without its rows.
 struct RetentionPart {
-  uint64_t to_seq = 0;  // everything up to here was removed
-  uint64_t part = 1;    // of `parts`, which follow each other; valid when the last one is there
+  uint64_t to_seq = 0;  // all records up to this one are removed
+  uint64_t part = 1;    // of `parts`, which follow each other; they count only when the last one is written
   uint64_t parts = 1;
 };
 RetentionPart ReadRetention(std::string_view body);
@@ -38,14 +38,13 @@ struct SpendRow {
 };
 
 int64_t DayOf(int64_t time_us);
-// The day that a close counts on. Records of old versions without a time of admission count when the request
-// ended.
+// The day on which a close counts. Records of old versions have no time of admission: the end of the request counts.
 int64_t SpendDay(const CloseFacts& close, int64_t close_time_us);
-// The key that it counts under.
+// The key under which it counts.
 std::string_view SpendKey(std::string_view key);
 
-// The earliest day that `day` can be merged into without a difference for any budget of `today` or later;
-// nothing for a day that no budget needs.
+// The earliest day into which `day` can be merged without a difference for any budget of `today` or later; none for a
+// day that no budget needs.
 std::optional<int64_t> FoldDay(int64_t day, int64_t today);
 
 class Spend {
@@ -53,19 +52,18 @@ class Spend {
   void Add(const SpendRow& row);
   void Add(const CloseFacts& close, int64_t close_time_us);
   void AddDevices(const Record& record);
-  // Ordered; days are merged, and days that no budget needs are left out.
+  // The rows in order. Merges days, and leaves out days that no budget needs.
   std::vector<SpendRow> Carried(int64_t today) const;
 
  private:
   absl::flat_hash_map<std::string, SpendRow> rows_;  // by all fields that identify a row
-  std::string name_;                                 // of the row asked for last
+  std::string name_;                                 // of the last row
 };
 
-// The spend of a segment's closes and of its retention records. Damaged lines are skipped; `audit verify`
-// names them.
+// The spend of a segment's closes and of its retention records. Skips damaged lines; `audit verify` reports them.
 absl::StatusOr<Spend> SpendOf(const std::string& segment_path);
 
-// The rows as the JSON array `spent` of a retention record, and back; none for anything else.
+// Renders the rows as the JSON array `spent` of a retention record, and parses it; none for any other text.
 std::string RenderRows(const SpendRow* begin, const SpendRow* end);
 std::vector<SpendRow> ReadRows(std::string_view retention_line);
 

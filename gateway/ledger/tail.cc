@@ -37,7 +37,7 @@ absl::StatusOr<std::optional<std::string_view>> Tail::NextLine() {
     if (reader_ && lost_.ok() && !std::exchange(last_look_, true)) continue;
     absl::StatusOr<LineReader> reader = LineReader::Open((*next)->path);
     if (absl::IsNotFound(reader.status()) && std::exchange(removed, (*next)->first_seq) != (*next)->first_seq)
-      continue;  // removed since it was listed
+      continue;  // retention removed it after it was listed
     if (!reader.ok()) return reader.status();
     reader_ = *std::move(reader);
     segment_ = (*next)->first_seq;

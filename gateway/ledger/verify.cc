@@ -74,7 +74,7 @@ Verification::Verification(const PublicKey& key, const VerifyOptions& options)
   std::ranges::sort(kept_, {}, [](const Kept& kept) { return kept.checkpoint.seq; });
 }
 
-// A record may be kept in several places.
+// The same record may be kept in several places.
 void Verification::CompareKept(const LineParts& parts) {
   for (; next_kept_ < kept_.size() && kept_[next_kept_].checkpoint.seq <= parts.seq; ++next_kept_) {
     const auto& [checkpoint, place] = kept_[next_kept_];
@@ -96,39 +96,39 @@ void Verification::CheckSegmentRecord(const LineParts& parts) {
   const std::string_view previous = FindText(parts.body, "previous").value_or("");
   if (parts.kind != Name(Kind::kSegment)) return Bad(parts.seq, "a segment must begin with a segment record");
   if (parts.seq != named_seq_)
-    return Bad(parts.seq, fmt::format("the file is named for record {}", named_seq_));
+    return Bad(parts.seq, fmt::format("it begins a file whose name says {}", named_seq_));
   if (next_seq_ == 0) {
-    if (!conf::ParseHex(previous, link_)) return Bad(parts.seq, "the chain it continues is not given");
+    if (!conf::ParseHex(previous, link_))
+      return Bad(parts.seq, "it does not name the chain that it continues");
     next_seq_ = parts.seq;
     report_.first_seq = parts.seq;
     first_previous_ = previous;
-    if (parts.seq == 1 && link_ != Digest{}) Bad(1, "the first record of all must continue nothing");
+    if (parts.seq == 1 && link_ != Digest{}) Bad(1, "the first record of a ledger must not continue a chain");
   } else if (previous != conf::Hex(link_)) {
-    Bad(parts.seq, "it does not continue the segment before");
+    Bad(parts.seq, "it does not continue the previous segment");
   }
 }
 
 void Verification::CheckLine(std::string_view line) {
   const std::optional<LineParts> parts = SplitLine(line);
-  if (!parts) return Bad(next_seq_, "not a record: it has no sequence number, time, kind or chain");
+  if (!parts)
+    return Bad(next_seq_, "the line is not a record: it has no sequence number, time, kind or chain");
   if (line_ == 1) CheckSegmentRecord(*parts);
   if (bad()) return;
   if (parts->seq != next_seq_) {
-    return Bad(
-        parts->seq,
-        fmt::format("sequence number {} where {} must stand: records are missing, out of order or added",
-                    parts->seq, next_seq_));
+    return Bad(parts->seq,
+               fmt::format("its number is {}, but {} is expected: records are missing, out of order or added",
+                           parts->seq, next_seq_));
   }
-  if (sealed_) return Bad(parts->seq, "it stands after the seal of its segment");
+  if (sealed_) return Bad(parts->seq, "it comes after the seal of its segment");
   if (Link(link_, parts->body) != parts->link) {
     return Bad(parts->seq, "its content does not match its chain hash: it was changed");
   }
   if (parts->kind == Name(Kind::kCheckpoint)) {
     if (!CheckpointIsSigned(*parts, link_, key_)) {
-      return Bad(
-          parts->seq,
-          "its signature is not by this key for this place: the chain before it was rewritten, or the key is "
-          "another");
+      return Bad(parts->seq,
+                 "its signature was not made with this key for this place: the chain before it was "
+                 "rewritten, or this is another key");
     }
     ++report_.checkpoints;
     report_.last_checkpoint_seq = parts->seq;
@@ -138,15 +138,17 @@ void Verification::CheckLine(std::string_view line) {
   } else if (parts->kind == Name(Kind::kClose)) {
     const uint64_t open_seq = FindUint(parts->body, "open_seq").value_or(0);
     if (open_seq >= report_.first_seq && open_.erase(open_seq) == 0) {
-      return Bad(parts->seq, fmt::format("it closes record {}, which is no open request", open_seq));
+      return Bad(parts->seq, fmt::format("it closes record {}, which is not an open request", open_seq));
     }
   } else if (parts->kind == Name(Kind::kRetention)) {
     retained_to_ = FindUint(parts->body, "to_seq").value_or(0);
     retained_link_ = FindText(parts->body, "last_chain").value_or("");
   } else if (parts->kind == Name(Kind::kRecovery) &&
              FindText(parts->body, "action") == "signed_records_missing") {
-    return Bad(parts->seq,
-               "when the gateway started, records before it were gone that a signed checkpoint covered");
+    return Bad(
+        parts->seq,
+        "when the gateway started, records before this one were gone, although a signed checkpoint covered "
+        "them");
   }
   link_ = parts->link;
   if (parts->seq == head_seq_) head_reached_ = link_ == head_link_;
@@ -162,28 +164,27 @@ absl::Status Verification::ReadSegment(const SegmentName& segment, bool last) {
   line_ = 0;
   named_seq_ = segment.first_seq;
   if (next_seq_ != 0 && segment.first_seq != next_seq_) {
-    Bad(next_seq_,
-        fmt::format("records {} to {} are missing: the segment before ends, and this one begins, elsewhere",
-                    next_seq_, segment.first_seq - 1));
+    Bad(next_seq_, fmt::format("records {} to {} are missing between the previous segment and this one",
+                               next_seq_, segment.first_seq - 1));
     return absl::OkStatus();
   }
   sealed_ = false;
   absl::StatusOr<LineReader> reader = LineReader::Open(segment.path);
   if (!reader.ok()) return reader.status();
-  uint64_t told = 0;
+  uint64_t reported = 0;
   while (!bad()) {
     absl::StatusOr<std::optional<std::string_view>> line = reader->Next();
     ++line_;
     if (!line.ok()) {
       if (!absl::IsDataLoss(line.status())) return line.status();
-      Bad(next_seq_, "longer than any record");
+      Bad(next_seq_, "the line is longer than any record");
       break;
     }
     if (!*line) break;
     CheckLine(**line);
-    if (reader->offset() - told >= kProgressEvery) {
-      told = reader->offset();
-      if (options_.progress) options_.progress(done_ + told, total_);
+    if (reader->offset() - reported >= kProgressEvery) {
+      reported = reader->offset();
+      if (options_.progress) options_.progress(done_ + reported, total_);
       if (options_.stop && options_.stop()) return absl::CancelledError("the verification was stopped");
     }
   }
@@ -202,14 +203,15 @@ absl::Status Verification::ReadSegment(const SegmentName& segment, bool last) {
 
 void Verification::CheckEnd(const std::string& dir) {
   if (report_.partial_bytes > 0 && !InUse(dir)) {
-    return Bad(next_seq_,
-               fmt::format("the ledger ends in {} bytes of a record that is cut off, and no gateway is at "
-                           "work; its next start sets them aside",
-                           report_.partial_bytes));
+    return Bad(
+        next_seq_,
+        fmt::format("the ledger ends with {} bytes of an incomplete record, and no gateway is running; its "
+                    "next start moves them to another file",
+                    report_.partial_bytes));
   }
   line_ = 0;
   if (head_seq_ == 0) {
-    return Bad(0, "head.json is missing or no checkpoint: without it a cut tail cannot be told from the end");
+    return Bad(0, "head.json is missing or is not a checkpoint: without it, a cut tail cannot be detected");
   }
   // Beside a running gateway the head may be newer than the records that were read.
   if (!head_reached_) {
@@ -221,7 +223,7 @@ void Verification::CheckEnd(const std::string& dir) {
     const Kept& missing = kept_[next_kept_];
     return Bad(
         missing.checkpoint.seq,
-        fmt::format("{} has checkpoint {}, and the ledger ends with record {}: the tail is cut, or the "
+        fmt::format("{} has checkpoint {}, but the ledger ends with record {}: the tail is cut, or the "
                     "ledger was replaced",
                     report_.compared[missing.place].where, missing.checkpoint.seq, report_.last_seq));
   }
@@ -229,13 +231,13 @@ void Verification::CheckEnd(const std::string& dir) {
   const uint64_t removed_to = report_.first_seq - 1;
   if (report_.first_seq > 1 &&
       (retained_to_ < removed_to || (retained_to_ == removed_to && retained_link_ != first_previous_))) {
-    Bad(removed_to, fmt::format("records before {} are missing, and no retention record accounts for it",
+    Bad(removed_to, fmt::format("records before {} are missing, and no retention record accounts for them",
                                 report_.first_seq));
   }
 }
 
 absl::StatusOr<VerifyReport> Verification::Run(const std::string& dir) {
-  // Reads the head before the segments: its checkpoint is on disk already.
+  // Reads the head before the segments, so that its checkpoint is already in them.
   if (absl::StatusOr<std::string> head = net::ReadFile(dir + "/head.json", LineReader::kMaxLine);
       head.ok() && !head->empty()) {
     head->pop_back();
@@ -293,7 +295,7 @@ absl::StatusOr<VerifyReport> Verify(const std::string& dir, const PublicKey& key
   absl::StatusOr<VerifyReport> report;
   for (int i = 0; i < kTries; ++i) {
     report = Verification(key, options).Run(dir);
-    // Retention removed a segment after it was listed: list again.
+    // NotFound: retention removed a segment after it was listed. List again.
     if (!absl::IsNotFound(report.status())) break;
   }
   return report;

@@ -1,10 +1,10 @@
-// Verifies a ledger: every link, number, checkpoint and seal, and that the chain reaches as far as the head
-// says. Only reads; may run beside the gateway, in any thread or process.
+// Verifies a ledger: every link, number, checkpoint and seal, and that the chain reaches as far as head.json says. Only
+// reads; may run beside the gateway, in any thread or process.
 //
-// Files beside the ledger can be replaced together with it: what lies there cannot show that a tail was cut
-// with its head.json, or that the whole ledger is another one. Checkpoints that were kept elsewhere can, so
-// they are given in `kept`; the report says with how many the chain was compared. Records after the last
-// checkpoint are chained but not yet signed; the report counts them.
+// Files beside the ledger can be replaced together with it, so they cannot show that a tail was cut together with its
+// head.json, or that the whole ledger was replaced. Checkpoints that were kept elsewhere can: callers pass them in
+// `kept`, and the report says how many were compared. Records after the last checkpoint are chained but not yet
+// signed; the report counts them.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -20,7 +20,7 @@
 
 namespace gateway::ledger {
 
-// Checkpoints that were kept in one place elsewhere, in any order.
+// Checkpoints from one other place, in any order.
 struct KeptCheckpoints {
   struct Checkpoint {
     uint64_t seq = 0;
@@ -30,32 +30,32 @@ struct KeptCheckpoints {
   std::vector<Checkpoint> checkpoints;
 };
 
-// From a file of records, such as a sink writes it, or a copy of head.json. Other lines are passed over, and
-// so is text before a record's brace. It must be read before the ledger is verified.
+// Reads a file of records as a sink writes it, or a copy of head.json. Skips other lines, and text before a record's
+// brace. Call this before Verify.
 absl::StatusOr<KeptCheckpoints> ReadKeptCheckpoints(const std::string& path);
 
 struct VerifyOptions {
-  // All of these must be in the chain, but for those whose place retention has removed.
+  // All of these must be in the chain, unless retention has removed them.
   std::vector<KeptCheckpoints> kept = {};
-  // Called from time to time with the bytes read and the bytes in all.
+  // Called from time to time with the bytes read and the bytes of the whole ledger.
   std::function<void(uint64_t done, uint64_t total)> progress = {};
-  // Asked as often; true ends it with Cancelled.
+  // Called as often; true ends the verification with Cancelled.
   std::function<bool()> stop = {};
 };
 
 struct Problem {
   std::string segment;  // file name
-  uint64_t line = 0;    // from 1; 0: the segment as a whole
-  uint64_t seq = 0;     // found or expected; 0: unknown
+  uint64_t line = 0;    // from 1; 0: the whole segment
+  uint64_t seq = 0;     // the number found or expected; 0: unknown
   std::string why;
 };
 
-// How the checkpoints of one place elsewhere were compared.
+// The result of the comparison with the checkpoints of one other place.
 struct Compared {
   std::string where;
   uint64_t found = 0;    // in the chain, with the same link
   uint64_t removed = 0;  // older than the ledger's first record, so not comparable
-  uint64_t newest = 0;   // the number of the newest that was found; 0: none was
+  uint64_t newest = 0;   // the number of the newest checkpoint found; 0: none
 };
 
 struct VerifyReport {
@@ -74,11 +74,11 @@ struct VerifyReport {
   bool ok() const { return !first_bad.has_value(); }
 };
 
-// Whether a process writes the ledger.
+// Whether a process is writing the ledger.
 bool InUse(const std::string& dir);
 
-// Errors only when the directory cannot be read; problems of the ledger are in the report. Stops at the first
-// bad record.
+// Fails only if the directory cannot be read; the report has the problems of the ledger. Stops at the first bad
+// record.
 absl::StatusOr<VerifyReport> Verify(const std::string& dir, const PublicKey& key,
                                     const VerifyOptions& options = {});
 

@@ -1,8 +1,8 @@
-// BodyMemory: how much memory the bodies of running requests take, in the process and for each tenant. Asked
-// before a body is read, so that no number of connections makes the process hold more than the budget.
+// BodyMemory: the memory of the bodies of running requests, for the process and for each tenant. A request asks it
+// before it reads its body, so that the process never holds more than the budget, however many connections it has.
 //
 // A body that fits into its connection's own buffer takes nothing. Owner: the process; it outlives all holds.
-// Thread-safe; asked once for a body whose length is known, and once for every 64 KiB of another.
+// Thread-safe. Asked once for a body with a known length, and once for every 64 KiB of any other.
 #pragma once
 
 #include <absl/container/inlined_vector.h>
@@ -19,7 +19,7 @@ namespace gateway {
 
 class BodyMemory {
  public:
-  // What one tenant of a path may hold, those below it included.
+  // The bytes that one tenant of a path, together with the tenants below it, may hold.
   struct Share {
     std::string tenant;
     uint64_t bytes = 0;
@@ -34,7 +34,7 @@ class BodyMemory {
   using Accounts = std::map<std::string, Account, std::less<>>;
 
  public:
-  // What one request's body holds. Lives as long as the body.
+  // The memory of one request's body. Lives as long as the body.
   class Hold final : public net::http::BodyRoom {
    public:
     Hold(BodyMemory& memory, uint64_t process_bytes) : memory_(memory), process_bytes_(process_bytes) {}
@@ -42,10 +42,10 @@ class BodyMemory {
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
 
-    // From the root on, before the first GrowTo.
+    // Called for each tenant of the path, from the root on, before the first GrowTo.
     void Add(Share share) { links_.push_back({std::move(share), {}}); }
 
-    // False: nothing more is held, and refusal() says why.
+    // False: the hold does not grow, and refusal() says why.
     bool GrowTo(uint64_t bytes) override;
 
     Refusal refusal() const { return refusal_; }
@@ -73,7 +73,7 @@ class BodyMemory {
  private:
   mutable std::mutex mutex_;
   uint64_t bytes_ = 0;  // guarded by mutex_, like the next
-  Accounts by_tenant_;  // of those that hold something
+  Accounts by_tenant_;  // only tenants that hold something
 };
 
 }  // namespace gateway

@@ -20,7 +20,7 @@ namespace limits = router::limits;
 constexpr conf::Duration kLookEvery = std::chrono::seconds(5);
 constexpr conf::Duration kSampleEvery = std::chrono::minutes(1);
 constexpr conf::Duration kWindow = std::chrono::hours(1);
-constexpr conf::Duration kShortest = std::chrono::minutes(5);  // of samples that a rate is taken from
+constexpr conf::Duration kShortest = std::chrono::minutes(5);  // a rate needs samples over at least this time
 constexpr conf::Duration kRemoveEvery = std::chrono::hours(1);
 constexpr conf::Duration kKept = std::chrono::days(62);  // longer than any period
 constexpr size_t kRemovedAtOnce = 100;
@@ -52,13 +52,13 @@ ledger::Event EventOf(const limits::LimitState& budget, uint32_t percent) {
 }  // namespace
 
 BudgetWatch::BudgetWatch(net::Loop& loop, store::Store& store, const limits::LimitTree& limits,
-                         std::function<std::vector<uint32_t>()> thresholds, Told told)
+                         std::function<std::vector<uint32_t>()> thresholds, OnThreshold on_threshold)
     : Alarm(loop.watchdog),
       loop_(loop),
       store_(store),
       limits_(limits),
       thresholds_(std::move(thresholds)),
-      told_(std::move(told)) {}
+      on_threshold_(std::move(on_threshold)) {}
 
 void BudgetWatch::Start() {
   removed_at_ = net::Now();
@@ -90,27 +90,28 @@ void BudgetWatch::OnAlarm() {
 void BudgetWatch::CheckBudget(const limits::LimitState& budget, const std::vector<uint32_t>& thresholds,
                               conf::TimePoint now) {
   Seen& seen = seen_[IdOf(budget)];
-  if (seen.period != budget.period->start) seen = {.period = budget.period->start, .samples = {}, .told = 0};
+  if (seen.period != budget.period->start)
+    seen = {.period = budget.period->start, .samples = {}, .reported = 0};
   if (seen.samples.empty() || now - seen.samples.back().at >= kSampleEvery) {
     seen.samples.push_back({now, budget.used});
     while (now - seen.samples.front().at > kWindow) seen.samples.pop_front();
   }
   if (budget.capacity <= 0) return;
-  // What is in flight may still be given back.
+  // Running requests may give a part of their reservations back.
   const double used = 100.0 * static_cast<double>(budget.used - budget.reserved);
   uint32_t reached = 0;
   for (const uint32_t percent : thresholds) {
     if (used >= static_cast<double>(percent) * static_cast<double>(budget.capacity))
       reached = std::max(reached, percent);
   }
-  if (reached <= seen.told) return;
+  if (reached <= seen.reported) return;
   for (const uint32_t percent : thresholds) {
-    if (percent > seen.told && percent <= reached) loop_.tasks.Spawn(Tell(budget, percent));
+    if (percent > seen.reported && percent <= reached) loop_.tasks.Spawn(Notify(budget, percent));
   }
-  seen.told = reached;
+  seen.reported = reached;
 }
 
-net::Task<void> BudgetWatch::Tell(limits::LimitState budget, uint32_t percent) {
+net::Task<void> BudgetWatch::Notify(limits::LimitState budget, uint32_t percent) {
   const std::string id =
       fmt::format("{}|{}|{}", IdOf(budget), conf::ToUnixMicros(budget.period->start) / 1'000'000, percent);
   std::vector<store::Write> writes;
@@ -119,16 +120,16 @@ net::Task<void> BudgetWatch::Tell(limits::LimitState budget, uint32_t percent) {
   writes.push_back(StoredEvent(EventOf(budget, percent)));
   const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes));
   if (committed.ok()) {
-    if (!stopped_) told_(budget, percent);
-  } else if (!absl::IsAborted(committed.status())) {  // aborted: it was told before
-    log::Warn("a notice of a budget's threshold is not sent yet; it is tried again",
+    if (!stopped_) on_threshold_(budget, percent);
+  } else if (!absl::IsAborted(committed.status())) {  // aborted: the notice was sent before
+    log::Warn("the notice of a budget's threshold could not be sent; it will be tried again",
               {{"budget", IdOf(budget)}, {"why", conf::Std(committed.status().message())}});
     if (const auto seen = seen_.find(IdOf(budget)); seen != seen_.end())
-      seen->second.told = std::min(seen->second.told, percent - 1);
+      seen->second.reported = std::min(seen->second.reported, percent - 1);
   }
 }
 
-// Those of periods that are over.
+// Removes the notices of past periods.
 net::Task<void> BudgetWatch::RemoveOld() {
   const absl::StatusOr<store::Listing> all = co_await store_.List(store::kThreshold);
   if (!all.ok() || stopped_) co_return;

@@ -14,7 +14,7 @@ namespace {
 
 namespace limits = router::limits;
 
-// What was used, and the path that it was charged to.
+// A path, and the use that is charged to it.
 using Charge = std::pair<std::string, ledger::SpendRow>;
 
 absl::StatusOr<std::vector<Charge>> ChargedSince(conf::TimePoint begin, const std::string& ledger_dir,

@@ -1,5 +1,5 @@
-// Budgets outlive what counts them: what was spent in the present periods is read back from the ledger when
-// the process starts, and when a reload adds a budget.
+// Restores budgets: reads what was spent in the current periods from the ledger when the process starts, and when a
+// reload adds a budget.
 #pragma once
 
 #include <absl/status/status.h>
@@ -20,15 +20,15 @@ namespace gateway {
 std::vector<router::limits::LimitRef> BudgetsBeside(const router::limits::LimitTree& limits,
                                                     const std::set<std::string>& known);
 
-// The names that BudgetsBeside takes, of all the budgets that there are now.
+// The ids of all current budgets, for BudgetsBeside.
 std::set<std::string> BudgetIds(const router::limits::LimitTree& limits);
 
-// Charges `budgets` with what the ledger's closed requests have used since their periods began, a key's with
-// what the keys used that it replaces, and keeps what is charged meanwhile: a request that is settled in the
-// very moment may count twice, none is lost. Safe to repeat after a failure.
+// Charges `budgets` with the use of the ledger's closed requests since their periods began; the budget of a key also
+// with the use of the keys that it replaces. Keeps what is charged meanwhile: a request that is settled at this moment
+// may count twice, but none is lost. May be repeated after a failure.
 //
-// Blocks: it waits for what the shards have recorded, and the ledger's index is brought up to date, or
-// rebuilt where it is missing. Not for a loop's thread.
+// Blocks: it waits for the records of the shards, and updates the ledger's index, or rebuilds it if it is missing. Not
+// for a loop's thread.
 absl::Status RestoreBudgets(std::span<const router::limits::LimitRef> budgets, ledger::Ledger& ledger,
                             const std::string& ledger_dir, const plugins::auth::KeyTable& keys,
                             conf::TimePoint now);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostCodes = 16;
 
-// An IPv6 network as a whole: who has one address of it commonly has all.
+// Names an IPv6 network as a whole: a client with one of its addresses usually has all of them.
 std::string NameOf(std::string_view address) {
   in6_addr ipv6{};
   const std::string text(address);
@@ -80,7 +80,7 @@ std::optional<ledger::Event> FailedAttempts::Take(conf::TimePoint now) {
   std::sort(addresses.begin(), addresses.end(), [](const auto& a, const auto& b) {
     return a["failures"] != b["failures"] ? a["failures"] > b["failures"] : a["address"] < b["address"];
   });
-  // Those whose account is full again by now are forgotten.
+  // Removes accounts that are full again by now.
   absl::erase_if(accounts_,
                  [&](const auto& entry) { return now - entry.second.filled >= std::chrono::minutes(1); });
   ledger::Event event;

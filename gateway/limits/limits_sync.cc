@@ -27,13 +27,13 @@ using router::limits::ShareGrant;
 using router::limits::ShareHolder;
 using router::limits::SharePolicy;
 
-// Claims in one write. More go into further ones.
+// The most claims in one write.
 constexpr size_t kClaimsAtOnce = 512;
 
-// An idle limit claims this often in the time of a lease.
+// An idle limit claims this many times per lease.
 constexpr int kIdleClaims = 4;
 
-// How long a start waits for shares that others must give up first.
+// How long a start waits for shares that other gateways must give up first.
 constexpr conf::Duration kAwaitShares = std::chrono::seconds(1);
 
 const std::string& ScriptSha() {
@@ -67,8 +67,8 @@ net::RedisCommand ClaimCommand(const std::string& key, const Claim& claim) {
           "0"};
 }
 
-// What is not used up goes back: nothing is wanted, and with a capacity of no more than what is held the
-// store has no room to grant from.
+// Returns what is not used up: the claim wants nothing, and because its capacity is no more than what is held, the
+// store can grant nothing.
 void MakeLast(Claim& claim, const LimitRef& limit, conf::TimePoint now) {
   claim.held = limit.SetShare(0, now);
   claim.want = 0;
@@ -132,7 +132,7 @@ LimitsSync::LimitsSync(net::Loop& loop, net::RedisClient& redis, const router::l
   loop_.tasks.Spawn(Run());
 }
 
-// A limit is known by its spec's place, which stays its own while an entry holds it.
+// A limit is identified by the address of its spec, which stays valid while an entry holds the limit.
 void LimitsSync::Refresh() {
   std::unordered_map<const LimitSpec*, std::shared_ptr<Entry>> known;
   for (auto& entry : entries_) known.emplace(&entry->limit.spec(), entry);
@@ -150,7 +150,7 @@ void LimitsSync::Refresh() {
     policy.on_loss = options_.on_loss;
     if (options_.gateways > 0) policy.initial_share = limit.State(now).capacity / options_.gateways;
     policy.asks_first = !has_begun_.is_set();
-    // A new process does not know what the old one admitted, but for budgets, which the ledger restores.
+    // A new process does not know what the old one admitted, except for budgets, which the ledger restores.
     const bool period = ShapeOf(limit.spec().dimension) == router::limits::Shape::kPeriod;
     entries_.push_back(std::make_shared<Entry>(period ? options_.instance : process_, limit, policy, now));
   }
@@ -173,7 +173,7 @@ net::Task<void> LimitsSync::Stop() {
   co_await ended_.Wait();
 }
 
-// The last step must not touch this object: the task that waits for the end may destroy it.
+// Its last step must not touch this object: the task that waits for the end may destroy it.
 net::Task<void> LimitsSync::Run() {
   co_await Keep();
   has_begun_.Set();
@@ -257,17 +257,17 @@ net::Task<void> LimitsSync::ReturnShares() {
   absl::Status status;
   for (size_t at = 0; at < all.size() && status.ok(); at += kClaimsAtOnce) {
     status = net::Now() >= until
-                 ? absl::DeadlineExceededError("the time of a lease was too short for all of them")
+                 ? absl::DeadlineExceededError("returning all shares took longer than a lease")
                  : co_await ClaimFor(std::span(all).subspan(at, std::min(kClaimsAtOnce, all.size() - at)));
   }
   if (!status.ok()) {
-    log::Warn("shares of limits not returned: others get them when their leases end",
+    log::Warn("shares of limits could not be returned: other gateways get them when the leases end",
               {{"why", conf::Std(status.message())}});
   }
 }
 
 net::Task<absl::Status> LimitsSync::ClaimFor(std::span<const std::shared_ptr<Entry>> due) {
-  // Without a server the demand stays counted for the claim that can be sent.
+  // Without a server, the demand stays counted for the next claim that can be sent.
   if (redis_.state().breaker != net::RedisClient::Breaker::kClosed) {
     script_loaded_ = false;
     for (const auto& entry : entries_) entry->holder.OnNoAnswer(net::Now());
@@ -316,7 +316,7 @@ absl::Status LimitsSync::TakeAnswer(Entry& entry, uint64_t seq, const net::Redis
   }
   ShareGrant grant;
   if (reply->is_error()) {
-    // A restarted server knows no scripts: the next round loads it again.
+    // A restarted server has lost the script: the next round loads it again.
     script_loaded_ = false;
     entry.holder.OnNoAnswer(now);
     return absl::UnavailableError(fmt::format("redis {}: the claim for {} was refused: {}", redis_.address(),

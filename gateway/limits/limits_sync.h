@@ -1,18 +1,18 @@
-// LimitsSync: keeps this gateway's shares of all limits agreed with the other gateways', through Redis.
+// LimitsSync: agrees with the other gateways, through Redis, on this gateway's shares of all limits.
 //
-// Every `interval` one round claims for the limits that are in use, all in one round trip, and for idle ones
-// often enough to keep their leases. A limit that refused requests while its share was below its capacity
-// claims earlier. What the shares guarantee, and what without Redis, is router/limits/share.h's; this class
-// carries claims and answers, and says how it stands.
+// Every `interval` one round claims shares of the limits that are in use, all in one round trip, and of idle ones
+// often enough to keep their leases. A limit that refused requests while its share was below its capacity claims
+// earlier. router/limits/share.h says what the shares guarantee, with and without Redis; this class sends claims,
+// takes answers, and reports its state.
 //
-// A limit that a reload adds is shared from the next Refresh() on: call it right after the tree has changed.
-// Make this object, which shares every limit, before the gateway listens, and let it listen once it has begun.
+// A limit that a reload adds is shared from the next Refresh() on: call it right after the tree has changed. Create
+// this object, which shares every limit, before the gateway listens; let the gateway listen after AwaitShares().
 //
-// At the end a last claim returns what is not used up, which others can use at once; what was admitted still
-// counts. From then on the limits admit nothing: stop it when no requests come any more.
+// At the end a last claim returns what is not used up, which others can use at once; what was admitted still counts.
+// From then on the limits admit nothing: stop it only when no more requests come.
 //
-// Owner: the shell; destroyed after Stop() has returned, or after the loop's tasks have ended. Thread: the
-// loop's, except status(). Failures are in status(), nothing throws.
+// Owner: the shell; destroyed after Stop() has returned, or after the loop's tasks have ended. Thread: the loop's,
+// except status(). Failures are in status(); nothing throws.
 #pragma once
 
 #include <absl/status/status.h>
@@ -35,11 +35,11 @@
 namespace gateway {
 
 enum class SharingState : uint8_t {
-  kStarting,       // nothing answered yet: limits stand on their initial shares
+  kStarting,       // Redis has not answered yet: limits have their initial shares
   kShared,         // the leases are valid
-  kRecovering,     // valid, but the store was found empty: nothing grows until every gateway has registered
-  kKeepingShares,  // the leases have run out: limits stand on their last shares
-  kFailedClosed,   // the leases have run out: shared limits admit nothing
+  kRecovering,     // valid, but the store was empty: no share grows until every gateway has registered
+  kKeepingShares,  // the leases have expired: limits keep their last shares
+  kFailedClosed,   // the leases have expired: shared limits admit nothing
 };
 std::string_view SharingStateName(SharingState state);  // "shared", "keeping-shares", …
 
@@ -49,13 +49,13 @@ struct SharingStatus {
   std::string reason;           // the last failure; empty after a round without one
   conf::TimePoint answered_at;  // the last round without a failure
   conf::Duration round_trip{};  // of that round
-  int64_t gateways = 0;         // alive, this one included, as the store saw them
+  int64_t gateways = 0;         // living gateways in the store, including this one
   uint64_t limits = 0;
   uint64_t rounds = 0;
-  uint64_t early_rounds = 0;   // ahead of time, for limits that refused
-  uint64_t failed_rounds = 0;  // likewise counted in the two above, when they were sent at all
+  uint64_t early_rounds = 0;   // rounds before their time, for limits that refused
+  uint64_t failed_rounds = 0;  // also counted in the two above, if they were sent
   uint64_t claims = 0;         // answered in time
-  uint64_t late_claims = 0;    // answered, too late to count
+  uint64_t late_claims = 0;    // answered too late to count
 
   bool degraded() const {
     return state == SharingState::kKeepingShares || state == SharingState::kFailedClosed;
@@ -65,18 +65,18 @@ struct SharingStatus {
 class LimitsSync {
  public:
   struct Options {
-    std::string instance;  // this gateway's name: its own among the gateways, the same after a restart
+    std::string instance;  // this gateway's name: unique among the gateways, and the same after a restart
     std::string prefix = "tidegate:";
     conf::Duration lease = std::chrono::seconds(2);
     conf::Duration stream_linger = std::chrono::seconds(60);
     conf::Duration interval = std::chrono::milliseconds(250);
     conf::Duration early_interval = std::chrono::milliseconds(50);
-    // How many gateways there are at most: until Redis has answered for the first time, each uses that part
-    // of every limit. 0: unknown, nothing is admitted until then.
+    // The most gateways: until Redis answers for the first time, this gateway uses one such part of every limit.
+    // 0: unknown; nothing is admitted until then.
     uint32_t gateways = 0;
     router::limits::OnLoss on_loss = router::limits::OnLoss::kKeepShare;
-    uint64_t seed = 1;  // of the rounds' jitter
-    // When the state changes; on the loop's thread. May be empty.
+    uint64_t seed = 1;  // for the jitter of the rounds
+    // Called on the loop's thread when the state changes. May be empty.
     std::function<void(const SharingStatus&)> on_change;
   };
 
@@ -86,16 +86,16 @@ class LimitsSync {
   LimitsSync(const LimitsSync&) = delete;
   LimitsSync& operator=(const LimitsSync&) = delete;
 
-  // Back when every limit has a share: after some hundred milliseconds where others must give room up first.
-  // False: Redis does not answer, or some limit has none yet.
+  // Returns when every limit has a share: after some hundred milliseconds, if others must give up room first. False:
+  // Redis does not answer, or some limit has no share yet.
   net::Task<bool> AwaitShares();
 
   void Refresh();
   SharingStatus status() const;  // any thread
 
   void Close();
-  // Close(), and back when the shares are returned. Without Redis it gives up at once, and with a slow one
-  // after the time of a lease. Once.
+  // Calls Close(), and waits until the shares are returned. Gives up at once without Redis, and after the time of a
+  // lease if Redis is slow. Called once.
   net::Task<void> Stop();
 
  private:
@@ -117,11 +117,11 @@ class LimitsSync {
   net::RedisClient& redis_;
   const router::limits::LimitTree& tree_;
   const Options options_;
-  const std::string process_;  // the instance's name with this process's start
+  const std::string process_;  // the instance's name, with the start time of this process
   Entries entries_;
   net::Backoff jitter_;
   bool script_loaded_ = false;
-  bool returning_ = false;  // claims are the last ones
+  bool returning_ = false;  // claims are now the last ones
   conf::TimePoint next_round_;
   conf::TimePoint begun_;
   net::Event has_begun_;

@@ -92,10 +92,7 @@ struct PostgresConnection::Wire {
 };
 
 PostgresConnection::PostgresConnection(Loop& loop, Options options)
-    : loop_(loop),
-      options_(std::move(options)),
-      address_("postgres"),
-      wire_(std::make_unique<Wire>(loop, [this] {
+    : options_(std::move(options)), address_("postgres"), wire_(std::make_unique<Wire>(loop, [this] {
         late_ = true;
         wire_->resolving.Abort();
         if (wire_->waits) wire_->socket.cancel();

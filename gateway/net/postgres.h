@@ -127,7 +127,6 @@ class PostgresConnection {
   absl::Status Late();
   std::string Scrubbed(std::string_view message) const;
 
-  Loop& loop_;
   const Options options_;
   std::string address_;
   conf::Duration patience_{};

@@ -15,7 +15,6 @@
 namespace gateway {
 namespace {
 
-constexpr int kAttempts = 5;  // when others change the same object at the same time
 constexpr conf::Duration kLookEvery = std::chrono::seconds(1);
 constexpr conf::Duration kKept = std::chrono::days(90);
 constexpr size_t kRemovedAtOnce = 100;
@@ -75,7 +74,7 @@ std::string_view ActionOf(RequestState state) {
 }
 
 template <class T, class At>
-std::vector<T> NewestFirst(const typename StoredCopy<T>::Entries& entries, At at) {
+std::vector<T> NewestFirst(const typename store::StoredCopy<T>::Entries& entries, At at) {
   std::vector<T> all;
   all.reserve(entries.size());
   for (const auto& [id, entry] : entries) all.push_back(entry.value);
@@ -207,7 +206,7 @@ net::Task<absl::StatusOr<bool>> Grants::Commit(std::vector<store::Write> writes)
 net::Task<absl::StatusOr<TenantGrant>> Grants::Give(TenantGrant grant) {
   if (grants_.all().size() >= kMax)
     co_return absl::FailedPreconditionError("too many grants are kept; end some");
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < store::kChangeAttempts; ++attempt) {
     grant.id = NewId("gr_");
     std::vector<store::Write> writes;
     writes.push_back(Event("grant.give", grant.approved_by, grant));
@@ -222,7 +221,7 @@ net::Task<absl::StatusOr<TenantGrant>> Grants::Give(TenantGrant grant) {
 }
 
 net::Task<absl::StatusOr<TenantGrant>> Grants::End(std::string id, std::string actor, conf::TimePoint now) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < store::kChangeAttempts; ++attempt) {
     if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
     const auto* const entry = grants_.Find(id);
     if (entry == nullptr) co_return NoSuch("grant", id);
@@ -244,7 +243,7 @@ net::Task<absl::StatusOr<TenantGrant>> Grants::End(std::string id, std::string a
 
 net::Task<absl::StatusOr<TenantGrant>> Grants::Change(std::string id, std::function<void(TenantGrant&)> edit,
                                                       std::string actor) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < store::kChangeAttempts; ++attempt) {
     if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
     const auto* const entry = grants_.Find(id);
     if (entry == nullptr) co_return NoSuch("grant", id);
@@ -299,7 +298,7 @@ net::Task<absl::StatusOr<GrantRequest>> Grants::Ask(GrantRequest request, const 
     co_return absl::FailedPreconditionError(conf::Abseil(
         fmt::format("{} requests of yours wait for an answer, which is the limit; withdraw some", pending)));
   }
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < store::kChangeAttempts; ++attempt) {
     request.id = NewId("rq_");
     std::vector<store::Write> writes;
     std::optional<TenantGrant> given;
@@ -332,7 +331,7 @@ net::Task<absl::StatusOr<GrantRequest>> Grants::Ask(GrantRequest request, const 
 net::Task<absl::StatusOr<GrantRequest>> Grants::Decide(std::string id,
                                                        std::function<void(GrantRequest&)> decide,
                                                        std::string_view action, const TenantGrant* grant) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < store::kChangeAttempts; ++attempt) {
     if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
     const auto* const entry = requests_.Find(id);
     if (entry == nullptr) co_return NoSuch("request", id);
@@ -388,7 +387,7 @@ net::Task<absl::StatusOr<GrantRequest>> Grants::Close(std::string id, RequestSta
 }
 
 net::Task<absl::StatusOr<GrantRequest>> Grants::Comment(std::string id, RequestComment comment) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < store::kChangeAttempts; ++attempt) {
     if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
     const auto* const entry = requests_.Find(id);
     if (entry == nullptr) co_return NoSuch("request", id);

@@ -19,8 +19,8 @@
 #include "gateway/net/loop.h"
 #include "gateway/net/watchdog.h"
 #include "gateway/people/grant.h"
-#include "gateway/people/stored_copy.h"
 #include "gateway/store/store.h"
+#include "gateway/store/stored_copy.h"
 
 namespace gateway {
 
@@ -100,8 +100,8 @@ class Grants final : private net::Alarm {
   store::Store& store_;
   std::function<void()> told_ = [] {};
   std::function<void(const Notice&)> notify_ = [](const Notice&) {};
-  StoredCopy<TenantGrant> grants_;
-  StoredCopy<GrantRequest> requests_;
+  store::StoredCopy<TenantGrant> grants_;
+  store::StoredCopy<GrantRequest> requests_;
   conf::TimePoint told_at_{};  // grants that begin or end later are still to be told of
   bool sweeping_ = false;
   bool stopped_ = false;

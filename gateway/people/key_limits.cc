@@ -18,15 +18,15 @@ using nlohmann::json;
 
 constexpr double kMostUsd = 1e9;
 
-struct Member {
+struct RateMember {
   std::string_view name;
   limits::Dimension dimension;
 };
-constexpr std::array<Member, 5> kRates = {{{"requests_per_minute", limits::Dimension::kRequests},
-                                           {"tokens_per_minute", limits::Dimension::kTokens},
-                                           {"input_tokens_per_minute", limits::Dimension::kInputTokens},
-                                           {"output_tokens_per_minute", limits::Dimension::kOutputTokens},
-                                           {"concurrency", limits::Dimension::kConcurrency}}};
+constexpr std::array<RateMember, 5> kRates = {{{"requests_per_minute", limits::Dimension::kRequests},
+                                               {"tokens_per_minute", limits::Dimension::kTokens},
+                                               {"input_tokens_per_minute", limits::Dimension::kInputTokens},
+                                               {"output_tokens_per_minute", limits::Dimension::kOutputTokens},
+                                               {"concurrency", limits::Dimension::kConcurrency}}};
 
 bool TooLarge(const json& value, double most) {
   return value.is_number() && value.get<double>() > most;
@@ -96,7 +96,7 @@ absl::StatusOr<std::vector<limits::LimitSpec>> ParseKeyLimits(std::string_view t
       continue;
     }
     const auto* member =
-        std::find_if(kRates.begin(), kRates.end(), [&](const Member& m) { return m.name == name; });
+        std::find_if(kRates.begin(), kRates.end(), [&](const RateMember& m) { return m.name == name; });
     if (member == kRates.end()) {
       std::array<std::string_view, kRates.size() + 1> known;
       for (size_t i = 0; i < kRates.size(); ++i) known[i] = kRates[i].name;

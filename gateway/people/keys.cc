@@ -9,14 +9,12 @@
 #include "gateway/log.h"
 #include "gateway/people/key_events.h"
 #include "gateway/store/kinds.h"
+#include "gateway/store/stored_copy.h"
 
 namespace gateway {
 namespace {
 
 namespace auth = plugins::auth;
-
-// How often a change is tried when others change the same key at the same time.
-constexpr int kAttempts = 5;
 
 // How often the log repeats that keys cannot be read.
 constexpr conf::Duration kSayAgain = std::chrono::minutes(1);
@@ -142,7 +140,7 @@ net::Task<absl::StatusOr<bool>> Keys::Commit(std::vector<store::Write> writes, u
 }
 
 net::Task<absl::StatusOr<Keys::Made>> Keys::Create(auth::KeySpec spec, conf::TimePoint now) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < store::kChangeAttempts; ++attempt) {
     absl::StatusOr<auth::KeyCreation> creation = auth::CreateKey(spec, now);
     if (!creation.ok()) co_return creation.status();
     std::vector<store::Write> writes = {Written(creation->created, 0), PendingEvent(creation->event)};
@@ -161,7 +159,7 @@ net::Task<absl::StatusOr<Keys::Made>> Keys::Create(auth::KeySpec spec, conf::Tim
 
 net::Task<absl::StatusOr<Keys::Made>> Keys::Rotate(std::string id, auth::Rotation rotation,
                                                    conf::TimePoint now) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < store::kChangeAttempts; ++attempt) {
     const absl::StatusOr<Stored> old = co_await Find(id);
     if (!old.ok()) co_return old.status();
     absl::StatusOr<auth::KeyRotation> result = auth::RotateKey(*old->record, rotation, now);
@@ -183,7 +181,7 @@ net::Task<absl::StatusOr<Keys::Made>> Keys::Rotate(std::string id, auth::Rotatio
 
 net::Task<absl::StatusOr<Keys::Revoked>> Keys::Revoke(std::string id, auth::Changer changer,
                                                       std::string reason, conf::TimePoint now) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < store::kChangeAttempts; ++attempt) {
     const absl::StatusOr<Stored> old = co_await Find(id);
     if (!old.ok()) co_return old.status();
     absl::StatusOr<auth::KeyRevocation> result = auth::RevokeKey(*old->record, changer, reason, now);

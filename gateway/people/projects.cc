@@ -15,7 +15,6 @@ namespace gateway {
 namespace {
 
 // How often a change is tried when others change the same object at the same time.
-constexpr int kAttempts = 5;
 
 std::string IdOf(std::string_view tenant, std::string_view who) {
   return fmt::format("{}|{}", tenant, who);
@@ -100,7 +99,7 @@ net::Task<absl::Status> Projects::Create(Project project) {
 
 net::Task<absl::StatusOr<Project>> Projects::Change(std::string path, std::function<void(Project&)> edit,
                                                     std::string actor) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < store::kChangeAttempts; ++attempt) {
     if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
     const auto* const entry = projects_.Find(path);
     if (entry == nullptr) co_return NoSuchTenant(path);
@@ -141,7 +140,7 @@ net::Task<absl::Status> Projects::Remove(std::string path, std::string actor,
 
 net::Task<absl::Status> Projects::SetMember(Member member) {
   const std::string id = IdOf(member.tenant, member.who);
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < store::kChangeAttempts; ++attempt) {
     if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
     const auto* const entry = members_.Find(id);
     if (entry == nullptr && members_.all().size() >= kMaxMembers)
@@ -159,7 +158,7 @@ net::Task<absl::Status> Projects::SetMember(Member member) {
 net::Task<absl::StatusOr<Member>> Projects::RemoveMember(std::string tenant, std::string who,
                                                          std::string actor) {
   const std::string id = IdOf(tenant, who);
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < store::kChangeAttempts; ++attempt) {
     if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
     const auto* const entry = members_.Find(id);
     if (entry == nullptr) {

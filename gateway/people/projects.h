@@ -18,8 +18,8 @@
 #include "gateway/net/loop.h"
 #include "gateway/people/permissions.h"
 #include "gateway/people/project.h"
-#include "gateway/people/stored_copy.h"
 #include "gateway/store/store.h"
+#include "gateway/store/stored_copy.h"
 
 namespace gateway {
 
@@ -64,8 +64,8 @@ class Projects {
 
   store::Store& store_;
   std::function<void()> told_ = [] {};
-  StoredCopy<Project> projects_;  // by path
-  StoredCopy<Member> members_;    // by TENANT|WHO
+  store::StoredCopy<Project> projects_;  // by path
+  store::StoredCopy<Member> members_;    // by TENANT|WHO
 };
 
 }  // namespace gateway

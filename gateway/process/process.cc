@@ -324,6 +324,11 @@ absl::Status Process::OpenControl() {
                        },
                    .store = store_.get(),
                    .rollouts = &run_time_models_->rollouts(),
+                   .ratings =
+                       [ledger = LedgerDir(config)](const std::string& model, const std::string& name,
+                                                    conf::TimePoint since) {
+                         return control::RatingsOf(ledger, model, name, since);
+                       },
                    .held = [this](const std::string& model,
                                   conf::TimePoint now) { return model_orders_->Held(model, now); },
                    .reserved = [this] { return ReservedNow(); },
@@ -393,7 +398,8 @@ void Process::ServeAdded() {
   }
   runtime_ = *std::move(runtime);
   Publish();
-  if (threads_.empty()) return;  // Run() begins to watch
+  if (tenants_refused_) PublishTenants();  // with these replicas they may be valid
+  if (threads_.empty()) return;            // Run() begins to watch
   StartWatching();
   for (const ModelRuntime& model : runtime_->models())
     model.waits->WakeNext(runtime_->SupplyOf(model.waits->model()), net::Now());
@@ -648,6 +654,7 @@ void Process::PublishTenants() {
   const Config& configured = runtime_->configured();
   auto runtime = runtime_->WithInForce(InForce(configured), Added(configured), shared_.learned());
   const absl::Status used = runtime.ok() ? UseTenants(*runtime) : runtime.status();
+  tenants_refused_ = !used.ok();
   if (!used.ok()) {
     log::Error("tenants made at run time and grants are not in force as stored; those before stay",
                {{"why", conf::Std(used.message())}});

@@ -174,6 +174,8 @@ class Process {
   ConnectionCounts connections_;
   std::shared_ptr<const Runtime> runtime_;
   Launched launched_;  // replicas that were started here and take requests
+  bool tenants_refused_ =
+      false;  // what was made at run time is not in force as stored; tried again with other replicas
   discovery::Discovery discovery_;
   std::shared_ptr<const PrincipalIndex> principals_;
   std::vector<std::unique_ptr<Shard>> shards_;

@@ -21,19 +21,19 @@ using router::Event;
 using router::QueueRefusal;
 using router::Step;
 
-// The bytes that a waiting request holds besides its body: frames, exchange, buffers of the connection.
+// Bytes that a waiting request holds besides its body: frames, the exchange, the connection's buffers.
 constexpr uint64_t kFootprint = 8 << 10;
-// A client that obeys retry-after cannot spin.
+// Keeps a client that obeys retry-after from retrying in a tight loop.
 constexpr conf::Duration kShortestRetry = std::chrono::milliseconds(1);
 
-// A replica that asks for a longer pause is not waited for: the client is told how long.
+// A request does not wait for a replica that asks for a longer pause: the client gets that pause as retry-after.
 constexpr conf::Duration kLongestRest = std::chrono::seconds(2);
 
-// How a wait in the model's queue has ended.
+// How a wait in the model's queue ended.
 struct Turn {
   enum class Outcome : uint8_t {
-    kCame,           // and a replica has room
-    kRefused,        // at once, or when it could not be answered in time any more
+    kCame,           // the turn came, and a replica has room
+    kRefused,        // on arrival, or later, when an answer in time was no longer possible
     kWaitedTooLong,  // the queue's max_wait has passed
     kOutOfTime,      // the request's own deadline has passed
     kClientGone,
@@ -46,7 +46,7 @@ router::HeadroomFound FindHeadroom(const Exchange& x, conf::TimePoint now) {
   return router::FindHeadroom(x.runtime->routes(), x.model_id, x.runtime->load(), 1, now);
 }
 
-// Whether no replica will have room in time: the attempt, made at once, says why.
+// Whether no replica will have room in time. The attempt is then made at once, and says why it fails.
 bool FailsAtOnce(const Exchange& x, const router::HeadroomFound& found, conf::TimePoint now) {
   if (!found.expected()) return !x.MayStartReplica();
   return found.rested_at &&
@@ -54,7 +54,7 @@ bool FailsAtOnce(const Exchange& x, const router::HeadroomFound& found, conf::Ti
              std::min(*x.at.deadline, now + std::min(x.model().queue->max_wait, kLongestRest));
 }
 
-conf::Duration Times(double factor, conf::Duration duration) {
+conf::Duration Scale(double factor, conf::Duration duration) {
   return std::chrono::duration_cast<conf::Duration>(factor * duration);
 }
 
@@ -75,7 +75,7 @@ std::string MessageOf(const Exchange& x, const router::QueuePosition& entered) {
   const std::string& model = x.model().config->name;
   switch (entered.refused) {
     case QueueRefusal::kTenantShare:
-      return fmt::format("{} holds its share of the places in the queue of {} already",
+      return fmt::format("{} already holds its share of the places in the queue of {}",
                          x.identity.principal->tenant, model);
     case QueueRefusal::kTooLate:
       return fmt::format(
@@ -87,7 +87,7 @@ std::string MessageOf(const Exchange& x, const router::QueuePosition& entered) {
   return fmt::format("{} is busy, and its queue is full", model);
 }
 
-// A refusal uses nothing of any limit.
+// A refused request uses nothing of any limit.
 StageResult RefuseByQueue(Exchange& x, const router::QueuePosition& entered) {
   x.shard.metrics.model(x.runtime->names(), x.model_id)
       .queue_refusals[static_cast<size_t>(entered.refused)]
@@ -106,7 +106,7 @@ StageResult OutOfTime(Exchange& x) {
   x.shard.metrics.model(x.runtime->names(), x.model_id).queue_refusals[0].Add();
   x.delivery.demand.Refused();
   return x.Fail(api::Make(api::Code::kDeadlineExceeded,
-                          fmt::format("the time that this request may take has passed while it waited for {}",
+                          fmt::format("the deadline of this request passed while it waited for {}",
                                       x.model().config->name)),
                 ledger::EndReason::kTimedOut);
 }
@@ -122,7 +122,7 @@ StageResult WaitedTooLong(Exchange& x) {
                                         x.model().config->name, why.empty() ? "" : ": ", why)),
                   ledger::EndReason::kTimedOut);
   }
-  if (x.model().policy == nullptr && x.model().comes) {
+  if (x.model().policy == nullptr && x.model().awaits_discovery) {
     return x.Fail(api::Make(api::Code::kNoReplicaStarted,
                             fmt::format("no endpoint of {} was found while the request waited",
                                         x.model().config->name)),
@@ -130,19 +130,19 @@ StageResult WaitedTooLong(Exchange& x) {
   }
   if (router::WaitsForAdapter(x.runtime->routes(), x.model_id, x.runtime->load(), x.at.dispatched)) {
     return x.Fail(api::Make(api::Code::kAdapterNotLoaded,
-                            fmt::format("no engine has loaded the adapter {} while the request waited",
+                            fmt::format("no engine loaded the adapter {} while the request waited",
                                         x.model().config->name)),
                   ledger::EndReason::kTimedOut);
   }
-  api::ApiError error =
-      api::Make(api::Code::kQueueTimeout,
-                fmt::format("{} is busy: the request has waited as long as allowed", x.model().config->name));
+  api::ApiError error = api::Make(
+      api::Code::kQueueTimeout,
+      fmt::format("{} is busy: the request waited as long as its queue allows", x.model().config->name));
   const ModelQueue::View view = x.model().waits->Describe(x.at.dispatched, 0);
   if (view.expected_wait) error.retry_after = std::max(*view.expected_wait, kShortestRetry);
   return x.Fail(std::move(error), ledger::EndReason::kTimedOut);
 }
 
-// How long the answer took, at its first byte, or at its last if it is whole.
+// How long the answer took: a stream until its first byte, any other answer until its last.
 std::optional<ModelQueue::Service> ServiceOf(const Exchange& x) {
   const bool ended = Happened(x.at.ended);
   const bool whole = !x.body.facts.stream;
@@ -153,7 +153,7 @@ std::optional<ModelQueue::Service> ServiceOf(const Exchange& x) {
                              .took = x.at.first_token - x.at.sent};
 }
 
-// Continues with the latest configuration, if a reload has kept the model.
+// Continues with the latest configuration, unless a reload removed the model.
 void TakeLatestRuntime(Exchange& x) {
   std::shared_ptr<const Runtime> latest = x.shard.runtime();
   const std::optional<ModelId> model = latest->routes().Find(x.model().config->name);
@@ -181,15 +181,15 @@ void Wake(ModelQueue& queue, const Runtime& runtime, conf::TimePoint now) {
   queue.WakeNext(runtime.SupplyOf(queue.model()), now);
 }
 
-// Whether the replica that serves the request best, as far as is known of its prompt, has room.
+// Whether the best replica for the request, by what is known of its prompt, has room.
 DispatchPlan::Advice AskPlan(Exchange& x, conf::TimePoint now) {
   x.delivery.prefix.Find(x.Outgoing(), now);
   return DispatchPlan(x.runtime->routes(), x.model_id, x.runtime->load(), now, x.shard.rng)
       .Consider(x.model_id, PickFactsOf(x));
 }
 
-// Whether the request may go to a replica now: no request waits before it, and the best replica has room.
-DispatchPlan::Advice GoesAtOnce(Exchange& x, conf::TimePoint now) {
+// Whether the request may go to a replica now: no other request waits before it, and the best replica has room.
+DispatchPlan::Advice AdviseOnArrival(Exchange& x, conf::TimePoint now) {
   const ModelRuntime& model = x.model();
   if (!model.queue) return {};
   const bool spare = x.identity.is_of_batch();
@@ -200,12 +200,12 @@ DispatchPlan::Advice GoesAtOnce(Exchange& x, conf::TimePoint now) {
       router::AllHaveHeadroom(x.runtime->routes(), x.model_id, x.runtime->load(), now)) {
     return {};
   }
-  DispatchPlan::Advice going = AskPlan(x, now);
-  if (found.replicas == 0) going.now = first && FailsAtOnce(x, found, now);
-  return going;
+  DispatchPlan::Advice advice = AskPlan(x, now);
+  if (found.replicas == 0) advice.now = first && FailsAtOnce(x, found, now);
+  return advice;
 }
 
-// Tells the client why no turn has come.
+// Tells the client why it got no turn.
 StageResult Deny(Exchange& x, const Turn& turn) {
   switch (turn.outcome) {
     case Turn::Outcome::kCame:
@@ -222,9 +222,9 @@ StageResult Deny(Exchange& x, const Turn& turn) {
   return OutOfTime(x);
 }
 
-// Whether a turn that has come can be used: others may have taken the place. Not inlined: what is needed for a
-// moment would be part of the frame of every request that waits.
-[[gnu::noinline]] bool StillGoes(Exchange& x, conf::TimePoint now) {
+// Whether a turn that came can be used: another request may have taken the room. Not inlined: its temporaries
+// would be part of the frame of every waiting request.
+[[gnu::noinline]] bool MayUseTurn(Exchange& x, conf::TimePoint now) {
   const router::HeadroomFound found = FindHeadroom(x, now);
   if (!found.expected() && !x.MayStartReplica()) return true;
   if (router::WaitsForAdapter(x.runtime->routes(), x.model_id, x.runtime->load(), now)) return false;
@@ -251,7 +251,7 @@ StageResult Deny(Exchange& x, const Turn& turn) {
   return std::make_unique<QueuePlace>(x.model().waits, x.shard.loop, entry, x.at.queued);
 }
 
-// Waits in the model's queue. `takes`: the time to its first token, as the plan has said.
+// Waits in the model's queue. `takes`: the time to the first token that the plan expects.
 net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
   using Outcome = Turn::Outcome;
   conf::TimePoint now = x.at.queued;
@@ -262,7 +262,7 @@ net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
   const conf::TimePoint in_time = *x.at.deadline - service;
   const bool cold = x.MayStartReplica() && !FindHeadroom(x, now).expected();
   const conf::Duration max_wait = cold ? x.model().cold_wait() : queue.max_wait;
-  x.delivery.place = PlaceOf(x, std::min(in_time, now + max_wait), Times(queue.shorter_first, takes), cold);
+  x.delivery.place = PlaceOf(x, std::min(in_time, now + max_wait), Scale(queue.shorter_first, takes), cold);
   if (const router::QueuePosition entered = x.delivery.place->Enter(now);
       entered.refused != QueueRefusal::kNone) {
     x.delivery.place.reset();
@@ -276,7 +276,7 @@ net::Task<Turn> AwaitTurn(Exchange& x, conf::Duration takes) {
   while (outcome == QueuePlace::Outcome::kTurn) {
     TakeLatestRuntime(x);
     now = net::Now();
-    if (StillGoes(x, now)) break;
+    if (MayUseTurn(x, now)) break;
     x.delivery.place->PutBack(now);
     Wake(*waits, *x.runtime, now);
     outcome = co_await x.delivery.place->Wait();
@@ -343,7 +343,7 @@ void WakeNext(const Exchange& x, conf::TimePoint now) {
 }
 
 net::Task<StageResult> AdmitAgain(Exchange& x) {
-  // Both refer to the routes that the request came with, and it continues with the latest ones.
+  // Both refer to the routes that the request came with; it continues with the latest ones.
   x.delivery.upstream.reset();
   x.delivery.attempt.reset();
   x.delivery.replica = kNoReplica;
@@ -359,15 +359,15 @@ StageResult stages::AdmitAtOnce(Exchange& x) {
                std::min(x.model().config->timeouts.total, x.runtime->config().server.limits.total_timeout);
   x.at.deadline = std::min(x.at.deadline.value_or(x.at.until), x.at.until);
   if (x.body.whole) x.client.Watch();
-  if (x.client.gone()) return x.Gone();  // it may have left while the ledger was waited for
+  if (x.client.gone()) return x.Gone();  // it may have left during the wait for the ledger
   if (x.identity.is_of_batch()) {
     x.delivery.demand.BeginLine(x.shard.metrics.model(x.runtime->names(), x.model_id).demand);
   } else {
     x.delivery.demand.Begin(EstimateDemand(x));
   }
-  const DispatchPlan::Advice going = GoesAtOnce(x, start);
-  x.delivery.expected_wait = going.takes;
-  return going.now ? BeginAttempt(x, {}, start) : StageResult::kWaits;
+  const DispatchPlan::Advice advice = AdviseOnArrival(x, start);
+  x.delivery.expected_wait = advice.takes;
+  return advice.now ? BeginAttempt(x, {}, start) : StageResult::kWaits;
 }
 
 net::Task<StageResult> stages::Admit(Exchange& x) {

@@ -50,8 +50,8 @@ bool StartsWithIgnoreCase(std::string_view text, std::string_view prefix) {
   return text.size() >= prefix.size() && conf::EqualsIgnoreCase(text.substr(0, prefix.size()), prefix);
 }
 
-// Names without a FieldId, by their first character. They speak for the engine's host, its provider's edge or
-// the account that the gateway uses there, not for this gateway; or the gateway writes them itself.
+// Names without a FieldId, by their first character. They describe the engine's host, its provider's edge or
+// the gateway's account there, not this gateway; or the gateway writes them itself.
 bool IsNotForClients(std::string_view name) {
   const auto is = [name](std::string_view other) { return conf::EqualsIgnoreCase(name, other); };
   switch (name.front() | 0x20) {
@@ -73,12 +73,12 @@ bool IsNotForClients(std::string_view name) {
   }
 }
 
-// Fields of an upstream's answer that are not passed on: those of its connection, and those that are not for
-// clients.
+// Fields of an upstream's answer that are not passed on: the fields of its connection, and those that are not
+// meant for clients.
 bool IsDroppedFromAnswer(const net::http::Field& field, std::string_view connection) {
   switch (field.id) {
     case FieldId::alt_svc:
-    case FieldId::content_encoding:  // it is undone
+    case FieldId::content_encoding:  // the gateway has decoded the body
     case FieldId::content_length:
     case FieldId::content_type:
     case FieldId::server:
@@ -93,7 +93,7 @@ bool IsDroppedFromAnswer(const net::http::Field& field, std::string_view connect
   }
 }
 
-// Appends many short pieces to a string, growing it once.
+// Appends many short pieces to a string, which grows only once.
 class Pieces {
  public:
   Pieces(std::string& out, size_t most) : out_(out) {
@@ -107,7 +107,7 @@ class Pieces {
   Pieces& operator=(const Pieces&) = delete;
 
   Pieces& Text(std::string_view text) {
-    if (text.size() > static_cast<size_t>(end_ - at_)) std::abort();  // `most` was too little
+    if (text.size() > static_cast<size_t>(end_ - at_)) std::abort();  // `most` was too small
     std::memcpy(at_, text.data(), text.size());
     at_ += text.size();
     return *this;
@@ -133,7 +133,7 @@ void AppendRate(Pieces& out, std::string_view what, const router::limits::RateSt
   out.Text(router::limits::FormatReset(rate.reset, reset)).Text("\r\n");
 }
 
-// The gateway's own fields.
+// Appends the gateway's own fields.
 void AppendOwnFields(const Exchange& x, std::string& text) {
   constexpr size_t kMost = 768;  // without the names
   const auto name = [&x](ReplicaId id) -> std::string_view { return x.runtime->replica(id).name(); };
@@ -203,7 +203,7 @@ net::Task<bool> SendOwn(Exchange& x, int status, std::string_view content_type, 
   x.outcome.status = status;
   x.delivery.head_sent = true;
   x.outcome.answer_whole = true;
-  // To HEAD a body would be the beginning of the next answer.
+  // A client of HEAD would take a body for the beginning of the next answer.
   if (x.client.connection().is_head_request()) body = {};
   x.outcome.counts.bytes_out += body.size();
   const std::array<ConstBuffer, 2> parts{AsBuffer(head), AsBuffer(body)};
@@ -220,7 +220,7 @@ net::Task<void> SendError(Exchange& x) {
     co_return;
   }
   if (!x.delivery.stream_begun) {
-    // A part of a whole answer was sent: only a cut connection shows that the rest is missing.
+    // The client has a part of a whole answer: only a closed connection shows that the rest is missing.
     x.client.SetReusable(false);
     x.client.connection().ResetOnClose();
     co_return;

@@ -1,5 +1,5 @@
-// answer_feedback: takes what the caller says of an answer, and shows what it has said. The service records it
-// in the ledger; this shard only reads the body and waits.
+// answer_feedback: takes a caller's feedback on an answer, and returns the feedback given so far. The service
+// records it in the ledger; this shard only reads the body and waits.
 #include <fmt/format.h>
 
 #include "gateway/feedback/service.h"
@@ -30,7 +30,7 @@ net::Task<feedback::Reply> AskFeedback(Exchange& x, feedback::Call call) {
   co_return reply;
 }
 
-// What a body or a query asks for; an error: what is wrong with it.
+// What a body or a query asks for, or the error that says what is wrong with it.
 feedback::Result<feedback::Call> CallOf(Exchange& x) {
   feedback::Call call;
   const net::http::Head& head = x.client.head();
@@ -60,13 +60,14 @@ net::Task<StageResult> AnswerFeedback(Exchange& x) {
   if (head.method != Verb::post && head.method != Verb::get) {
     x.client.SetReusable(!has_body);
     co_return x.Fail(api::Code::kMethodNotAllowed,
-                     fmt::format("{} is not a method of this endpoint; use POST or GET", head.method_text));
+                     fmt::format("{} does not take the method {}; use POST or GET", x.identity.spec->path,
+                                 head.method_text));
   }
   if (x.shard.shared.feedback == nullptr || x.shard.shared.disk_low.load(std::memory_order_relaxed)) {
     x.client.SetReusable(!has_body);
     co_return x.Fail(api::Code::kLedgerUnavailable, "the ledger cannot record feedback now; try again");
   }
-  // It counts as one request among the caller's, whatever becomes of it.
+  // It counts as one of the caller's requests, even if it fails.
   limits::ReserveRequest ask;
   ask.output_tokens_bound = 0;
   limits::ReserveResult outcome = limits::Reserve(x.identity.principal->node, {}, ask, x.at.started);

@@ -1,5 +1,5 @@
-// answer_files: answers what applications ask of their files and batches, which the gateway keeps itself. The
-// bytes of uploads and downloads go from and to the disk here, in pieces, on threads beside the shard.
+// answer_files: answers requests for files and batches, which the gateway keeps itself. Reads and writes the
+// bytes of downloads and uploads in pieces, on threads beside the shard.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,18 +31,19 @@ using batches::Reply;
 using net::http::FieldId;
 using net::http::Verb;
 
-constexpr size_t kPieceBytes = 1u << 20;    // of a file, on its way
-constexpr size_t kMaxCreation = 64u << 10;  // of the body that creates a batch
+constexpr size_t kPieceBytes = 1u << 20;    // of a file, in memory
+constexpr size_t kMaxCreation = 64u << 10;  // bytes of a body that creates a batch
 
-// What the path and the method ask for; nothing: the method is another one's. An upload is kHoldFile.
-struct Asked {
+// What the path and the method ask for. An upload is kHoldFile.
+struct AskedOperation {
   Op op;
   std::string id;
 };
 
-std::optional<Asked> AskedOf(const Exchange& x, bool& known) {
+// None if the path does not take this method, or does not exist; `known` tells which.
+std::optional<AskedOperation> FindOperation(const Exchange& x, bool& known) {
   struct Way {
-    std::string_view below;  // the id
+    std::string_view below;  // the path behind the id
     Verb method;
     Op op;
   };
@@ -60,9 +61,10 @@ std::optional<Asked> AskedOf(const Exchange& x, bool& known) {
   const std::string_view rest = x.identity.path_rest;
   known = true;
   if (rest.empty()) {
-    if (method == Verb::get) return Asked{api == router::Api::kFiles ? Op::kListFiles : Op::kListBatches, {}};
+    if (method == Verb::get)
+      return AskedOperation{api == router::Api::kFiles ? Op::kListFiles : Op::kListBatches, {}};
     if (method == Verb::post)
-      return Asked{api == router::Api::kBatches ? Op::kCreateBatch : Op::kHoldFile, {}};
+      return AskedOperation{api == router::Api::kBatches ? Op::kCreateBatch : Op::kHoldFile, {}};
     return std::nullopt;
   }
   const size_t slash = rest.find('/');
@@ -72,7 +74,8 @@ std::optional<Asked> AskedOf(const Exchange& x, bool& known) {
                                                                    : std::span<const Way>(kMessageBatches);
   known = std::ranges::find(ways, below, &Way::below) != ways.end();
   for (const Way& way : ways) {
-    if (way.below == below && way.method == method) return Asked{way.op, std::string(rest.substr(0, slash))};
+    if (way.below == below && way.method == method)
+      return AskedOperation{way.op, std::string(rest.substr(0, slash))};
   }
   return std::nullopt;
 }
@@ -81,8 +84,8 @@ bool OfMessages(const Exchange& x) {
   return x.identity.spec->api == router::Api::kMessageBatches;
 }
 
-// The control loop's answer.
-net::Task<Reply> Ask(Exchange& x, Call call) {
+// Passes the call to the control loop and waits for its reply.
+net::Task<Reply> AskBatches(Exchange& x, Call call) {
   call.principal = x.identity.principal;
   call.of_messages = OfMessages(x);
   net::Event done;
@@ -119,13 +122,13 @@ StageResult NotWritten(Exchange& x, const absl::Status& status) {
   return x.Fail(api::Code::kStoreUnavailable, "the gateway cannot write the file now; try again");
 }
 
-// Reads the body, and writes the file that `reader` makes of it as it comes. `bytes`: those of the file.
+// Reads the body, and writes the file that `reader` extracts from it piece by piece. `bytes`: the file's size.
 template <class Reader>
 net::Task<StageResult> WriteUpload(Exchange& x, const batches::Files::Place& place, Reader& reader,
                                    uint64_t& bytes) {
   using batches::KeptFile;
   absl::StatusOr<KeptFile> file = co_await net::OffLoop(x.shard.loop, [&place]() -> absl::StatusOr<KeptFile> {
-    // A reload may have begun to keep files.
+    // Files may have been turned on by a reload.
     const std::string folder = place.path.substr(0, place.path.rfind('/'));
     if (absl::Status made = net::MakeDirectories(folder, 0700); !made.ok()) return made;
     return KeptFile::Create(place.path, place.key);
@@ -158,7 +161,7 @@ net::Task<StageResult> WriteUpload(Exchange& x, const batches::Files::Place& pla
   co_return StageResult::kContinue;
 }
 
-// Keeps what `reader` makes of the body as a file; `keep`: what becomes of it then.
+// Keeps what `reader` extracts from the body as a file; then makes the call `keep` with it.
 template <class Reader>
 net::Task<StageResult> TakeUpload(Exchange& x, Reader& reader, Call keep) {
   Call hold;
@@ -166,14 +169,14 @@ net::Task<StageResult> TakeUpload(Exchange& x, Reader& reader, Call keep) {
   const std::optional<uint64_t> body = x.client.head().content_length;
   hold.upload.bytes =
       body && *body < UINT64_MAX / Reader::kMostGrowth ? *body * Reader::kMostGrowth : UINT64_MAX;
-  Reply held = co_await Ask(x, std::move(hold));
+  Reply held = co_await AskBatches(x, std::move(hold));
   if (held.error) co_return x.Fail(*std::move(held.error));
   uint64_t bytes = 0;
   const StageResult written = co_await WriteUpload(x, held.place, reader, bytes);
   keep.upload.id = held.place.id;
   if (written != StageResult::kContinue) {
     keep.op = Op::kAbandonFile;
-    co_await Ask(x, std::move(keep));
+    co_await AskBatches(x, std::move(keep));
     co_return written;
   }
   x.client.SetReusable(true);
@@ -183,7 +186,7 @@ net::Task<StageResult> TakeUpload(Exchange& x, Reader& reader, Call keep) {
     keep.upload.name = reader.filename();
     keep.upload.age = reader.age();
   }
-  co_return co_await SendReply(x, co_await Ask(x, std::move(keep)));
+  co_return co_await SendReply(x, co_await AskBatches(x, std::move(keep)));
 }
 
 net::Task<StageResult> Upload(Exchange& x) {
@@ -203,7 +206,7 @@ net::Task<StageResult> Upload(Exchange& x) {
 }
 
 net::Task<StageResult> Download(Exchange& x, Call call) {
-  Reply found = co_await Ask(x, std::move(call));
+  Reply found = co_await AskBatches(x, std::move(call));
   if (found.error) co_return x.Fail(*std::move(found.error));
   const uint64_t bytes = found.place.most_bytes;
   batches::PlaceReader reader(x.shard.loop, std::move(found.place));
@@ -243,26 +246,30 @@ StageResult AsksForFiles(Exchange& x) {
 
 net::Task<StageResult> AnswerFiles(Exchange& x) {
   bool known = false;
-  std::optional<Asked> asked = AskedOf(x, known);
+  std::optional<AskedOperation> asked = FindOperation(x, known);
   const net::http::Head& head = x.client.head();
   const bool has_body = head.chunked || head.content_length.value_or(0) > 0;
   if (!asked) {
     x.client.SetReusable(!has_body);
+    const std::string_view path = std::string_view(head.target).substr(0, head.target.find('?'));
     if (known) {
       co_return x.Fail(api::Code::kMethodNotAllowed,
-                       fmt::format("{} is not a method of this endpoint", head.method_text));
+                       fmt::format("{} does not take the method {}", path, head.method_text));
     }
-    co_return x.Fail(api::Code::kNotFound, fmt::format("there is no endpoint {} {}", head.method_text,
-                                                       head.target.substr(0, head.target.find('?'))));
+    co_return x.Fail(api::Code::kNotFound,
+                     fmt::format("the endpoint {} {} does not exist", head.method_text, path));
   }
   if (x.shard.shared.batches == nullptr) {
     x.client.SetReusable(!has_body);
-    co_return x.Fail(api::Code::kNotFound, "this gateway keeps no files and runs no batches");
+    co_return x.Fail(
+        api::Code::kNotFound,
+        "this gateway keeps no files and runs no batches: its configuration has no section `files`");
   }
   const bool keeps = asked->op == Op::kHoldFile || asked->op == Op::kCreateBatch;
   if (keeps && x.shard.shared.disk_low.load(std::memory_order_relaxed)) {
     x.client.SetReusable(false);
-    co_return x.Fail(api::Code::kStoreUnavailable, "the gateway's disk is nearly full; nothing new is kept");
+    co_return x.Fail(api::Code::kStoreUnavailable,
+                     "the gateway's disk is nearly full: it keeps no new files or batches");
   }
   if (asked->op == Op::kHoldFile) co_return co_await Upload(x);
   Call call;
@@ -278,7 +285,7 @@ net::Task<StageResult> AnswerFiles(Exchange& x) {
     co_return x.Fail(BodyFailure(status, kMaxCreation).error);
   }
   call.body = x.client.connection().body();
-  co_return co_await SendReply(x, co_await Ask(x, std::move(call)));
+  co_return co_await SendReply(x, co_await AskBatches(x, std::move(call)));
 }
 
 }  // namespace gateway::stages

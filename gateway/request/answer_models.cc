@@ -1,4 +1,4 @@
-// answer_models: answers the list of models, as far as the key may use them.
+// answer_models: answers with the list of models that the key may use.
 #include "gateway/api/models.h"
 #include "gateway/request/answer.h"
 #include "gateway/request/stages.h"

@@ -11,10 +11,10 @@ namespace {
 
 namespace auth = plugins::auth;
 
-constexpr std::string_view kTokenPrefix = "jwt:";  // of the id of a token's bearer
+constexpr std::string_view kTokenPrefix = "jwt:";  // begins the id of a caller with a JSON web token
 
-// No `www-authenticate` is sent: no SDK reads it. The credential was looked at all the same: a good call is
-// never held up by bad ones from its address.
+// The answer has no `www-authenticate`: no SDK reads it. Every credential is checked, also from an address with
+// many failed attempts: bad calls never delay a good one.
 StageResult Refuse(Exchange& x, api::Code code, std::string message) {
   x.shard.metrics.cells.auth_failures.Add();
   x.outcome.failed_attempt = true;
@@ -59,7 +59,8 @@ StageResult ByKey(Exchange& x, std::string_view secret) {
 StageResult ByToken(Exchange& x, std::string_view token) {
   auth::JwtAuthenticator* authenticator = x.shard.jwt();
   if (!authenticator)
-    return Refuse(x, api::Code::kInvalidApiKey, "this gateway takes no bearer tokens, only its keys");
+    return Refuse(x, api::Code::kInvalidApiKey,
+                  "this gateway accepts no JSON web tokens; send one of its API keys");
   const auth::JwtAuthenticator::Outcome outcome = authenticator->Check(token, x.at.started);
   if (!outcome.result.ok()) {
     if (outcome.result.refusal == auth::JwtRefusal::kUnknownKey) x.shard.OnUnknownKeyId(outcome.issuer);
@@ -76,7 +77,7 @@ StageResult ByToken(Exchange& x, std::string_view token) {
   return StageResult::kContinue;
 }
 
-// The admin API has authenticated the caller, and has seen that they may use the tenant.
+// The admin API has authenticated the caller, and has checked that they may use the tenant.
 StageResult ByAdminApi(Exchange& x) {
   const OnBehalf& caller = *x.identity.on_behalf;
   const PrincipalRef* tenant = x.shard.principals().ForTenant(caller.tenant);
@@ -90,7 +91,7 @@ StageResult ByAdminApi(Exchange& x) {
   return StageResult::kContinue;
 }
 
-// A batch works as long as its key does. It is no stranger's failed attempt.
+// A batch runs as long as its key is valid. A refusal is not counted as a failed attempt of an address.
 StageResult ByBatch(Exchange& x) {
   const OnBehalf& owner = *x.identity.on_behalf;
   const PrincipalIndex& index = x.shard.principals();
@@ -99,7 +100,7 @@ StageResult ByBatch(Exchange& x) {
     const bool by_tenant = owner.actor.empty() || owner.actor.starts_with(kTokenPrefix);
     const PrincipalRef* const tenant = index.ForTenant(owner.tenant);
     if (tenant == nullptr || !by_tenant)
-      return x.Fail(api::Code::kKeyRevoked, "the key or the tenant of this batch is gone");
+      return x.Fail(api::Code::kKeyRevoked, "the key or the tenant of this batch no longer exists");
     auto principal = std::make_shared<Principal>(**tenant);
     principal->key = owner.actor;
     x.identity.principal = std::move(principal);
@@ -119,7 +120,7 @@ StageResult ByBatch(Exchange& x) {
 StageResult ByCredential(Exchange& x) {
   auth::CredentialReader reader;
   for (const net::http::Field& field : x.client.head().fields) {
-    // No other field with an id carries a credential.
+    // Of the fields with an id, only this one carries a credential.
     if (field.id == net::http::FieldId::authorization || field.id == net::http::FieldId::unknown)
       reader.Header(field.name, field.value);
   }

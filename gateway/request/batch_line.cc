@@ -17,15 +17,15 @@ namespace {
 
 using net::http::ClientConnection;
 
-constexpr std::string_view kOwnAddress = "batch";  // as the client's, in the ledger
+constexpr std::string_view kOwnAddress = "batch";  // the client's address in the ledger
 
-// An answer is whole a moment before its request is settled. At a stop it may never be.
+// A request is settled a moment after its answer is whole; or never, if the gateway stops.
 constexpr conf::Duration kSettlePause = std::chrono::milliseconds(5);
 constexpr int kMostSettlePauses = 40;
 
-struct HowItEnded {
-  bool told = false;
-  std::optional<EndedRequest> how;
+struct LineEnd {
+  bool known = false;
+  std::optional<EndedRequest> request;
 };
 
 std::string RenderLineHead(const batches::LineCall& call) {
@@ -38,19 +38,19 @@ std::string RenderLineHead(const batches::LineCall& call) {
 void TakeHead(const net::http::Head& head, batches::LineAnswer& answer) {
   answer.status = head.status;
   answer.request_id = head.Find("x-request-id");
-  if (answer.request_id.empty()) answer.request_id = head.Find("request-id");  // of messages
+  if (answer.request_id.empty()) answer.request_id = head.Find("request-id");  // Anthropic's name
   if (const std::string_view retry = head.Find("x-should-retry"); !retry.empty())
     answer.should_retry = retry == "true";
   if (const auto wait = conf::ReadNumber<uint32_t>(head.Find("retry-after-ms")))
     answer.retry_after = std::chrono::milliseconds(*wait);
 }
 
-net::Task<batches::LineAnswer> Exchanged(const batches::LineCall& call, ClientConnection& connection) {
+net::Task<batches::LineAnswer> SendAndReceive(const batches::LineCall& call, ClientConnection& connection) {
   batches::LineAnswer answer;
   connection.BeginExchange();
   const std::string head = RenderLineHead(call);
   const std::array<net::ConstBuffer, 2> parts{net::AsBuffer(head), net::AsBuffer(call.body)};
-  co_await connection.Write(parts);  // a refusal may come before the body was taken
+  co_await connection.Write(parts);  // its result is ignored: a refusal may come before the body was read
   if (co_await connection.ReadHead(net::http::HeadLimits{}) != ClientConnection::Status::kOk)
     co_return answer;
   TakeHead(connection.head(), answer);
@@ -77,27 +77,27 @@ net::Task<batches::LineAnswer> SendBatchLine(net::Loop& loop, ServeOwnRequest se
   call.on_begun([weak = std::weak_ptr(connection)] {
     if (const std::shared_ptr<ClientConnection> running = weak.lock()) running->Abort();
   });
-  const auto outcome = std::make_shared<HowItEnded>();
+  const auto end = std::make_shared<LineEnd>();
   serve(std::move(ends->second), OnBehalf{.tenant = call.tenant,
                                           .actor = call.key,
                                           .address = std::string(kOwnAddress),
                                           .ended =
-                                              [&loop, outcome](std::optional<EndedRequest> how) {
-                                                loop.Post([outcome, how = std::move(how)] {
-                                                  outcome->told = true;
-                                                  outcome->how = how;
+                                              [&loop, end](std::optional<EndedRequest> request) {
+                                                loop.Post([end, request = std::move(request)] {
+                                                  end->known = true;
+                                                  end->request = request;
                                                 });
                                               },
                                           .of_batch = true});
-  batches::LineAnswer answer = co_await Exchanged(call, *connection);
+  batches::LineAnswer answer = co_await SendAndReceive(call, *connection);
   connection->Abort();
   net::Sleep pause(loop.watchdog);
-  for (int i = 0; answer.status != 0 && !outcome->told && i < kMostSettlePauses; ++i)
+  for (int i = 0; answer.status != 0 && !end->known && i < kMostSettlePauses; ++i)
     co_await pause.For(kSettlePause);
-  if (outcome->how) {
-    answer.use = {.total_us = outcome->how->total_us,
-                  .queue_us = outcome->how->queue_us,
-                  .cost_micro_usd = outcome->how->counts.cost_micro_usd};
+  if (end->request) {
+    answer.use = {.total_us = end->request->total_us,
+                  .queue_us = end->request->queue_us,
+                  .cost_micro_usd = end->request->counts.cost_micro_usd};
   }
   co_return answer;
 }

@@ -1,7 +1,7 @@
-// SendBatchLine: sends a line of a batch into the gateway, as a request of the batch's key, and reads the
-// answer whole.
+// SendBatchLine: sends a line of a batch into the gateway, as a request of the batch's key, and reads the whole
+// answer.
 //
-// It goes to a shard on one end of a pair of sockets inside the process, like a request of the playground
+// The line reaches a shard through a pair of sockets inside the process, like a request of the playground
 // (on_behalf.h). So it passes the whole pipeline, and no client can send one. Thread: the control loop's.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace gateway {
 // Larger answers are not kept.
 inline constexpr size_t kMaxBatchAnswer = 16u << 20;
 
-// Has a shard serve the request that comes on this end.
+// Lets a shard serve the request that arrives on this socket.
 using ServeOwnRequest = std::function<void(net::Fd, OnBehalf)>;
 
 net::Task<batches::LineAnswer> SendBatchLine(net::Loop& loop, ServeOwnRequest serve, batches::LineCall call);

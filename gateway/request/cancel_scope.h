@@ -1,4 +1,4 @@
-// CancelScope: the operation that must end at once when nobody needs its result any more.
+// CancelScope: aborts the running operation when its result is no longer needed.
 //
 // Thread: the shard's.
 #pragma once
@@ -18,13 +18,13 @@ class CancelScope {
   net::Abortable* running() const { return running_; }
 
   bool cancelled() const { return cancelled_; }
-  // Without an abort: the operation has ended by itself, or is aborted by the caller.
+  // Does not abort: the operation has ended by itself, or the caller aborts it.
   void MarkCancelled() { cancelled_ = true; }
   // For the next operation.
   void Reset(bool cancelled) { cancelled_ = cancelled; }
 
-  // The abort may resume the coroutine that owns this scope, and destroy it: the last thing that a caller
-  // does.
+  // The abort may resume the coroutine that owns this scope, and so destroy the scope: a caller does nothing
+  // with it afterwards.
   void Cancel() {
     cancelled_ = true;
     if (running_) running_->Abort();

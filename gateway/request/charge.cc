@@ -5,14 +5,14 @@
 namespace gateway {
 namespace {
 
-// Tokens that no text of an answer stands for: names of tools, marks of turns.
+// Tokens of an answer that have no visible text: names of tools, marks of turns.
 constexpr uint64_t kUnseenTokens = 64;
-// A stream of about an event for each token has hidden none.
+// A stream with about one event for each token has hidden no tokens.
 constexpr double kTokensOfEvent = 1.25;
 
-// Whether the engine reported far more tokens than the text that was shown can be. No text has more tokens
-// than bytes; of what was thought, some is shown by some engines.
-bool HasHidden(const Exchange& x) {
+// Whether the engine reported far more tokens than the visible text can have. A text has no more tokens than
+// bytes; some engines show a part of the reasoning.
+bool HidesReasoning(const Exchange& x) {
   const RequestOutcome& outcome = x.outcome;
   if (outcome.counts.output >
       outcome.text_bytes + kUnseenTokens * static_cast<uint64_t>(x.body.facts.choices()))
@@ -22,8 +22,8 @@ bool HasHidden(const Exchange& x) {
   return outcome.reasoning > 0 && by_text + outcome.reasoning / 2 < outcome.counts.output;
 }
 
-// What the engine reported teaches the asked model's estimates. Text that was shown teaches how many tokens
-// it is, unless some was thought and hidden.
+// Updates the asked model's estimates with the engine's report. The visible text shows how many bytes a token
+// has, unless the engine hid some reasoning.
 void Learn(const Exchange& x) {
   const ledger::Counts& counts = x.outcome.counts;
   const bool fell_back = x.delivery.attempt && x.delivery.attempt->model() != x.model_id;
@@ -38,14 +38,14 @@ void Learn(const Exchange& x) {
   const bool all_shown = static_cast<double>(counts.output) <=
                          kTokensOfEvent * static_cast<double>(x.outcome.text_events) + kUnseenTokens / 8.0;
   estimate.LearnOutput(each, shown, all_shown);
-  if (x.outcome.events > 0 || x.outcome.text_bytes > 0) estimate.LearnHidden(HasHidden(x));
-  // One that was cut is longer than what is usual, too: its bound was at least that.
+  if (x.outcome.events > 0 || x.outcome.text_bytes > 0) estimate.LearnHidden(HidesReasoning(x));
+  // An answer that was cut at its bound counts, too: it is at least that long.
   const bool ended = x.outcome.finish == api::Finish::kDone || x.outcome.finish == api::Finish::kLength;
   if (!x.body.facts.MaxOutputTokens() && ended) estimate.LearnUnbounded(each);
 }
 
-// A stream that ended before the engine reported its output: its text, or the bound of what may have been
-// generated unseen where nothing was shown yet, or the model is known to hide what it thinks.
+// Counts a stream that ended before the engine reported its output: by its text; or by the bound of the unseen
+// output, if it has shown nothing yet or its model is known to hide reasoning.
 void CountDroppedStream(Exchange& x) {
   x.CountText();
   const ledger::Counts by_text = x.outcome.counts;
@@ -54,8 +54,8 @@ void CountDroppedStream(Exchange& x) {
   if (x.outcome.counts.output <= by_text.output) x.outcome.counts = by_text;
 }
 
-// What the engine did not report of work that it did is taken from what was sent, or from the bound of what
-// it may have generated unseen: never nothing.
+// Replaces missing reports: work that the engine did not report is counted by the text that was sent, or by the
+// bound of the unseen output. It is never counted as nothing.
 void CompleteCounts(Exchange& x) {
   ledger::Counts& counts = x.outcome.counts;
   if (counts.source == ledger::TokenSource::kUpstream) return Learn(x);

@@ -1,4 +1,4 @@
-// check_body: refuses a body by its head: a coding or a type that this API does not take.
+// check_body: refuses a body with a coding or a type that this API does not take. Reads only the head.
 #include <fmt/format.h>
 
 #include "conf/text.h"
@@ -14,7 +14,7 @@ bool IsType(std::string_view content_type, std::string_view type) {
   return conf::EqualsIgnoreCase(name, type);
 }
 
-// A body without a type is taken for JSON, as the engines do.
+// A body without a type counts as JSON, as it does for the engines.
 bool IsJson(std::string_view content_type) {
   return content_type.empty() || IsType(content_type, "application/json");
 }
@@ -33,8 +33,8 @@ StageResult BeginForm(Exchange& x, std::string_view content_type) {
   const std::optional<std::string> boundary = router::MultipartScanner::BoundaryOf(content_type);
   if (!boundary) {
     return x.Fail(api::Code::kInvalidMultipart,
-                  "Content-Type multipart/form-data needs one valid boundary, and takes no other parameter "
-                  "than charset");
+                  "Content-Type multipart/form-data needs exactly one valid boundary; of other parameters, "
+                  "only charset is allowed");
   }
   x.body.form.emplace(*boundary);
   x.body.takes_memory = true;
@@ -46,7 +46,7 @@ StageResult BeginForm(Exchange& x, std::string_view content_type) {
 StageResult CheckBody(Exchange& x) {
   const std::string_view content_type = x.client.head().Find(net::http::FieldId::content_type);
   const router::BodyKind kind = x.identity.spec->body;
-  // A small coded body can stand for any amount of text, so none is decoded.
+  // A small compressed body can decode to any amount of text, so the gateway decodes none.
   if (IsCoded(x.client.head())) {
     x.client.SetReusable(false);
     return x.Fail(api::Code::kUnsupportedMediaType,

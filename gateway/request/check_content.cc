@@ -1,5 +1,5 @@
-// check_content: checks what the body asks for against what the caller may ask of this model, and applies the
-// parameters of tenant and model.
+// check_content: checks that the caller may ask this model for what the body says, and applies the parameters of
+// tenant and model.
 #include <absl/container/inlined_vector.h>
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 namespace gateway::stages {
 namespace {
 
-// An engine would answer 400, or 500, after the request has waited in the queue and taken its place there.
+// Checked here because an engine would answer 400 or 500 only after the request has waited in the queue.
 bool LacksMessages(const Exchange& x) {
   const router::Api api = x.identity.spec->api;
   const bool needs = api == router::Api::kChatCompletions || api == router::Api::kMessages ||
@@ -44,7 +44,7 @@ std::optional<api::ApiError> CheckPriority(const Exchange& x) {
                   x.identity.asked_priority.substr(0, 64), fmt::join(allowed, ", ")));
 }
 
-// Policies speak of JSON bodies; a form's fields are few and pass.
+// Policies apply to JSON bodies; a form's few fields always pass.
 std::optional<api::ApiError> ApplyPolicies(Exchange& x) {
   absl::InlinedVector<const config::Parameters*, 4> policies;
   for (const config::Parameters& policy : x.identity.principal->parameters) policies.push_back(&policy);
@@ -68,14 +68,15 @@ std::optional<api::ApiError> ApplyPolicies(Exchange& x) {
   return error ? std::optional(api::FromFacts(*error)) : std::nullopt;
 }
 
-// Engines and providers tell the stored response to whoever names its id.
-bool GoesOnFromAnothers(const Exchange& x) {
+// Whether the request continues a response of another tenant. Engines and providers give a stored response to
+// any caller that knows its id.
+bool ContinuesOthersResponse(const Exchange& x) {
   const std::string_view response = x.body.facts.previous_response.view();
   return !response.empty() && !x.shard.shared.response_owners.Owns(response, x.identity.tenant());
 }
 
-// Where there is one tenant, all that its account keeps is its own.
-std::optional<std::string_view> NamesAnothers(const Exchange& x) {
+// The member that may name state of another tenant. A single tenant owns all state of the account.
+std::optional<std::string_view> FindOthersState(const Exchange& x) {
   if (x.identity.spec->api != router::Api::kResponses || x.runtime->tenants().size() < 2) return std::nullopt;
   return NamesStoredState(x.shard.scanner, x.body.text);
 }
@@ -85,39 +86,39 @@ std::optional<std::string_view> NamesAnothers(const Exchange& x) {
 StageResult CheckContent(Exchange& x) {
   if (LacksMessages(x)) {
     x.shard.metrics.cells.bad_bodies.Add();
-    return x.Fail(api::Code::kMissingParameter, "messages must be given, as an array", "messages");
+    return x.Fail(api::Code::kMissingParameter, "messages is missing: give an array of messages", "messages");
   }
   if (x.body.facts.has_transfer_members) {
     x.shard.metrics.cells.bad_bodies.Add();
     return x.Fail(
         api::Code::kUnsupportedParameter,
-        "kv_transfer_params and bootstrap_* are not for callers: the gateway says where a prompt is "
-        "computed");
+        "callers may not set kv_transfer_params or bootstrap_*: the gateway chooses where a prompt is "
+        "computed; leave them out");
   }
   if (x.body.facts.names_adapter) {
     x.shard.metrics.cells.bad_bodies.Add();
     return x.Fail(api::Code::kUnsupportedParameter,
-                  "lora_path is not for callers: an adapter is a model; give its name as `model`",
-                  "lora_path");
+                  "callers may not set lora_path: give the adapter's name as `model` instead", "lora_path");
   }
   if (std::optional<api::ApiError> refused = ApplyPolicies(x)) {
     x.shard.metrics.cells.bad_bodies.Add();
     return x.Fail(*std::move(refused));
   }
-  if (GoesOnFromAnothers(x)) {
+  if (ContinuesOthersResponse(x)) {
     x.shard.metrics.cells.permission_failures.Add();
     return x.Fail(api::Code::kPreviousResponseNotFound,
-                  "previous_response_id: this gateway knows no such response of your tenant; send the "
-                  "conversation itself",
+                  "previous_response_id: this gateway knows no such response of your tenant; send the whole "
+                  "conversation instead",
                   "previous_response_id");
   }
-  if (const auto named = NamesAnothers(x)) {
+  if (const auto named = FindOthersState(x)) {
     x.shard.metrics.cells.permission_failures.Add();
     return x.Fail(
         api::Code::kUnsupportedParameter,
-        fmt::format("{} names what the engine keeps by its id, and several tenants use this gateway: send "
-                    "the content itself",
-                    *named),
+        fmt::format(
+            "{} names stored content by its id, and the gateway cannot tell which of its tenants owns "
+            "it: send the content itself",
+            *named),
         std::string(*named));
   }
   if (std::optional<api::ApiError> wrong = CheckPriority(x)) return x.Fail(*std::move(wrong));

@@ -27,7 +27,7 @@ limits::ReserveRequest ClaimOf(const Exchange& x, const ModelRuntime& model) {
   limits::ReserveRequest ask;
   if (!IsFree(x.identity.spec->api)) ask.input_tokens_est = x.body.prompt_tokens;
   ask.output_tokens_bound = x.body.facts.MaxOutputTokens();
-  if (ask.output_tokens_bound && config.max_output_tokens)  // to which it is lowered
+  if (ask.output_tokens_bound && config.max_output_tokens)  // the gateway lowers the bound to this
     ask.output_tokens_bound = std::min<int64_t>(*ask.output_tokens_bound, *config.max_output_tokens);
   // No answer is longer than the context: an engine refuses a request for more.
   ask.model_max_output = config.max_output_tokens.value_or(config.context.value_or(0));
@@ -53,8 +53,8 @@ void SetOutputCap(Exchange& x, const ModelRuntime& model, std::optional<int64_t>
 
 namespace {
 
-// Whether the body has what the model forces, so that it may be sent to it as it is: it was read, counted and
-// bounded for the asked model.
+// Whether the body already has all that the model forces. Only then may a fallback get it: the body was read,
+// counted and bounded for the asked model, and is sent unchanged.
 bool HasWhatIsForced(const Exchange& x, const ModelRuntime& model) {
   if (x.body.form ||
       std::ranges::all_of(model.parameters, [](const auto* one) { return one->force.empty(); }))

@@ -8,7 +8,7 @@
 namespace gateway::stages {
 namespace {
 
-// A tenant's bodies take no more than half of the memory, unless it is configured.
+// A tenant's bodies take no more than half of the memory, unless the tenant has `body_memory`.
 void BeginRoom(Exchange& x) {
   const config::ServerLimits& limits = x.runtime->config().server.limits;
   BodyMemory::Hold& room = x.body.room.emplace(x.shard.shared.body_memory, limits.body_memory);

@@ -1,5 +1,5 @@
-// claim_place: claims a place among the concurrent requests of the caller's path, so that no more bodies are
-// held than requests may run.
+// claim_place: claims a place among the concurrent requests of the caller's path, so that the gateway holds no
+// more bodies than requests may run.
 #include "gateway/request/stages.h"
 #include "gateway/shard/shard.h"
 
@@ -13,7 +13,7 @@ namespace limits = router::limits;
 StageResult ClaimPlace(Exchange& x) {
   if (!x.body.takes_memory) return StageResult::kContinue;
   limits::ReserveRequest ask;
-  ask.output_tokens_bound = 0;  // what it asks for stands in its body
+  ask.output_tokens_bound = 0;  // unknown until the body is read
   limits::ReserveResult outcome = limits::Reserve(x.identity.principal->node, {}, ask, x.at.started);
   if (const auto* refusal = std::get_if<limits::Refusal>(&outcome)) {
     x.client.SetReusable(false);  // the body is not read

@@ -10,8 +10,7 @@ constexpr conf::Duration kClientPollInterval = std::chrono::milliseconds(50);
 void Client::Leave() {
   cancel_.MarkCancelled();
   net::Abortable* const waited_for = cancel_.running();
-  // Where the request waits for the operation beside it, `waited_for` is null, and the abort may destroy
-  // this.
+  // If the request waits for the operation beside it, `waited_for` is null, and the abort may destroy this.
   if (beside_) beside_->Cancel();
   if (waited_for) waited_for->Abort();
 }

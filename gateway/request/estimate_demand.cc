@@ -7,7 +7,7 @@
 namespace gateway {
 namespace {
 
-constexpr double kMostWork = 86'400e9;  // of one request, ns
+constexpr double kMostWork = 86'400e9;  // nanoseconds, of one request
 
 }  // namespace
 

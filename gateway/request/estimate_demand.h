@@ -6,7 +6,7 @@
 
 namespace gateway {
 
-// The demand of a request that its limits have admitted. Shard's thread.
+// The demand of a request that its limits have admitted. Thread: the shard's.
 RequestDemand EstimateDemand(const Exchange& x);
 
 }  // namespace gateway

@@ -9,18 +9,18 @@ namespace {
 
 constexpr size_t kHeadRoom = 1024;
 
-// No engine writes one answer faster, so that a request that is dropped at once is not charged its whole
+// No engine generates one answer faster. So a request that the client drops at once is not charged its whole
 // bound.
 constexpr double kFastestTokensPerSecond = 5000;
 
-// Of one choice, by the client or by the gateway.
+// The bound for one choice, set by the client or by the gateway.
 std::optional<int64_t> OutputBound(const Exchange& x) {
   std::optional<int64_t> bound = x.body.facts.MaxOutputTokens();
   if (x.grant.output_cap) bound = std::min(bound.value_or(*x.grant.output_cap), *x.grant.output_cap);
   return bound;
 }
 
-// Never more than what any limit counts, whatever the request asks for.
+// Never more than the most that a limit can count.
 int64_t OfAllChoices(int64_t tokens, const router::BodyFacts& facts) {
   int64_t all = 0;
   const bool overflows = __builtin_mul_overflow(tokens, facts.choices(), &all);
@@ -124,7 +124,7 @@ router::limits::Usage Exchange::Units() const {
 }
 
 router::limits::Usage Exchange::Used() const {
-  // Without an answer nothing was made, and with one all that was asked for.
+  // Without an answer nothing was made; an answer counts as all that was asked for.
   const bool worked = identity.spec != nullptr && (outcome.answering || outcome.counts.output > 0);
   router::limits::Usage used = worked ? Units() : router::limits::Usage{};
   used.input = static_cast<int64_t>(outcome.counts.input);
@@ -141,10 +141,10 @@ bool Exchange::HidesCached() const {
 void Exchange::RecordProgress() {
   if (model_id != kNoModel) {
     outcome.counts.cost_micro_usd = PriceAt(served()).Cost(Used());
-    if (outcome.counts.output > outcome.output_told) {
+    if (outcome.counts.output > outcome.output_in_metrics) {
       shard.metrics.model(runtime->names(), model_id)
-          .output_flow.Add(outcome.counts.output - outcome.output_told);
-      outcome.output_told = outcome.counts.output;
+          .output_flow.Add(outcome.counts.output - outcome.output_in_metrics);
+      outcome.output_in_metrics = outcome.counts.output;
     }
   }
   grant.ticket.Progress(outcome.counts);

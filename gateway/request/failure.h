@@ -1,5 +1,5 @@
-// Failure: why a request ends without the answer that it asked for: what the client is told, and what the
-// ledger records.
+// Failure: why a request ends without the answer that it asked for: the error for the client, and the reason for
+// the ledger.
 #pragma once
 
 #include "gateway/api/error.h"

@@ -21,31 +21,30 @@ Failure BodyFailure(Status status, uint64_t most) {
       return {api::Make(api::Code::kBadRequest, "the body's chunked coding is broken"),
               EndReason::kBadRequest};
     default:  // a client that has closed only its sending side can still read this
-      return {api::Make(api::Code::kIncompleteBody, "the connection ended before the body was whole"),
+      return {api::Make(api::Code::kIncompleteBody, "the connection ended before the whole body arrived"),
               EndReason::kClientGone};
   }
 }
 
 Failure RoomFailure(const BodyMemory::Hold& room) {
-  constexpr conf::Duration kComeBack = std::chrono::seconds(1);
+  constexpr conf::Duration kRetryAfter = std::chrono::seconds(1);
   Failure failure;
   switch (room.refusal()) {
     case BodyMemory::Refusal::kTenantBytes:
       failure.error =
           api::Make(api::Code::kBodyMemoryLimit,
-                    fmt::format("{}: the bodies of its running requests take all the memory that they may",
+                    fmt::format("the request bodies of {} use all the memory that this tenant may use",
                                 room.refusing_tenant()));
       failure.error.limit = room.refusing_tenant() + "/body_memory";
       break;
     case BodyMemory::Refusal::kProcess:
     case BodyMemory::Refusal::kNone:
-      failure.error =
-          api::Make(api::Code::kMemoryExhausted,
-                    "the bodies of running requests take all the memory that this gateway has for them");
+      failure.error = api::Make(api::Code::kMemoryExhausted,
+                                "request bodies use all the memory that this gateway has for them");
       failure.error.limit = "server/body_memory";
       break;
   }
-  failure.error.retry_after = kComeBack;
+  failure.error.retry_after = kRetryAfter;
   return failure;
 }
 

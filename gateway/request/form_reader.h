@@ -1,5 +1,5 @@
-// FormReader: reads a multipart body piece by piece, as `read_body` and then the upstream need it, and keeps
-// what was read, so that it can be sent again.
+// FormReader: reads a multipart body piece by piece, first for `read_body` and then for the upstream. Keeps what
+// it has read, so that the body can be sent again.
 //
 // Lives in the frame of the stage that reads. Thread: the shard's.
 #pragma once
@@ -16,20 +16,20 @@
 
 namespace gateway {
 
-// Why a body that ended with `status`, which is not kOk, cannot be used. `most`: the bytes allowed. The
-// reason is that of an admitted request.
+// Why a body that ended with `status`, which is not kOk, cannot be used. `most`: the bytes allowed. The reason
+// for the ledger is that of an admitted request.
 Failure BodyFailure(net::http::ServerConnection::Status status, uint64_t most);
 
-// Why it has no room.
+// Why the body has no room in memory.
 Failure RoomFailure(const BodyMemory::Hold& room);
 
 class FormReader {
  public:
-  // `most`: the bytes that the body may have.
+  // `most`: the bytes allowed.
   FormReader(Client& client, RequestBody& body, Timeline& at, ShardCells& cells, uint64_t most)
       : client_(client), body_(body), at_(at), cells_(cells), most_(most) {}
 
-  // The next piece of the form, empty at its end; it is scanned and kept by then. False: failure() says why.
+  // Reads, scans and keeps the next piece of the form; the piece is empty at the end. False: failure() says why.
   net::Task<bool> Next(std::string_view& piece);
   const std::optional<Failure>& failure() const { return failure_; }
 

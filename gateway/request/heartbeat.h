@@ -1,7 +1,7 @@
-// Heartbeat: sends comments on a stream while its request waits, so that no load balancer closes a silent
+// Heartbeat: sends comments on a stream while its request waits, so that no load balancer closes the silent
 // connection.
 //
-// Lives in the frame of the stage that waits; Stop() must be awaited before anything else is written.
+// Lives in the frame of the stage that waits. Await Stop() before anything else is written.
 #pragma once
 
 #include "gateway/net/task.h"
@@ -12,10 +12,9 @@ namespace gateway {
 
 class Heartbeat final : private net::Alarm {
  public:
-  // Only requests for a stream have heartbeats, and only if `interval` or the configuration gives an
-  // interval.
+  // Only requests for a stream have heartbeats, and only if `interval` or the configuration sets one.
   explicit Heartbeat(Exchange& x, conf::Duration interval = {});
-  // co_await: until the heartbeat in hand is written.
+  // co_await this: it waits until a heartbeat that is being written is complete.
   auto Stop() {
     stopped_ = true;
     Clear();

@@ -1,4 +1,4 @@
-// Identity: the id of a request, the API that it calls, and its tenant.
+// Identity: a request's id, the API that it calls, and its tenant.
 //
 // Part of the exchange. The views are of the client's head, which lives as long as the exchange.
 #pragma once
@@ -22,18 +22,18 @@ struct Identity {
   Identity& operator=(const Identity&) = delete;
 
   std::array<char, 36> id_text;
-  std::string_view id;                 // ours: x-request-id
-  std::string_view client_request_id;  // the client's own
+  std::string_view id;                 // the gateway's id: x-request-id of the answer
+  std::string_view client_request_id;  // the client's id: x-request-id of the request
   std::string client_address;
-  std::string_view asked_priority;                // x-priority; empty: its key's
-  std::optional<telemetry::TraceContext> trace;   // our span; none: tracing is off
+  std::string_view asked_priority;                // x-priority; empty: the key's priority
+  std::optional<telemetry::TraceContext> trace;   // the gateway's span; none: tracing is off
   std::optional<telemetry::TraceContext> caller;  // the client's span
 
-  OnBehalf* on_behalf = nullptr;  // of a request that the gateway sent itself
+  OnBehalf* on_behalf = nullptr;  // set if the gateway sent the request itself
 
   // Set by `route`:
   const router::ApiSpec* spec = nullptr;
-  std::string path_rest;         // what follows the path of models, files or batches
+  std::string path_rest;         // the rest of the path behind models, files or batches
   bool anthropic_lists = false;  // the list of models has Anthropic's form
 
   // Set by `authenticate`:
@@ -43,11 +43,11 @@ struct Identity {
     const bool anthropic = anthropic_lists || (spec && spec->protocol == router::Protocol::kAnthropic);
     return anthropic ? api::Protocol::kAnthropic : api::Protocol::kOpenAi;
   }
-  // The band in which the request waits: the one that it asks for, or else its key's.
+  // The band in which the request waits: the one that it asks for, or otherwise its key's.
   std::string_view Priority() const { return asked_priority.empty() ? principal->priority : asked_priority; }
   // A line of a batch waits behind all others, whatever its key's priority.
   bool is_of_batch() const { return on_behalf != nullptr && on_behalf->of_batch; }
-  // The salt of the tenant's cache domain; empty where all tenants share one.
+  // The salt of the tenant's cache domain; empty if all tenants share one domain.
   std::string_view cache_salt() const {
     return principal ? std::string_view(principal->cache_salt) : std::string_view();
   }

@@ -1,5 +1,5 @@
-// open_record: writes the ledger's open record. From here on the request is in the ledger, whatever happens
-// to this process.
+// open_record: writes the ledger's open record. From here on the request is in the ledger, even if this process
+// crashes.
 #include <boost/asio/post.hpp>
 
 #include "gateway/net/clock.h"
@@ -10,8 +10,8 @@
 namespace gateway::stages {
 namespace {
 
-// The ledger's thread makes room in milliseconds, and later on a core that something else keeps busy.
-constexpr conf::Duration kRingPatience = std::chrono::milliseconds(500);
+// The ledger's thread makes room within milliseconds, but it needs longer when its core is busy.
+constexpr conf::Duration kMostRingWait = std::chrono::milliseconds(500);
 constexpr conf::Duration kRingPause = std::chrono::milliseconds(2);
 
 bool TakesRecords(const Shared& shared) {
@@ -20,14 +20,14 @@ bool TakesRecords(const Shared& shared) {
 
 net::Task<void> AwaitRoomInRing(Exchange& x) {
   if (x.body.whole) x.client.Watch();
-  const conf::TimePoint until = net::Now() + kRingPatience;
+  const conf::TimePoint until = net::Now() + kMostRingWait;
   net::Sleep pause(x.shard.loop.watchdog);
   while (x.shard.journal.RingFull() && TakesRecords(x.shard.shared) && !x.client.gone() && net::Now() < until)
     co_await pause.For(kRingPause);
 }
 
-// Strict durability: the request is not forwarded before its open record is on disk.
-net::Task<bool> Durable(Exchange& x) {
+// For strict durability: no request is forwarded before its open record is on disk.
+net::Task<bool> AwaitDurable(Exchange& x) {
   ledger::Ledger& ledger = *x.shard.shared.ledger;
   const ledger::Position position = x.grant.ticket.position();
   if (ledger.IsDurable(position)) co_return true;
@@ -45,7 +45,7 @@ net::Task<bool> Durable(Exchange& x) {
   co_return ok;
 }
 
-// Only where the tenant's policy stores prompts. A form's files are never stored.
+// Stores the prompt if the tenant's policy says so. A form's files are never stored.
 void StorePrompt(Exchange& x) {
   if (x.identity.principal->store_content == config::StoreContent::kNone || x.body.form) return;
   x.StoreContent({.time_us = conf::ToUnixMicros(x.at.started),
@@ -71,8 +71,10 @@ bool Open(Exchange& x) {
 
 StageResult Refuse(Exchange& x) {
   x.shard.metrics.cells.ledger_refusals.Add();
-  return x.Fail(api::Code::kLedgerUnavailable,
-                "the ledger cannot record this request now, and no request is served without a record");
+  return x.Fail(
+      api::Code::kLedgerUnavailable,
+      "the ledger cannot record this request now, and the gateway serves no request without a record; "
+      "try again");
 }
 
 }  // namespace
@@ -88,7 +90,7 @@ net::Task<StageResult> OpenRecord(Exchange& x) {
     if (x.client.gone()) co_return x.Gone();
   }
   if (!Open(x)) co_return Refuse(x);
-  if (IsStrict(x) && !co_await Durable(x)) co_return Refuse(x);
+  if (IsStrict(x) && !co_await AwaitDurable(x)) co_return Refuse(x);
   co_return StageResult::kContinue;
 }
 

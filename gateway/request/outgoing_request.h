@@ -1,7 +1,6 @@
-// OutgoingRequest: a request on its way to replicas, for the parts that send it, copy it, steer it, or learn
-// from it.
+// OutgoingRequest: the view of a request for the parts that send it, copy it, steer it, or learn from it.
 //
-// References into one exchange, with its runtime: valid while that runtime is the exchange's.
+// Refers into one exchange and its runtime; valid while the exchange has that runtime.
 #pragma once
 
 #include <memory>
@@ -22,12 +21,11 @@ struct OutgoingRequest {
   Client& client;
   const Identity& identity;
   const RequestBody& body;
-  std::optional<int64_t> output_cap;  // bound of the answer's tokens, by the limits
+  std::optional<int64_t> output_cap;  // most output tokens, set by the limits and the model
 
   const ModelRuntime& model() const { return runtime->model(model_id); }
   const router::Model& route() const { return runtime->routes().model(model_id); }
-  // The session that the client names (x-session-id, then the body's session, cache key and user), or
-  // nothing.
+  // The session that the client names: x-session-id, or else the body's session, cache key or user; empty: none.
   std::string_view Session() const {
     for (const std::string_view name : {client.head().Find("x-session-id"), body.facts.session.view(),
                                         body.facts.prompt_cache_key.view(), body.facts.user.view()}) {

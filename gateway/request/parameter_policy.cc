@@ -38,7 +38,7 @@ struct MediaVisitor : router::JsonVisitor {
   bool allowed = true;
 };
 
-// The first type of a tool that the policy does not allow; nothing when there is none.
+// The first tool type that the policy does not allow; nothing if it allows all.
 std::optional<std::string> DeniedTool(JsonCursor cursor, std::string_view body,
                                       const config::Parameters& policy) {
   constexpr std::string_view kUsual = "function";
@@ -102,11 +102,11 @@ std::optional<api::ApiError> CheckParameters(const router::FactsScanner& scanner
   for (const config::Parameters* policy : policies) {
     for (const BodyMember& member : members) {
       if (!policy->Allows(member.name))
-        return Refusal(member.name.substr(0, kShownName), "is not allowed here");
+        return Refusal(member.name.substr(0, kShownName), "is not allowed for this tenant or model");
       if (policy->tools && member.name == "tools") {
         if (const auto type = DeniedTool(scanner.CursorOf(body, member.value), body, *policy)) {
-          return Refusal("tools",
-                         fmt::format("of the type \"{}\" are not allowed here", type->substr(0, 64)));
+          return Refusal("tools", fmt::format("of the type \"{}\" are not allowed for this tenant or model",
+                                              type->substr(0, 64)));
         }
       }
       if (!policy->media_hosts) continue;
@@ -114,8 +114,10 @@ std::optional<api::ApiError> CheckParameters(const router::FactsScanner& scanner
       visitor.of_media = std::ranges::find(kUrlKeys, member.name) != kUrlKeys.end();
       JsonCursor cursor = scanner.CursorOf(body, member.value);
       if (cursor.SkipValue(1, visitor) == router::JsonError::kNone && !visitor.allowed) {
-        return Refusal(member.name.substr(0, kShownName),
-                       "names media of a host that is not allowed here; send them as data URLs");
+        return Refusal(
+            member.name.substr(0, kShownName),
+            "names media on a host that is not allowed for this tenant or model; send the media as "
+            "data URLs");
       }
     }
   }

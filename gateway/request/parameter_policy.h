@@ -1,7 +1,7 @@
-// The policies of a request's tenant and model on the members of its body: what is denied is refused, what is
-// forced is written into the body.
+// Applies the policies of a request's tenant and model to the members of its body: refuses denied members, and
+// writes forced ones into the body.
 //
-// Costs nothing where no policy applies. Thread: the shard's.
+// Costs nothing if no policy applies. Thread: the shard's.
 #pragma once
 
 #include <optional>
@@ -17,17 +17,17 @@ namespace gateway {
 
 using Policies = std::span<const config::Parameters* const>;
 
-// What a policy refuses. `scanner` has scanned `body` last.
+// The first refusal by a policy. The last body that `scanner` scanned must be `body`.
 std::optional<api::ApiError> CheckParameters(const router::FactsScanner& scanner, std::string_view body,
                                              Policies policies);
 
-// The body with what the policies force; of two that force one member the first counts. Nothing where none
-// forces anything.
+// The body with what the policies force; the first policy that forces a member decides its value. Nothing if no
+// policy forces anything.
 std::optional<std::string> ForceParameters(const router::FactsScanner& scanner, std::string_view body,
                                            size_t insert_at, Policies policies);
 
-// Whether the text of a URL in a prompt may be fetched by an engine. Data URLs and texts that are no URLs
-// always may. Of others whose form readers could take for another host none may.
+// Whether an engine may fetch the URL in a prompt. Data URLs, and texts that are not URLs, are always allowed. A
+// URL is refused if different parsers could read different hosts from it.
 bool MayFetch(std::string_view url, const config::Parameters& policy);
 
 }  // namespace gateway

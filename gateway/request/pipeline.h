@@ -9,15 +9,15 @@
 
 namespace gateway {
 
-// A step that may refuse the request or wait. One that may wait has `wait`, and where most requests need not,
-// `decide` too: it is asked first, so that they cost no coroutine, and says kWaits for the others.
+// A step that may refuse the request or wait. A stage that may wait has `wait`. If most requests need not wait,
+// it also has `decide`, which is called first and returns kWaits for the others: this saves a coroutine.
 struct Stage {
   std::string_view name;
   StageResult (*decide)(Exchange&);
   net::Task<StageResult> (*wait)(Exchange&);
 };
 
-// A step that runs for every request, however the stages ended. It neither refuses nor waits.
+// A step that runs for every request, whatever the result of the stages. It neither refuses nor waits.
 struct Ending {
   std::string_view name;
   void (*run)(Exchange&);
@@ -26,7 +26,7 @@ struct Ending {
 std::span<const Stage> Stages();
 std::span<const Ending> Endings();
 
-// Runs one request to its end: the answer is sent, the reservation settled, the ledger's record closed.
+// Runs one request to its end: sends the answer, settles the reservation, and closes the ledger's record.
 net::Task<void> RunPipeline(Exchange& x);
 
 }  // namespace gateway

@@ -8,11 +8,11 @@
 namespace gateway {
 namespace {
 
-// Requests that share this much of their prompts, a thousand bytes, belong together.
+// Requests whose prompts share this many blocks, a thousand bytes, belong together.
 constexpr size_t kAffinityBlocks = 4;
 
-// Whether every prompt goes to one replica whose engine does not report its cache, and no copy goes
-// elsewhere.
+// Whether every prompt goes to one replica, whose engine does not report its cache, and no copy is sent to
+// another.
 bool HasOneSilentReplica(const OutgoingRequest& request, const router::Model& model) {
   const Runtime& runtime = *request.runtime;
   return model.replica_count == 1 && model.fallbacks.empty() &&
@@ -73,8 +73,8 @@ void PromptPrefix::Running(const OutgoingRequest& request, ReplicaId replica, Mo
   blocks_.clear();
 }
 
-// To KvEvents, which learns the prompt's tokens: only where the engine reports its cache, and has not
-// reported all of this prompt yet.
+// Tells KvEvents about the prompt, whose tokens it learns. Only if the engine reports its cache, and has not
+// yet reported all of this prompt.
 void PromptPrefix::ReportPrompt(const OutgoingRequest& request, router::prefix::MemberId member) const {
   const router::prefix::Index& index = request.shard.shared.prefixes;
   const router::BodyFacts& facts = request.body.facts;

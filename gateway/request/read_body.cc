@@ -1,4 +1,4 @@
-// read_body: reads the body within its limits: whole, or, of a form with files, up to the model's name.
+// read_body: reads the body within its limits: a form with files up to the model's name, any other body whole.
 #include "gateway/net/clock.h"
 #include "gateway/request/form_reader.h"
 #include "gateway/request/stages.h"
@@ -7,13 +7,13 @@
 namespace gateway::stages {
 namespace {
 
-// A body that fails before the ledger's open record is a refused request, unless the client has left.
+// The ledger has no open record yet: a body that fails is a refused request, unless the client has left.
 StageResult Refuse(Exchange& x, Failure failure) {
   if (failure.reason != ledger::EndReason::kClientGone) failure.reason = ledger::EndReason::kRefused;
   return x.Fail(std::move(failure));
 }
 
-// Keeps all that is read: the bytes before the model's name are sent when its replica is known.
+// Keeps all that it reads: these bytes are sent once the replica is known.
 net::Task<StageResult> ReadForm(Exchange& x) {
   // The field `stream` counts only if it comes before the model's name, or in the same piece.
   FormReader reader(x.client, x.body, x.at, x.shard.metrics.cells,
@@ -26,7 +26,7 @@ net::Task<StageResult> ReadForm(Exchange& x) {
   co_return StageResult::kContinue;
 }
 
-StageResult HaveWhole(Exchange& x) {
+StageResult UseWholeBody(Exchange& x) {
   x.body.text = x.client.connection().body();
   x.body.whole = true;
   return StageResult::kContinue;
@@ -34,11 +34,11 @@ StageResult HaveWhole(Exchange& x) {
 
 }  // namespace
 
-// A small body has come with its head, commonly.
+// A small body usually arrives together with its head.
 StageResult TakeBody(Exchange& x) {
   if (x.body.form || !x.client.connection().TakeBody(x.runtime->config().server.limits.body_bytes))
     return StageResult::kWaits;
-  return HaveWhole(x);
+  return UseWholeBody(x);
 }
 
 net::Task<StageResult> ReadBody(Exchange& x) {
@@ -53,7 +53,7 @@ net::Task<StageResult> ReadBody(Exchange& x) {
     x.shard.metrics.cells.bad_bodies.Add();
     co_return Refuse(x, BodyFailure(status, most));
   }
-  co_return HaveWhole(x);
+  co_return UseWholeBody(x);
 }
 
 }  // namespace gateway::stages

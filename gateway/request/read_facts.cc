@@ -1,4 +1,4 @@
-// read_facts: scans the body for what it asks for, and finds the model that it names.
+// read_facts: scans the body, and finds the model that it names.
 #include "gateway/request/stages.h"
 #include "gateway/shard/shard.h"
 
@@ -23,7 +23,7 @@ StageResult ReadFacts(Exchange& x) {
   }
   const std::string_view asked = x.body.facts.model.view();
   const std::optional<ModelId> found = x.runtime->routes().Find(asked);
-  // A model that the key may not use is reported like one that does not exist.
+  // A model that the key may not use is reported as if it did not exist.
   if (!found || !x.identity.principal->MayUse(*found)) {
     x.shard.metrics.cells.permission_failures.Add();
     x.client.SetReusable(x.body.whole);

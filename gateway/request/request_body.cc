@@ -7,11 +7,11 @@
 namespace gateway {
 namespace {
 
-// 8 kbit/s: codecs of speech take hardly less, and most uploads take many times more.
+// 8 kbit/s: speech codecs hardly need less, and most uploads have many times more.
 constexpr int64_t kBytesPerAudioSecond = 1000;
 constexpr int64_t kMostImages = router::kMaxN;
 
-// Characters of a JSON string's text, without its quotes: an escape is one.
+// Counts the characters of a JSON string without its quotes. An escape is one character.
 int64_t CountCharacters(std::string_view raw) {
   int64_t count = 0;
   for (size_t i = 0; i < raw.size(); ++i) {
@@ -19,7 +19,7 @@ int64_t CountCharacters(std::string_view raw) {
     if (byte == '\\' && i + 1 < raw.size()) {
       i += raw[i + 1] == 'u' ? 5 : 1;
     } else if ((byte & 0xc0) == 0x80) {
-      continue;  // within a character of UTF-8
+      continue;  // not the first byte of a UTF-8 character
     }
     ++count;
   }

@@ -12,7 +12,7 @@ namespace {
 
 namespace limits = router::limits;
 
-// A sliding minute frees what was charged in it within this time, but for the grain of a second.
+// A sliding minute frees every charge within this time, to the second.
 constexpr conf::Duration kWindow = std::chrono::minutes(1);
 
 api::Code CodeOf(const limits::Refusal& refusal) {
@@ -33,16 +33,17 @@ api::Code CodeOf(const limits::Refusal& refusal) {
 StageResult RefuseByLimit(Exchange& x, const limits::Refusal& refusal) {
   x.shard.metrics.cells.limit_refusals.Add();
   if (x.shard.shared.limits_failed_closed.load(std::memory_order_relaxed)) {
-    return x.Fail(api::Code::kLimitsUnavailable,
-                  "Redis, through which the gateways share limits, does not answer, and this gateway admits "
-                  "nothing without it");
+    return x.Fail(
+        api::Code::kLimitsUnavailable,
+        "Redis, which holds the gateways' shared limits, does not answer, and this gateway admits no "
+        "request without it; try again later");
   }
   if (refusal.limit == limits::kUnpriced) {
     return x.Fail(
         api::Code::kModelUnpriced,
-        fmt::format("{} of {} has no price, and a budget in money applies to {}: the operator sets one "
-                    "under models.price, or unpriced: allow",
-                    x.identity.spec->name, x.model().config->name, refusal.scope));
+        fmt::format("{} has no price for {}, and a budget in money applies to {}: the operator must set the "
+                    "model's price, or unpriced: allow",
+                    x.model().config->name, x.identity.spec->name, refusal.scope));
   }
   api::ApiError error = api::Make(CodeOf(refusal), refusal.Message());
   error.should_retry = refusal.RetryHelps();
@@ -58,7 +59,7 @@ StageResult Reserve(Exchange& x) {
   const ModelRuntime& model = x.model();
   const limits::ReserveRequest ask = ClaimOf(x, model);
   limits::ReserveResult outcome = ReserveAll(x, model, ask);
-  // Set for refusals too: the client learns from them when to come back.
+  // Set for a refusal, too: the headers tell the client when to try again.
   x.grant.rates = limits::Rates(x.identity.principal->node, model.limits, x.at.started);
   if (const auto* refusal = std::get_if<limits::Refusal>(&outcome)) return RefuseByLimit(x, *refusal);
   auto& grant = std::get<limits::Grant>(outcome);

@@ -32,7 +32,9 @@ StageResult ReadOwnFields(Exchange& x, const Head& head) {
     if (HasPrefix(field.name, kReserved)) {
       return x.Fail(
           api::Code::kReservedHeader,
-          fmt::format("header {}: names that begin with x-tidegate- are the gateway's own", field.name));
+          fmt::format(
+              "header {}: names that begin with x-tidegate- are reserved for the gateway; leave it out",
+              field.name));
     }
     if (conf::EqualsIgnoreCase(field.name, "x-request-id")) {
       x.identity.client_request_id = field.value.substr(0, kMaxClientRequestId);
@@ -67,7 +69,7 @@ StageResult Route(Exchange& x) {
   }
   std::optional<router::Route> route = router::MatchPath(head.target);
   if (!route) {
-    return x.Fail(api::Code::kNotFound, fmt::format("there is no endpoint {} {}", head.method_text,
+    return x.Fail(api::Code::kNotFound, fmt::format("the endpoint {} {} does not exist", head.method_text,
                                                     head.target.substr(0, head.target.find('?'))));
   }
   x.identity.spec = route->spec;
@@ -79,13 +81,13 @@ StageResult Route(Exchange& x) {
   const bool any = x.identity.spec->method == router::Method::kAny;
   if (!any && head.method != (get ? Verb::get : Verb::post)) {
     return x.Fail(api::Code::kMethodNotAllowed,
-                  fmt::format("{} {} is not a method of this endpoint; use {}", head.method_text,
-                              x.identity.spec->path, get ? "GET" : "POST"));
+                  fmt::format("{} does not take the method {}; use {}", x.identity.spec->path,
+                              head.method_text, get ? "GET" : "POST"));
   }
   if (const StageResult verdict = ReadOwnFields(x, head); verdict != StageResult::kContinue) return verdict;
   if (x.shard.shared.draining.load(std::memory_order_relaxed)) {
     x.client.SetReusable(false);
-    return x.Fail(api::Code::kDraining, "this gateway is shutting down; another one will take the request");
+    return x.Fail(api::Code::kDraining, "this gateway is shutting down; send the request again");
   }
   return StageResult::kContinue;
 }

@@ -1,4 +1,4 @@
-// settle, close, signal: how every request ends: its use is charged, recorded in the ledger, and counted.
+// settle, close, signal: the end of every request. Its use is charged, recorded in the ledger, and counted.
 #include "conf/hex.h"
 #include "gateway/net/clock.h"
 #include "gateway/request/admit.h"
@@ -25,7 +25,7 @@ std::string_view OperationOf(router::Api api) {
   }
 }
 
-// The engine's name of the model that served; the text is the runtime's.
+// The engine's name for the model that served; a view into the runtime.
 std::string_view ServedModel(const Exchange& x) {
   const router::RouteTable& routes = x.runtime->routes();
   return routes.NameAt(x.delivery.attempt->model(), routes.replica(x.delivery.replica)).name;
@@ -59,8 +59,8 @@ ledger::CloseRecord CloseRecordOf(const Exchange& x) {
   return record;
 }
 
-// Whoever asked for the request beside the pipeline learns how it went.
-void TellCaller(const Exchange& x) {
+// Reports the result to the part of the gateway that sent the request.
+void ReportToSender(const Exchange& x) {
   const ledger::CloseRecord record = CloseRecordOf(x);
   EndedRequest ended{.request = std::string(x.identity.id),
                      .replica = std::string(record.replica),
@@ -76,12 +76,12 @@ void TellCaller(const Exchange& x) {
 void CountTransfer(const Exchange& x, ModelCells& model) {
   if (!x.delivery.attempt) return;
   if (x.delivery.attempt->decision().by_prefill) model.by_prefill.Add();
-  if (x.delivery.attempt->fell_back() || (x.delivery.transfer && x.delivery.transfer->in_vain()))
+  if (x.delivery.attempt->fell_back() || (x.delivery.transfer && x.delivery.transfer->params_missing()))
     model.computed_here.Add();
   if (x.delivery.transfer && x.delivery.transfer->computed_at()) model.handed_over.Add();
 }
 
-// Before the ticket is closed: it tells whether the request was admitted.
+// Called before the ticket is closed: the ticket shows whether the request was admitted.
 void Count(Exchange& x) {
   ShardCells& cells = x.shard.metrics.cells;
   cells.bytes_received.Add(x.outcome.counts.bytes_in);
@@ -116,7 +116,7 @@ void Count(Exchange& x) {
   if (between) replica.token_time.Observe(*between);
 }
 
-// Exports the gateway's span, where the trace is sampled.
+// Exports the gateway's span if the trace is sampled.
 void Trace(Exchange& x) {
   if (!x.identity.trace || !x.identity.trace->sampled || !x.identity.spec) return;
   telemetry::Span span;
@@ -192,8 +192,8 @@ void LogAccess(const Exchange& x) {
   x.shard.shared.access_log.Add(std::move(record));
 }
 
-// Whoever it was has shown no valid credential, if only because it was refused before one was looked for: no
-// number of such calls writes more than one record a minute.
+// Counts a refusal without a principal: its credential was invalid, or not checked yet. However many such calls
+// an address makes, they write at most one record a minute.
 void CountStranger(const Exchange& x) {
   if (x.outcome.failed_attempt) return;
   x.shard.shared.failed_attempts.Count(x.identity.client_address, x.outcome.error->code,
@@ -235,7 +235,8 @@ void Close(Exchange& x) {
     Count(x);
     ticket.Close(record);
   } else if (x.outcome.error && x.identity.spec) {
-    // It was never admitted: a close record without an open one. What is left of a disk is for what ends.
+    // The request was never admitted: its close record has no open record. A nearly full disk has room only for
+    // the ends of running requests.
     if (!x.identity.principal) {
       CountStranger(x);
     } else if (x.shard.shared.disk_low.load(std::memory_order_relaxed)) {
@@ -245,7 +246,7 @@ void Close(Exchange& x) {
     }
     Count(x);
   }
-  if (x.identity.on_behalf != nullptr) TellCaller(x);
+  if (x.identity.on_behalf != nullptr) ReportToSender(x);
 }
 
 void Signal(Exchange& x) {
@@ -259,7 +260,7 @@ void Signal(Exchange& x) {
                                            .at = x.at.ended});
   }
   if (delivery.place) delivery.place->Settle(QueueCost(x.Used()));
-  delivery.attempt.reset();  // releases its replica, for the request that is woken
+  delivery.attempt.reset();  // releases its replica for the request that WakeNext() wakes
   WakeNext(x, x.at.ended);
   if (delivery.upstream) delivery.upstream->Release(x.at.ended);
 }

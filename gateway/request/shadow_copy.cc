@@ -28,13 +28,13 @@ std::string_view Describe(ClientConnection::Status status) {
     case Status::kOk:
       return "";
     case Status::kClosed:
-      return "broke off";
+      return "the replica broke off";
     case Status::kMalformed:
-      return "the answer is not HTTP";
+      return "the replica's answer is not HTTP";
     case Status::kTimedOut:
-      return "did not answer in time";
+      return "the replica did not answer in time";
     case Status::kAborted:
-      return "was given up when the gateway stopped";
+      return "the gateway stopped before the copy ended";
   }
   return "";
 }
@@ -107,7 +107,7 @@ void ShadowComparison::Compare() {
 
 namespace {
 
-// One copy on its way: its own text, since the request may end before it.
+// One running copy. It owns its text, because the request may end first.
 struct ShadowCopy {
   // False: no replica can take the copy.
   bool Prepare(const OutgoingRequest& request, const config::Shadow& config, const router::PickFacts& facts,
@@ -171,7 +171,7 @@ bool ShadowCopy::Prepare(const OutgoingRequest& request, const config::Shadow& c
   splice.output_cap = request.output_cap;
   if (config::KnowsCacheSalt(to.config->engine, api)) splice.cache_salt = request.identity.cache_salt();
   body = router::PlanSplices(api, request.body.facts, splice).Apply(request.body.text);
-  // Of the client's head, only the path goes along: its fields are meant for the model that it named.
+  // The copy gets only the path of the client's head: the fields are meant for the model that the client named.
   head = fmt::format(
       "POST {}{} HTTP/1.1\r\n{}content-type: application/json\r\nx-request-id: {}\r\nx-tidegate-shadow: "
       "1\r\ncontent-length: {}\r\n\r\n",
@@ -214,7 +214,7 @@ net::Task<std::unique_ptr<ClientConnection>> ShadowCopy::Connect(net::http::Pool
   net::ConnectResult connected = co_await connector.Connect(remote);
   deadline.Clear();
   if (connected.error) {
-    result.error = "could not be reached";
+    result.error = "the replica could not be reached";
     co_return nullptr;
   }
   co_return std::make_unique<ClientConnection>(shard.loop, std::move(connected.stream));
@@ -261,7 +261,7 @@ net::Task<void> ShadowCopy::Execute(net::AbortGroup::Member& member) {
       connection->Take(taken);
       framer.Taken(taken);
     } else if (connection->payload().size() > most) {
-      error = "sent an event larger than is compared";
+      error = "the replica sent an event that is too large to compare";
       co_return;
     }
     if (connection->done()) break;
@@ -273,7 +273,7 @@ net::Task<void> ShadowCopy::Execute(net::AbortGroup::Member& member) {
   connection->ClearTimeout();
   if (connection->EndExchange()) pool->Return(std::move(connection), net::Now());
   if (events && tally.needs_marker() && !tally.finished()) {
-    error = "ended its stream before the answer was whole";
+    error = "the replica ended its stream before the answer was whole";
     co_return;
   }
   const std::optional<api::Usage> usage = stream ? tally.usage() : api::UsageFromJson(result.answer.text);

@@ -1,11 +1,10 @@
-// Shadow copies: a share of a model's requests is copied to another model, or to endpoints of a track of its
-// own. The copy's answer is compared with the request's and dropped; the result is counted and written to the
-// routing log.
+// Shadow copies: copies a share of a model's requests to another model, or to the endpoints of a track of its
+// own. The copy's answer is compared with the request's and then dropped; the result is counted and written to
+// the routing log.
 //
-// No limit admits a copy, no tenant pays for it, and the ledger does not record it. It is sent when the
-// request itself is on its way, and counts as load of the replica like any other work. The number of running
-// copies and the sizes of their requests and answers are bounded; a request that exceeds a bound is not
-// copied.
+// A copy uses no limits, is charged to no tenant, and is not recorded in the ledger. It is sent after the request
+// itself, and counts as load of its replica like any other work. The number of running copies and the sizes of
+// their requests and answers are bounded; a request that exceeds a bound is not copied.
 //
 // Owner and thread: the shard.
 #pragma once
@@ -35,15 +34,15 @@ struct KeptAnswer {
 
 // How the copy ended.
 struct CopyResult {
-  std::string error;  // why it has no answer; empty: it has
+  std::string error;  // why the copy has no answer; empty: it has one
   Outcome outcome;
   KeptAnswer answer;
 };
 
-// ShadowComparison: the request's answer and the copy's; the one that ends last starts the comparison.
+// ShadowComparison: the request's answer and the copy's. The one that ends last starts the comparison.
 class ShadowComparison {
  public:
-  // `to_model` and `to_replica`: of the copy. `most`: the bytes kept of each answer.
+  // `to_model` and `to_replica` get the copy. `most`: the bytes kept of each answer.
   ShadowComparison(const OutgoingRequest& request, ModelId to_model, std::string to_replica, uint64_t most);
 
   // A piece of the request's answer.
@@ -67,9 +66,8 @@ class ShadowComparison {
   bool copy_ended_ = false;
 };
 
-// Draws one of `shadows` by its share, and sends a copy of the request there when the request itself is on
-// its way; null when no copy is made. `facts` are the request's. Running copies end with
-// Shard::shadow_copies.
+// Draws one of `shadows` by its share, and sends it a copy of the request after the request itself is sent. Null
+// if no copy is made. `facts` are the request's. Running copies end with Shard::shadow_copies.
 std::shared_ptr<ShadowComparison> StartShadowCopy(const OutgoingRequest& request,
                                                   std::span<const config::Shadow> shadows,
                                                   const router::PickFacts& facts, conf::TimePoint now);

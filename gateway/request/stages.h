@@ -1,5 +1,5 @@
-// The stages of the pipeline, in its order (pipeline.cc), and what several of them share. Each stage has a
-// file of its name.
+// The stages of the pipeline in the order of pipeline.cc, and the functions that several of them share. Each
+// stage has a file of its name.
 #pragma once
 
 #include <string_view>
@@ -33,14 +33,14 @@ StageResult AdmitAtOnce(Exchange& x);
 net::Task<StageResult> Admit(Exchange& x);  // after AdmitAtOnce
 net::Task<StageResult> Serve(Exchange& x);
 
-// How every request ends.
+// The endings.
 void Settle(Exchange& x);
 void Close(Exchange& x);
 void Signal(Exchange& x);
 
-// Fails the request by the limit that refuses its place, or what it asks for.
+// Fails the request with the refusal of a limit.
 StageResult RefuseByLimit(Exchange& x, const router::limits::Refusal& refusal);
-// Fails a body that has no room in the memory budget.
+// Fails a request whose body has no room in the memory budgets.
 StageResult RefuseForRoom(Exchange& x);
 // Names of the models that this caller may use, for errors.
 std::vector<std::string_view> AllowedModels(const Exchange& x);

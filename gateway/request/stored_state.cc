@@ -15,7 +15,7 @@ std::string DecodedText(std::string_view raw) {
   return text;
 }
 
-// Strings behind `file_id` and `file_ids`, however deep.
+// Finds strings under the keys `file_id` and `file_ids`, at any depth.
 struct FileVisitor : router::JsonVisitor {
   void Key(std::string_view raw) {
     const std::string key = DecodedText(raw);
@@ -33,8 +33,8 @@ struct StringVisitor : router::JsonVisitor {
   bool found = false;
 };
 
-// Calls `member(name, cursor)` for each member of each object in an array; it passes over the value. `ended`
-// is called behind each object. False: it is no such array.
+// Calls `member(name, cursor)` for each member of each object in an array; `member` must consume the value. Calls
+// `ended` after each object. False: the value is not such an array.
 template <class Member, class Ended>
 bool ForEachObject(JsonCursor cursor, std::string_view body, Member member, Ended ended) {
   router::JsonVisitor nobody;
@@ -57,7 +57,7 @@ bool ForEachObject(JsonCursor cursor, std::string_view body, Member member, Ende
   return true;
 }
 
-// An item that has nothing of its own is a reference, with or without a type that says so.
+// An item without content of its own is a reference, even if its type does not say so.
 bool RefersToItems(JsonCursor cursor, std::string_view body) {
   bool found = false;
   bool has_id = false;

@@ -1,5 +1,5 @@
-// Members of a request of the Responses API that name state which engines and providers keep. They give it to
-// any caller that knows its id, and the gateway cannot tell which tenant it belongs to.
+// Finds members of a request of the Responses API that name state stored by engines and providers. They give such
+// state to any caller that knows its id, and the gateway cannot tell which tenant owns it.
 //
 // Thread: the shard's.
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace gateway {
 
-// The first member that names a conversation, an item, a prompt or a file by its id; nothing where there is
-// none. `previous_response_id` is not among them: its owner is known. `scanner` has scanned `body` last.
+// The first member that names a conversation, an item, a prompt or a file by its id; nothing if none does. Ignores
+// `previous_response_id`, whose owner is known. The last body that `scanner` scanned must be `body`.
 std::optional<std::string_view> NamesStoredState(const router::FactsScanner& scanner, std::string_view body);
 
 }  // namespace gateway

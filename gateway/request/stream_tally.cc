@@ -10,7 +10,7 @@ namespace gateway {
 
 namespace {
 
-// With usage asked for, engines end every event of a chat so, except the one that reports it.
+// When asked for usage, engines end every event of a chat like this, except the event that reports it.
 constexpr std::string_view kNoUsageYet = ",\"usage\":null}";
 
 api::StripPlan StripNoUsageYet(const net::SseEvent& event) {
@@ -129,7 +129,7 @@ void StreamTally::ReadData(std::string_view event, std::string_view data, bool t
   }
   if (tells_usage) {
     if (const std::optional<api::Usage> usage = api::UsageFromJson(data)) {
-      // Messages reports the input at the start and the output at the end, some with a part of the input.
+      // Messages reports the input at the start and the output at the end; some engines repeat a part of the input.
       const api::Usage before = usage_.value_or(api::Usage());
       usage_ = usage;
       if (usage_->input < before.input) {

@@ -1,6 +1,6 @@
-// StreamTally: reads the events of a streamed answer as they pass: counts them, takes the usage that the
-// engine reports, removes the usage that the client did not ask for, and knows whether the stream has ended
-// by its protocol's rules.
+// StreamTally: reads the events of a streamed answer as they pass. It counts them, keeps the usage that the engine
+// reports, removes usage that the client did not ask for, and knows whether the stream has ended according to its
+// protocol.
 //
 // Works in place on whole events. Thread: the shard's.
 #pragma once
@@ -19,30 +19,29 @@ namespace gateway {
 class StreamTally {
  public:
   // `hide_usage`: the gateway asked the engine for usage, and the client did not.
-  // `hide_cached`: the client is not told how many tokens of its prompt a cache held.
+  // `hide_cached`: the client must not learn how many tokens of its prompt were cached.
   StreamTally(router::Api api, bool hide_usage, bool hide_cached = false)
       : dialect_(DialectOf(api)),
         hide_usage_(hide_usage),
         hide_cached_(hide_cached),
         text_(FormOf(dialect_)) {}
 
-  // Reads the whole events at data[0, n), removes what is hidden, and returns the number of bytes that
-  // remain.
+  // Reads the whole events at data[0, n), removes what is hidden, and returns the number of remaining bytes.
   size_t Pass(char* data, size_t n);
 
-  // The marker or event that ends a whole stream of this protocol has passed.
+  // Whether the marker or event that ends a whole stream of this protocol has passed.
   bool finished() const { return finished_; }
-  // The engine reported an error in the stream.
+  // Whether the engine reported an error in the stream.
   bool failed() const { return failed_; }
-  // Whether the protocol has such a marker: an answer without it is not whole.
+  // Whether the protocol has such a marker. If so, an answer without it is not whole.
   bool needs_marker() const { return dialect_ != Dialect::kOther; }
 
   uint64_t events() const { return events_; }  // with data; markers do not count
-  // What the answers to all choices have shown.
+  // The visible text of all choices.
   const TextCount& text() const { return text_; }
   const std::optional<api::Usage>& usage() const { return usage_; }
   // Whether usage() includes the output: Messages reports the input first, and the output at the end.
-  bool output_told() const {
+  bool output_reported() const {
     return usage_ && (dialect_ != Dialect::kMessages || finish_ != api::Finish::kNone);
   }
   api::Finish finish() const { return finish_; }
@@ -58,9 +57,10 @@ class StreamTally {
   const bool hide_usage_;
   const bool hide_cached_;
   TextCount text_;
-  bool tells_usage_ = false;    // the last event
-  bool tells_timings_ = false;  // likewise; looked for where what was cached is hidden
-  bool may_finish_ = false;     // likewise
+  // Of the last event:
+  bool tells_usage_ = false;
+  bool tells_timings_ = false;  // only if `hide_cached_`
+  bool may_finish_ = false;
   bool finished_ = false;
   bool failed_ = false;
   uint64_t events_ = 0;

@@ -8,13 +8,13 @@ namespace {
 
 constexpr auto kNowhere = std::string_view::npos;
 
-// A string's text: `bytes` of UTF-8, and where its closing quote stands.
+// A string's text: `bytes` of UTF-8, and the position of its closing quote.
 struct Text {
   uint64_t bytes = 0;
   size_t end = kNowhere;
 };
 
-// `begin`: just behind the opening quote.
+// `begin`: the first byte after the opening quote.
 Text ReadText(std::string_view data, size_t begin) {
   Text text;
   for (size_t i = begin; i < data.size(); ++i) {
@@ -24,7 +24,7 @@ Text ReadText(std::string_view data, size_t begin) {
     }
     if (data[i] == '\\' && i + 1 < data.size()) {
       const bool unicode = data[i + 1] == 'u';
-      text.bytes += unicode ? 2 : 1;  // two bytes hold most of what is escaped so
+      text.bytes += unicode ? 2 : 1;  // most characters that are escaped like this have two bytes
       i += unicode ? 5 : 1;
     } else {
       ++text.bytes;

@@ -1,8 +1,8 @@
-// TextCount: how much text the events of a streamed answer have shown, over all choices: what the output is
-// counted by where the engine does not report it. The text of reasoning and of tools' arguments counts, too.
+// TextCount: counts the visible text of a streamed answer, over all choices. The gateway estimates the output from
+// it if the engine does not report the output. The text of reasoning and of tools' arguments counts, too.
 //
-// Events of a stream mostly differ in their text alone, so that one is recognized by what surrounded the text
-// of the last. Part of a tally; works in place and allocates nothing.
+// Most events of a stream differ only in their text, so an event is first compared with the last one's bytes
+// around its text. Part of a tally; works in place and allocates nothing.
 #pragma once
 
 #include <array>
@@ -18,12 +18,12 @@ class TextCount {
 
   explicit TextCount(Form form) : form_(form) {}
 
-  // The data of one event, or a whole answer. True when it is the last event but for its text, byte for byte:
-  // then it says nothing else that the last one did not say.
+  // Adds the data of one event, or a whole answer. True: apart from its text, the event equals the last one byte
+  // for byte, so it has no other news.
   bool Add(std::string_view data);
 
-  uint64_t bytes() const { return bytes_; }    // of UTF-8, without the escapes of JSON
-  uint64_t events() const { return events_; }  // that had any text
+  uint64_t bytes() const { return bytes_; }    // of UTF-8, after JSON's escapes are resolved
+  uint64_t events() const { return events_; }  // events with text
 
  private:
   bool AddLikeLast(std::string_view data);
@@ -34,8 +34,7 @@ class TextCount {
   const Form form_;
   uint64_t bytes_ = 0;
   uint64_t events_ = 0;
-  // The last event with one text: the bytes before the text, which end with its key, and the bytes behind
-  // it.
+  // The last event with exactly one text: the bytes before the text, which end with its key, and those after it.
   std::array<char, 512> front_;
   size_t key_size_ = 0;
   size_t begin_ = 0;  // of the text

@@ -1,4 +1,4 @@
-// Timeline: the moments of a request, from which its durations are computed, and its deadlines.
+// Timeline: a request's deadlines, and the moments from which its durations are computed.
 #pragma once
 
 #include <chrono>
@@ -8,12 +8,12 @@
 
 namespace gateway {
 
-// Whether a moment of a Timeline has come.
+// Whether a moment of a Timeline is set.
 inline bool Happened(conf::TimePoint t) {
   return t != conf::TimePoint();
 }
 
-// Zero: the moment has not come.
+// A zero moment has not happened yet.
 struct Timeline {
   conf::TimePoint started;      // the head was read
   conf::TimePoint queued;       // admission began
@@ -28,15 +28,15 @@ struct Timeline {
   conf::Duration prefill{};        // spent waiting for another replica to compute the prompt
   conf::Duration body_wait{};      // spent waiting for the client's body
 
-  std::optional<conf::TimePoint> deadline;  // of the first byte: the client's own, or `until`
-  conf::TimePoint until;                    // deadline of the whole answer, by configuration
+  std::optional<conf::TimePoint> deadline;  // for the first byte: the client's deadline, or `until`
+  conf::TimePoint until;                    // for the whole answer: set by the configuration
 
   conf::Duration QueueTime() const { return dispatched - queued; }
   // The gateway's own share of the time until `now`.
   conf::Duration Overhead(conf::TimePoint now) const {
     return now - started - body_wait - QueueTime() - upstream_wait - prefill;
   }
-  // ... of the time until the request was written.
+  // The gateway's own share of the time until the request was written.
   conf::Duration OverheadBeforeSend() const { return sent - started - body_wait - prefill - QueueTime(); }
 };
 

@@ -9,7 +9,7 @@
 namespace gateway::routing {
 namespace {
 
-// The same for all models; InModel() makes it one model's.
+// The key of a session, the same for all models; InModel() derives the key within one model.
 uint64_t SessionKey(const OutgoingRequest& request) {
   const std::string_view session = request.Session();
   if (session.empty()) return 0;

@@ -1,7 +1,6 @@
-// TrafficSteering: what the operator's routing rules mean for one request: which track serves it (a canary,
-// by header or share), which replica (the one that its session used last), whether its choice is written to
-// the routing log, and whether a copy of it goes elsewhere. A model without such rules costs a request a few
-// comparisons.
+// TrafficSteering: applies the operator's routing rules to one request: which track serves it (a canary, by header
+// or share), which replica (the one that its session used last), whether the choice is written to the routing
+// log, and whether a copy is sent. Without such rules, a request costs a few comparisons.
 //
 // Part of an exchange, on its shard.
 #pragma once
@@ -25,18 +24,18 @@ class TrafficSteering {
   TrafficSteering(const TrafficSteering&) = delete;
   TrafficSteering& operator=(const TrafficSteering&) = delete;
 
-  // Before the first choice of a replica: completes `facts`, and starts a copy where the model wants one.
+  // Called before the first choice of a replica: completes `facts`, and starts a copy if the model wants one.
   void Steer(const OutgoingRequest& request, router::PickFacts& facts, conf::TimePoint now);
-  // A try goes to the replica: its session stays there.
+  // A try goes to the replica: the session stays there.
   void Sent(const OutgoingRequest& request, ReplicaId replica, conf::TimePoint now) const;
-  // A piece of the answer, as the client gets it.
+  // Keeps a piece of the answer, as the client gets it.
   void KeepAnswer(std::string_view piece) {
     if (comparison_) comparison_->KeepAnswer(piece);
   }
 
   // Whether Ended() has anything to do.
   bool wants_outcome() const { return comparison_ || (log_ && !log_->picks.empty()); }
-  // The request is over, and no replica is chosen for it any more.
+  // The request has ended: no more replicas are chosen for it.
   struct Result {
     Outcome outcome;
     bool answer_whole = false;
@@ -46,7 +45,7 @@ class TrafficSteering {
   void Ended(const OutgoingRequest& request, const Result& end);
 
  private:
-  uint64_t session_ = 0;  // 0: none, or no rule asks for it
+  uint64_t session_ = 0;  // 0: no session, or no rule needs it
   std::unique_ptr<router::PickLog> log_;
   std::shared_ptr<ShadowComparison> comparison_;
 };

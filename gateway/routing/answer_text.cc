@@ -8,7 +8,7 @@
 namespace gateway::routing {
 namespace {
 
-// By choice: the events of several choices come in any order.
+// By choice, because the events of several choices arrive in any order.
 using Texts = std::map<int64_t, std::string>;
 
 void Append(const nlohmann::json& object, const char* key, std::string& to) {
@@ -17,7 +17,7 @@ void Append(const nlohmann::json& object, const char* key, std::string& to) {
     to += found->get_ref<const std::string&>();
 }
 
-// Of a message, or of the part that an event adds to it.
+// Appends the text of a message, or of the part that an event adds to it.
 void AppendMessage(const nlohmann::json& message, std::string& to) {
   Append(message, "reasoning_content", to);
   Append(message, "content", to);
@@ -29,7 +29,7 @@ void AppendMessage(const nlohmann::json& message, std::string& to) {
   }
 }
 
-// Messages has `content`, Responses `output`, whose items have one.
+// Messages has `content`; Responses has `output`, whose items have `content`.
 void AppendContent(const nlohmann::json& document, std::string& to) {
   for (const char* list : {"output", "content"}) {
     if (!document.contains(list) || !document[list].is_array()) continue;
@@ -58,7 +58,7 @@ void Take(const nlohmann::json& document, Texts& texts) {
     }
     return;
   }
-  // An event of Messages adds an object, one of Responses the text itself. An event that ends a part repeats
+  // An event of Messages adds an object, an event of Responses the text itself. An event that ends a part repeats
   // the whole part.
   if (document.contains("delta")) {
     const nlohmann::json& delta = document["delta"];

@@ -1,7 +1,7 @@
-// The text of an answer, without ids, times and the split into events, which differ from answer to answer: so
-// two answers can be compared.
+// The text of an answer, for a comparison of two answers: without ids, times and the split into events, which always
+// differ.
 //
-// Pure. It parses and allocates, since only few answers are compared.
+// Pure. It may parse and allocate, because only few answers are compared.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace gateway::routing {
 
-// The texts of all choices and the called tools with their arguments. `answer` is whole: a JSON document or a
+// The texts of all choices, and the called tools with their arguments. `body` is a whole answer, a JSON document or a
 // stream of events, of any API that generates text. Empty for other APIs, such as embeddings.
 std::string AnswerText(std::string_view body, bool stream);
 

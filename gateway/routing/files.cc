@@ -38,7 +38,7 @@ absl::Status LogFiles::Open() {
 absl::Status LogFiles::Rotate(uint32_t files) {
   file_ = {};
   std::error_code error;
-  // Also files beyond the count of a new configuration.
+  // Also removes files beyond the count of a new configuration.
   for (uint32_t n = files; std::filesystem::remove(LogPath(state_dir_, n), error); ++n) continue;
   if (files == 1) {
     std::filesystem::remove(LogPath(state_dir_, 0), error);

@@ -1,5 +1,5 @@
-// The files of the routing log: routing.jsonl, with the newest lines last, and older files, of which
-// routing.1.jsonl is the newest.
+// The files of the routing log: routing.jsonl, with the newest lines last, and older files; routing.1.jsonl is the
+// newest of these.
 #pragma once
 
 #include <absl/status/status.h>
@@ -15,13 +15,13 @@ namespace gateway::routing {
 // The path of the n-th file; 0 is the one that is written.
 std::string LogPath(const std::string& state_dir, uint32_t n);
 
-// Appends whole lines. When a file would exceed its size, a new one begins and the oldest is removed. A line
-// that a crash has cut is ended, so that the lines after it can be read. One thread.
+// Appends whole lines. When a file would exceed its size, it begins a new one and removes the oldest. It ends a line
+// that a crash has cut, so that the lines after it can be read. One thread.
 class LogFiles {
  public:
   explicit LogFiles(std::string state_dir) : state_dir_(std::move(state_dir)) {}
 
-  // After an error a part of the lines may be written; the next call opens the file again.
+  // After an error, a part of the lines may be written; the next call opens the file again.
   absl::Status Append(std::string_view lines, uint64_t file_bytes, uint32_t files);
 
  private:

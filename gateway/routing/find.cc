@@ -38,13 +38,13 @@ absl::StatusOr<std::optional<LoggedRequest>> FindRequest(const std::string& path
   if (!file.ok()) return file.status();
   const auto size = net::FileSize(file->get(), path);
   if (!size.ok()) return size.status();
-  std::string text;  // from the end of what was read to the beginning of the first line in it
+  std::string text;  // what was read and not yet searched; it may begin within a line
   for (auto at = static_cast<uint64_t>(*size); at > 0;) {
     const size_t bytes = std::min<uint64_t>(kBlock, at);
     at -= bytes;
     std::string block(bytes, '\0');
     const ssize_t got = pread(file->get(), block.data(), bytes, static_cast<off_t>(at));
-    if (got != static_cast<ssize_t>(bytes)) break;  // it was cut, or is a new file by now
+    if (got != static_cast<ssize_t>(bytes)) break;  // the file was cut or replaced meanwhile
     text.insert(0, block);
     std::string_view rest = text;
     while (true) {

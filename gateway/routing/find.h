@@ -12,11 +12,11 @@
 
 namespace gateway::routing {
 
-// The files of a log that exist, the newest first; at least the one that is written.
+// The existing files of a log, the newest first; always includes the one that is written.
 std::vector<std::string> LogPaths(const std::string& state_dir, uint32_t files);
 
-// The last line of the request in the file, or of any request where `request` is empty. Lines that a crash has cut
-// short are passed over. Reads backwards, a block at a time. Errors: the file cannot be read.
+// The last line of the request in the file; of any request, if `request` is empty. Skips lines that a crash has cut.
+// Reads backwards, one block at a time. Errors: the file cannot be read.
 absl::StatusOr<std::optional<LoggedRequest>> FindRequest(const std::string& path, std::string_view request);
 
 }  // namespace gateway::routing

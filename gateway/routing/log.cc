@@ -11,8 +11,8 @@ namespace gateway::routing {
 namespace {
 
 constexpr int kNice = 10;
-// Records that come within this time, or until this many bytes are queued, are written together: waking the
-// thread for each record costs more than writing it.
+// The thread waits this long, or until this many bytes are queued, and writes all records together: to wake the thread
+// for each record would cost more than to write it.
 constexpr auto kGather = std::chrono::milliseconds(50);
 constexpr size_t kGatheredBytes = RoutingLog::kMaxQueuedBytes / 4;
 constexpr size_t kPieceBytes = size_t{32} << 10;  // of a write
@@ -90,10 +90,10 @@ void RoutingLog::Write(const std::vector<Record>& records, const config::Routing
     if (status.ok() == !failing_) continue;
     failing_ = !status.ok();
     if (failing_) {
-      log::Error("routing log cannot be written: decisions are dropped",
+      log::Error("the routing log cannot be written: its records are dropped",
                  {{"why", conf::Std(status.message())}});
     } else {
-      log::Info("routing log is written again");
+      log::Info("the routing log is written again");
     }
   }
   const std::lock_guard lock(mutex_);

@@ -1,6 +1,6 @@
-// RoutingLog: writes sampled routing decisions to files, outside the request path. A shard hands a record
-// over under a short lock and never waits; a thread of its own renders and writes. The queue is bounded in
-// bytes; a record that does not fit, or cannot be written, is dropped and counted.
+// RoutingLog: writes sampled routing decisions to files, outside the request path. A shard adds a record under a short
+// lock and never waits; the log's thread renders and writes. The queue is bounded in bytes; a record that does not
+// fit, or cannot be written, is dropped and counted.
 //
 // Owner: the process, which destroys it after the shards. Any thread may call Add() and stats().
 #pragma once
@@ -25,7 +25,7 @@ class RoutingLog {
   struct Stats {
     uint64_t written = 0;
     uint64_t dropped_queue = 0;  // the queue was full
-    uint64_t dropped_write = 0;  // the disk refused them
+    uint64_t dropped_write = 0;  // the disk refused the write
   };
 
   explicit RoutingLog(std::string state_dir);
@@ -43,7 +43,7 @@ class RoutingLog {
   void Write(const std::vector<Record>& records, const config::RoutingLog& config);
 
   LogFiles files_;
-  bool failing_ = false;  // the thread's
+  bool failing_ = false;  // only for the log's thread
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable wake_;

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// An infinite score, which JSON cannot express, is written as null.
+// Null stands for an infinite score, which JSON cannot express.
 double Number(const Json& object, const char* key) {
   const Json& value = object.at(key);
   return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
@@ -57,7 +57,7 @@ router::CostWeights WeightsOf(const Json& json) {
           .adapter_load = json.contains("adapter_load") ? Number(json, "adapter_load") : 0};
 }
 
-// Missing when the request was not for an adapter.
+// The member is missing if the request was not for an adapter.
 router::AdapterAvailability AdapterOf(const Json& candidate) {
   if (!candidate.contains("adapter")) return {};
   const Json& json = candidate.at("adapter");
@@ -121,7 +121,7 @@ absl::StatusOr<std::optional<LoggedRequest>> ParseRoute(std::string_view line) {
     for (const Json& pick : logged.line.at("picks")) logged.picks.push_back(PickOf(pick));
     return logged;
   } catch (const Json::exception& error) {
-    return absl::DataLossError(fmt::format("not a line of a routing log: {}", error.what()));
+    return absl::DataLossError(fmt::format("this is not a line of a routing log: {}", error.what()));
   }
 }
 

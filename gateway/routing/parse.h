@@ -1,4 +1,4 @@
-// Reads a line of the routing log back, so that its choices can be repeated.
+// Reads a line of the routing log, so that its choices can be repeated.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -14,13 +14,13 @@
 namespace gateway::routing {
 
 struct LoggedPick {
-  // `seen` in the order of the line, each with its index there as its replica. Names and texts are below.
+  // `seen` has the candidates in the order of the line; their replica is their index there. Names and texts are below.
   router::PickTrace trace;
   router::CostWeights weights;
   std::vector<std::string> names;  // by index
   std::string model;
   std::string policy;
-  std::string part;  // "prefill" or "decode"; empty: all of the request
+  std::string part;  // "prefill" or "decode"; empty: the whole request
   std::string track;
   std::string zone;
   std::string replica;  // the chosen one; empty: none
@@ -35,18 +35,18 @@ struct LoggedRequest {
   nlohmann::ordered_json line;
 };
 
-// Errors: not a line of this log. None for a line of another kind.
+// Errors: the text is not a line of this log. None for a line of another kind.
 absl::StatusOr<std::optional<LoggedRequest>> ParseRoute(std::string_view line);
 
-// A logged choice, repeated with the same inputs.
+// The result of repeating a logged choice with the same inputs.
 struct Replay {
   enum class Result : uint8_t {
     kAgrees,
-    kDiffers,      // this version, or the weights, give another choice or other terms
+    kDiffers,      // this version, or these weights, lead to another choice or other terms
     kNothingToDo,  // no terms were computed: another policy, a session's replica, or no usable replica
   };
   Result result = Result::kNothingToDo;
-  std::string replica;  // the choice now
+  std::string replica;  // the new choice
   double score = 0;
 };
 Replay ReplayOf(const LoggedPick& pick);

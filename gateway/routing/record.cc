@@ -80,7 +80,7 @@ Json ToJson(const router::PickTrace& pick, const Routes& by) {
     out["weights"] = ToJson(spec.cost);
     out["mean_requests"] = pick.mean_requests;
     out["everybody"] = pick.everybody;
-    // As text: many JSON readers round numbers of this size.
+    // Written as text, because many JSON readers round numbers of this size.
     out["draw"] = fmt::format("{:016x}", pick.draw);
     Json& candidates = out["candidates"] = Json::array();
     for (const router::ScoredCandidate& seen : pick.scored) {

@@ -1,7 +1,7 @@
-// One line of the routing log: the inputs of a request's choices of replicas, and its outcome. Names, numbers
-// and reasons only: never a prompt, an answer, a key, a session or a tenant.
+// One line of the routing log: the inputs of a request's choices of replicas, and its outcome. It contains only names,
+// numbers and reasons: never a prompt, an answer, a key, a session or a tenant.
 //
-// Built on a shard, as plain values; rendered by the log's thread. parse.h reads it back.
+// A shard builds it as plain values; the log's thread renders it. parse.h reads it.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,11 @@ struct Outcome {
   uint64_t input = 0;  // tokens; 0: not reported
   uint64_t cached = 0;
   uint64_t output = 0;
-  conf::Duration first_token{};  // since the dispatch; 0: none came
+  conf::Duration first_token{};  // since the dispatch; 0: no token came
   conf::Duration total{};
 };
 
-// The names of ids, from the runtime that routed the request; keeps that runtime alive.
+// The names for the ids of the runtime that routed the request; keeps that runtime alive.
 struct Routes {
   std::shared_ptr<const router::RouteTable> table;
   const ServedNames* names = nullptr;
@@ -50,16 +50,16 @@ struct RoutedRequest {
 
 enum class Compared : uint8_t { kSame, kDiffer, kNotCompared };
 
-// A shadow copy beside its request.
+// A shadow copy and its request.
 struct ShadowedRequest {
   Routes routes;
   conf::TimePoint at;
   std::string request;
   router::ModelId model{};     // of the request
   router::ModelId to_model{};  // of the copy
-  std::string replica;         // of the copy; empty: none could be used
-  std::string error;           // why the copy has no answer; empty: it has
-  Outcome answer;              // the request's
+  std::string replica;         // of the copy; empty: no replica was usable
+  std::string error;           // why the copy has no answer; empty: it has one
+  Outcome answer;              // of the request
   Outcome copy;
   Compared texts = Compared::kNotCompared;
 };

@@ -1,6 +1,5 @@
-// ComputedPrompts: prompts that replicas have computed, on their way from the shards to KvEvents, which
-// learns their tokens. The queue is bounded: a prompt that does not fit is dropped and counted, and learned
-// when it comes again.
+// ComputedPrompts: a queue of prompts that replicas have computed, from the shards to KvEvents, which learns their
+// tokens. The queue is bounded: a prompt that does not fit is dropped and counted, and learned when it comes again.
 //
 // Any thread. Owner: Shared.
 #pragma once
@@ -22,8 +21,8 @@ struct ComputedPrompt {
   router::prefix::MemberId member{};         // the replica that computed it
   absl::InlinedVector<uint64_t, 16> blocks;  // hashes of its canonical text
   uint64_t bytes = 0;                        // size of that text
-  // JSON. With `ids_at`: the list of its token ids, which begins that many bytes into the canonical text.
-  // Without: the members of a request to the tokenizer.
+  // JSON. With `ids_at`: the list of its token ids, which begins that many bytes into the canonical text. Otherwise:
+  // the members of a request to the tokenizer.
   std::string text;
   std::optional<uint64_t> ids_at;
 
@@ -35,14 +34,14 @@ class ComputedPrompts {
   static constexpr size_t kMaxBytes = size_t{8} << 20;
   static constexpr size_t kMaxPrompts = 256;
 
-  // Whether a prompt of this size fits. One that does not is counted as dropped.
+  // Whether a prompt of this size fits. If not, it is counted as dropped.
   bool HasRoomFor(size_t bytes);
   void Add(ComputedPrompt prompt);
 
   std::optional<ComputedPrompt> Take();
   uint64_t dropped() const;
 
-  // Called, on the adding thread, for the first prompt of an empty queue. Set before any thread adds.
+  // Called on the adding thread for the first prompt in an empty queue. Set before any thread adds.
   std::function<void()> on_first = [] {};
 
  private:

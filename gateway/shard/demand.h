@@ -1,8 +1,8 @@
-// Demand: one request's share of the demand for its model. It counts as active from its admission to its end,
-// and as held while it waits. It bumps cells of its shard: those of its class and, where the model has a
-// scaling policy, those of the model. The control loop adds the shards up.
+// Demand: one request's share of the demand for its model. The request counts as active from its admission to its end,
+// and as held while it waits. Updates cells of its shard: those of its class and, if the model has a scaling policy,
+// those of the model. The control loop adds the shards up.
 //
-// Owner: the exchange. Shard's thread.
+// Owner: the exchange. Thread: the shard's.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace gateway {
 
-// The estimated demand of a request before it is sent.
+// The estimated demand of a request, before it is sent.
 struct RequestDemand {
   DemandCells* model = nullptr;  // null: the model has no scaling policy
   ClassCells* of_class = nullptr;
-  uint64_t work_ns = 0;  // time of one replica; 0: not estimated
+  uint64_t work_ns = 0;  // nanoseconds of one replica; 0: not estimated
   uint64_t prompt_tokens = 0;
-  conf::Duration ttft{};  // objective for its first token; zero: none
+  conf::Duration ttft{};  // the objective for its first token; zero: none
   bool hopeless = false;  // an idle replica needs longer than `ttft` for the prompt
 };
 
@@ -35,7 +35,7 @@ class Demand {
     if (line_of_) line_of_->lines.Sub();
   }
 
-  // A line of a batch is none of the demand that the autoscaler follows.
+  // For a line of a batch, which does not count in the demand that the autoscaler follows.
   void BeginLine(DemandCells& model) {
     line_of_ = &model;
     model.lines.Add();
@@ -62,19 +62,18 @@ class Demand {
     ask_.of_class->waiting_tokens.Sub(ask_.prompt_tokens);
     if (ask_.model) ask_.model->held_work_ns.Sub(ask_.work_ns);
   }
-  // The queue refused it, or its wait ended without a replica.
+  // The queue refused the request, or its wait ended without a replica.
   void Refused() {
     if (ask_.of_class) ask_.of_class->refused.Add();
   }
   // The first token of a stream came this long after the request. Later calls do nothing.
   void FirstToken(conf::Duration after) {
-    const conf::Duration ttft =
-        std::exchange(ask_.ttft, {});  // a retried answer may have a second first token
+    const conf::Duration ttft = std::exchange(ask_.ttft, {});  // after a retry, a second first token may come
     if (ttft == conf::Duration::zero()) return;
     ClassCells& cells = *ask_.of_class;
     (ask_.hopeless ? cells.hopeless : after <= ttft ? cells.in_time : cells.late).Add();
   }
-  // An answer has ended. `between`: the mean time between its tokens, where it has more than one.
+  // An answer has ended. `between`: the mean time between its tokens, if it has more than one.
   void Answered(conf::Duration first_token, std::optional<conf::Duration> between) {
     if (!ask_.of_class) return;
     ask_.of_class->time_to_first_token.Observe(first_token);
@@ -82,7 +81,7 @@ class Demand {
   }
 
  private:
-  RequestDemand ask_;  // no class: Begin() was not called
+  RequestDemand ask_;  // without a class before Begin()
   DemandCells* line_of_ = nullptr;
   bool held_ = false;
 };

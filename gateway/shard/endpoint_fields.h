@@ -1,5 +1,5 @@
-// What the configuration adds to every request to an endpoint, a caller's or the gateway's own: its key in
-// the engine's form, and its headers.
+// The header fields that the configuration adds to every request to an endpoint, a caller's or the gateway's own: the
+// key, in the form that the engine expects, and the endpoint's headers.
 #pragma once
 
 #include <string>

@@ -8,8 +8,7 @@
 namespace gateway {
 namespace {
 
-// Lines of batches wait behind all bands, in one of their own, which has another name where a configured band has
-// this one.
+// Lines of batches wait behind all bands, in their own band; it has another name if a configured band has this one.
 std::string BandOfBatches(const config::Queue& config) {
   constexpr const char* kBatch = "batch";
   const bool is_taken = std::ranges::find(config.bands, kBatch, &config::Band::name) != config.bands.end();
@@ -48,7 +47,7 @@ void ModelQueue::Configure(const config::Queue& config) {
   queue_.Configure(std::move(spec));
 }
 
-// A band that a reload has removed counts as the least urgent one of those that are configured.
+// A band that a reload has removed counts as the least urgent configured one.
 uint32_t ModelQueue::IndexOf(const QueueEntry& entry) const {
   const ptrdiff_t of_batches = std::ssize(bands_) - 1;
   if (entry.spare) return static_cast<uint32_t>(of_batches);
@@ -79,7 +78,7 @@ router::QueuePosition ModelQueue::Enter(const WaiterRef& waiter, const QueueEntr
   return entered;
 }
 
-// Waiters of a model that is no longer configured are woken, and told so.
+// If the model is no longer configured, its waiters are woken, and their requests fail.
 std::optional<router::Dispatch> ModelQueue::NextTurn(const ModelSupply& supply, conf::TimePoint now) {
   if (!supply.model) return queue_.Next(now);
   return router::NextDispatch(queue_, supply.routes, *supply.model, supply.load, called_, supply.may_start,
@@ -135,7 +134,7 @@ void ModelQueue::Leave(Waiter& waiter, bool used, conf::TimePoint now) {
   if (waiters_.erase(waiter.ticket) == 0) return;
   if (waiter.state.load(std::memory_order_relaxed) == TurnState::kCalled) {
     --called_;
-    if (!used) queue_.PutBack(waiter.ticket, now);  // gives its tenant back what the turn was charged
+    if (!used) queue_.PutBack(waiter.ticket, now);  // refunds the tenant's charge for the turn
   }
   queue_.Leave(waiter.ticket, now);
 }

@@ -1,12 +1,10 @@
-// ModelQueue: the requests of this process that wait for a model, and how they are woken when their turn
-// comes.
+// ModelQueue: the requests of this process that wait for a model. It wakes them when their turn comes.
 //
-// router::NextDispatch decides who goes next and whether a replica has room for it. The queue carries that
-// decision between threads: a request waits on its shard, and WakeNext() on any thread wakes it there. At
-// most as many waiters are awake as there are replicas with room; a wake-up ends when its request is charged
-// to a replica. So a free place does not wake every waiter. WakeNext() is called whenever a place may have
-// become free (a first token, an end, a used turn), and by QueueTicks every few milliseconds, so that a lost
-// signal delays a request only briefly.
+// router::NextDispatch decides which request goes next and whether a replica has room for it. The queue carries that
+// decision between threads: a request waits on its shard, and WakeNext() on any thread wakes it there. It wakes at
+// most one waiter per replica with room, and a wake-up ends when its request is charged to a replica. So free room
+// does not wake every waiter. WakeNext() is called whenever a replica may have room (a first token, an end, a used
+// turn), and by QueueTicks every few milliseconds, so that a lost signal delays a request only briefly.
 //
 // One queue per model name that was ever configured: the queue and its waiters outlive a reload.
 // Thread-safe: one short lock, which a request that does not wait never takes.
@@ -37,24 +35,24 @@
 
 namespace gateway {
 
-// The facts that a request gives to its queue. Texts and weights are the caller's.
+// The facts that a request gives to its queue. The caller owns texts and weights.
 struct QueueEntry {
   std::string_view request{};  // its id
   std::string_view tenant{};
   double weight = 1;
-  std::span<const double> parent_weights{};  // as router::Arrival has them
+  std::span<const double> parent_weights{};  // as in router::Arrival
   std::string_view band{};
   bool spare = false;  // a line of a batch: waits behind all bands
-  double cost = 1;     // as router::Arrival counts it
-  uint64_t bytes = 0;  // that it holds while it waits
+  double cost = 1;     // as in router::Arrival
+  uint64_t bytes = 0;  // held while the request waits
   conf::TimePoint deadline{};
-  conf::Duration order_delay{};  // as router::Arrival counts it
+  conf::Duration order_delay{};  // as in router::Arrival
   bool replicas_start = false;   // likewise
   std::string_view model{};      // the asked model: the queue's, or an adapter on it
   router::PickFacts facts{};     // for the choice of a replica
 };
 
-// The replicas that serve a queue's model now; references into one Runtime.
+// The replicas that serve a queue's model now. Refers into one Runtime.
 struct ModelSupply {
   const router::RouteTable& routes;
   const router::LoadView& load;
@@ -66,10 +64,10 @@ class ModelQueue {
  public:
   enum class TurnState : uint8_t { kWaiting, kCalled, kExpired };
 
-  // One waiting request. Made on its shard; the queue and wake-ups on their way to the shard share it.
+  // One waiting request. Created on its shard; the queue and pending wake-ups share it.
   struct Waiter {
     net::Loop& loop;
-    net::Sleep* sleep;  // ends when the waiter is woken; null once the request has left. Shard's thread
+    net::Sleep* sleep;  // ends when the waiter is woken; null after the request has left. Thread: the shard's
     const std::string request;
     const std::string tenant;
     const std::vector<double> parent_weights;
@@ -83,7 +81,7 @@ class ModelQueue {
   };
   using WaiterRef = std::shared_ptr<Waiter>;
 
-  // `on_waiting` is called, on any thread, when a request enters the empty queue.
+  // `on_waiting` is called on any thread when a request enters the empty queue.
   ModelQueue(std::string model, const std::function<void()>& on_waiting);
 
   const std::string& model() const { return model_; }
@@ -91,35 +89,35 @@ class ModelQueue {
   void Configure(const config::Queue& config);
 
   uint32_t waiting() const { return queue_.waiting(); }
-  // Without lines of batches.
+  // The number of waiting requests without lines of batches.
   uint32_t urgent() const { return queue_.urgent(); }
 
-  // The models that requests wait for: this queue's, or adapters on it.
+  // The models for which requests wait: this queue's model, or adapters on it.
   std::vector<std::string> WaitedFor() const;
 
-  // Wakes the next waiters while replicas have room. Wakes all of them when no replica can be used and none
-  // may be started: they fail at once. `freed`: the replica that may have room now. `supply` is of the latest
+  // Wakes the next waiters while replicas have room. Wakes all of them if no replica can be used and none may be
+  // started: they fail at once. `freed`: the replica that may have room now. `supply` must come from the latest
   // runtime.
   void WakeNext(const ModelSupply& supply, conf::TimePoint now, std::optional<router::ReplicaId> freed = {});
 
   // Used by QueuePlace, on the waiter's shard.
   router::QueuePosition Enter(const WaiterRef& waiter, const QueueEntry& entry, conf::TimePoint now);
-  // The called waiter cannot use its turn now, and waits again where it was.
+  // The woken waiter cannot use its turn now: it waits again in its old position.
   void PutBack(Waiter& waiter, conf::TimePoint now);
-  // The request waits no longer. `used`: it was charged to a replica.
+  // The request no longer waits. `used`: it was charged to a replica.
   void Leave(Waiter& waiter, bool used, conf::TimePoint now);
 
-  // How long an answer took; from such measurements the queue estimates the least time that a request needs
-  // after its turn has come.
+  // How long an answer took. From these measurements the queue estimates the least time that a request needs after its
+  // turn.
   struct Service {
     bool whole = false;     // the answer is not streamed
-    int64_t tokens = 0;     // of the answer; for an estimate: its bound, 0 without one
-    conf::Duration took{};  // to its first byte, or to the last byte of a whole answer
+    int64_t tokens = 0;     // of the answer; in a question for an estimate: its bound, or 0
+    conf::Duration took{};  // until its first byte, or the last byte of a whole answer
   };
   void RecordService(const Service& service, conf::TimePoint now);
   conf::Duration LeastService(const Service& asked, conf::TimePoint now) const;
 
-  // Corrects what the tenant was charged for the turn by `more`, which may be negative.
+  // Changes the tenant's charge for the turn by `more`, which may be negative.
   void Settle(const QueueEntry& entry, double more);
 
   // --- For operators ---
@@ -129,7 +127,7 @@ class ModelQueue {
     uint32_t waiting = 0;
     uint64_t bytes = 0;
     conf::Duration oldest{};
-    bool spare = false;  // of lines of batches
+    bool spare = false;  // the band of lines of batches
   };
   struct Standing {
     std::string request;
@@ -137,15 +135,15 @@ class ModelQueue {
     std::string band;
     uint32_t ahead = 0;  // about this many requests go first
     conf::Duration waited{};
-    std::optional<conf::Duration> expected_wait{};  // none while the pace is unknown
+    std::optional<conf::Duration> expected_wait{};  // none if the pace is unknown
   };
   struct View {
     std::vector<Band> bands;
-    double drain_per_second = 0;                    // of cost; 0: unknown
-    std::optional<conf::Duration> expected_wait{};  // of a request that enters now, behind all others
+    double drain_per_second = 0;                    // in units of cost; 0: unknown
+    std::optional<conf::Duration> expected_wait{};  // for a request that enters now, behind all others
     std::vector<Standing> requests;                 // in the order of their turns
   };
-  // With at most `most` waiting requests.
+  // Describes the queue with at most `most` of its waiting requests.
   View Describe(conf::TimePoint now, size_t most) const;
 
  private:
@@ -159,9 +157,9 @@ class ModelQueue {
   mutable std::mutex mutex_;
   router::ServicePace service_;
   scheduler::Rng ties_{1};
-  std::vector<std::string> bands_;                              // as the queue knows them
-  absl::flat_hash_map<router::WaitTicket, WaiterRef> waiters_;  // called ones included
-  uint32_t called_ = 0;                                         // waiters that have not used their turns yet
+  std::vector<std::string> bands_;                              // their names, in the order of queue_
+  absl::flat_hash_map<router::WaitTicket, WaiterRef> waiters_;  // including called ones
+  uint32_t called_ = 0;  // woken waiters that have not used their turns yet
 };
 
 // The queues of every model that was ever configured, by name. Thread-safe.
@@ -170,7 +168,7 @@ class ModelQueues {
   std::shared_ptr<ModelQueue> Get(const std::string& model);
   std::vector<std::shared_ptr<ModelQueue>> All() const;
 
-  // Called, on any thread, when a request enters an empty queue. Set before there are threads.
+  // Called on any thread when a request enters an empty queue. Set before threads start.
   std::function<void()> on_waiting = [] {};
 
  private:

@@ -1,5 +1,5 @@
-// ModelSwitch: whether a model takes new requests. One per model name; it outlives reloads. The control loop
-// writes, every shard reads; the reason is under a lock, and read only by requests that are refused.
+// ModelSwitch: whether a model takes new requests. One per model name; it outlives reloads. The control loop writes it,
+// and every shard reads it. The reason is under a lock; only refused requests read it.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace gateway {
 
 class ModelSwitch {
  public:
-  // `why`: for those whose requests are refused; may be empty.
+  // `why`: the reason that callers of refused requests get; may be empty.
   void Pause(std::string why);
   void Resume() { paused_.store(false, std::memory_order_relaxed); }
   bool paused() const { return paused_.load(std::memory_order_relaxed); }

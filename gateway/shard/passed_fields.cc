@@ -27,8 +27,8 @@ uint8_t PassedFields::BitOf(std::string_view name) {
 }
 
 PassedFields::PassedFields(const config::Endpoint& endpoint) {
-  // A provider learns nothing of the client beyond what its API needs; an engine of ours may also take part
-  // in the client's trace.
+  // A provider learns no more of the client than its API needs. An engine that the operator runs may also take part in
+  // the client's trace.
   passes_ = kAccept | kRequestId;
   if (config::IsEngine(endpoint.engine)) passes_ |= kTrace;
   if (endpoint.engine != config::Engine::kOpenai) passes_ |= kAnthropicVersion | kAnthropicBeta;

@@ -1,9 +1,7 @@
-// PassedFields: the fields of a client's head that are sent to an endpoint: those on the list of its engine,
-// and those that the endpoint names (pass_headers). A field that the endpoint sets itself is never the
-// client's.
+// PassedFields: which fields of a client's head are sent to an endpoint: those on the list of its engine, and those
+// that the endpoint names (pass_headers). A field that the endpoint sets itself is never taken from the client.
 //
-// Immutable; callable from any thread. A look-up allocates nothing: it compares a name with the one or two of
-// its length.
+// Immutable; any thread. A look-up allocates nothing: it compares a name with the one or two names of its length.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +18,9 @@ class PassedFields {
  public:
   explicit PassedFields(const config::Endpoint& endpoint);
 
-  // `connection`: the value of the client's Connection field. `traced`: the gateway writes a trace of its
-  // own.
+  // `connection`: the value of the client's Connection field. `traced`: the gateway writes its own trace.
   bool Passes(const net::http::Field& field, std::string_view connection, bool traced) const;
-  // Whether the gateway writes the field: the endpoint's configuration does not.
+  // Whether the gateway writes the field, because the endpoint's configuration does not.
   bool writes_request_id() const { return (passes_ & kRequestId) != 0; }
   bool writes_trace() const { return (passes_ & kTrace) != 0; }
 

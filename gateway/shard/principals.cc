@@ -13,7 +13,7 @@
 namespace gateway {
 namespace {
 
-// The same in every gateway that shares engines. No tenant can choose the domain of another.
+// The same in every gateway that shares engines. No tenant can choose another tenant's domain.
 std::string CacheSaltOf(const std::string& domain) {
   constexpr size_t kHexDigits = 32;
   return conf::Hex(plugins::auth::Sha256("tidegate cache domain " + domain)).substr(0, kHexDigits);
@@ -24,8 +24,8 @@ bool HasOrganisations(const Runtime& runtime) {
   return std::ranges::count_if(runtime.tenants(), is_root) > 1;
 }
 
-// Whom the failures of a tenant's requests are blamed on: its organisation, which may make any number of
-// tenants below it, where there is more than one.
+// The caller to which the failures of a tenant's requests are attributed. With several organisations it is the
+// tenant's organisation, because one may create any number of tenants.
 router::CallerId CallerOf(std::string_view path, bool organisations) {
   if (organisations) path = path.substr(0, path.find('/'));
   return std::max<router::CallerId>(router::prefix::SaltOf(path, {}), 1);
@@ -96,7 +96,7 @@ PrincipalRef ForKeyOf(const Principal& tenant, const plugins::auth::KeyRecord& k
   if (!key.priority.empty()) principal->priority = key.priority;
   if (!key.limits.empty()) {
     router::limits::NodeSpec node{tenant.tenant + "/" + std::string(LimitKeyOf(keys, key.id)), {}};
-    // The limits were checked when the key was made. A store that was edited by hand fails closed.
+    // The limits were checked when the key was created. A store that was edited by hand fails closed.
     auto specs = ParseKeyLimits(key.limits);
     if (!specs.ok()) {
       node.limits.push_back({router::limits::Dimension::kRequests, 0, router::limits::Period::kDay, ""});

@@ -14,14 +14,14 @@ namespace gateway {
 
 class Runtime;
 
-// One principal per tenant and per working key. A key with limits of its own becomes a node of the limit
-// tree; the nodes of keys that no longer work are removed. Without `content_keys` no content is stored.
+// One principal per tenant and per valid key. A key with its own limits becomes a node of the limit tree; the nodes of
+// keys that are no longer valid are removed. Without `content_keys` no content is stored.
 std::shared_ptr<const PrincipalIndex> BuildPrincipals(const Runtime& runtime,
                                                       std::shared_ptr<const plugins::auth::KeyTable> keys,
                                                       router::limits::LimitTree& limits, conf::TimePoint now,
                                                       const ledger::ContentKeys* content_keys = nullptr);
 
-// The principal of a bearer token: its tenant's, narrowed by the token's claims.
+// The principal of a bearer token: the tenant's principal, restricted by the token's claims.
 PrincipalRef BearerPrincipal(const Principal& tenant, const plugins::auth::JwtIdentity& identity,
                              const Runtime& runtime);
 

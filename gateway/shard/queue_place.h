@@ -20,15 +20,15 @@ class QueuePlace final : public net::Abortable {
              conf::TimePoint now);
   ~QueuePlace();
 
-  // Once, before any other call: the request is refused, or waits from now on.
+  // Called once, before any other call: the request is refused, or waits from now on.
   router::QueuePosition Enter(conf::TimePoint now);
   // Ends with the request's turn, its deadline, or Abort().
   net::Task<Outcome> Wait();
-  // The turn cannot be used now: the request waits again where it was. The caller wakes the next waiter.
+  // The turn cannot be used now: the request waits again in its old position. The caller wakes the next waiter.
   void PutBack(conf::TimePoint now) { queue_->PutBack(*waiter_, now); }
   // The request has been charged to a replica. The caller wakes the next waiter.
   void UseTurn(conf::TimePoint now) { Leave(now, true); }
-  // Replaces the estimated cost of a used turn by the true one.
+  // Replaces the estimated cost of a used turn by its actual cost.
   void Settle(double cost);
 
   ModelQueue& queue() { return *queue_; }
@@ -40,7 +40,7 @@ class QueuePlace final : public net::Abortable {
   net::Sleep sleep_;
   const std::shared_ptr<ModelQueue> queue_;
   const ModelQueue::WaiterRef waiter_;
-  std::unique_ptr<const QueueEntry> entry_;  // until Enter(): ten thousand may wait
+  std::unique_ptr<const QueueEntry> entry_;  // freed by Enter(), because ten thousand requests may wait
   const double weight_;
   const double cost_;
   const conf::TimePoint deadline_;

@@ -1,6 +1,5 @@
-// QueueTicks: wakes waiting requests periodically, for changes that no event reports: a backlog that shrinks,
-// new telemetry of a replica, a signal that came just before a request began to wait. Idle while no request
-// waits.
+// QueueTicks: wakes waiting requests periodically, for changes that no event reports: a shrinking backlog, new
+// telemetry of a replica, a signal that came just before a request began to wait. Idle while no request waits.
 //
 // Thread: the control loop's.
 #pragma once

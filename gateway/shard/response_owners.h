@@ -1,5 +1,5 @@
-// ResponseOwners: the tenants of stored responses of the Responses API. Engines and providers give a response
-// to any caller that knows its id; through the gateway only the tenant that made it may continue it.
+// ResponseOwners: which tenant made a stored response of the Responses API. Engines and providers give a response to
+// any caller that knows its id; through the gateway, only the tenant that made it may continue it.
 //
 // Process-wide and thread-safe. Remembers the last kMost responses of this process.
 #pragma once
@@ -22,8 +22,8 @@ class ResponseOwners {
 
  private:
   mutable std::mutex mutex_;
-  absl::flat_hash_map<uint64_t, uint64_t> tenants_;  // guarded by mutex_, like the others; hashes
-  std::vector<uint64_t> order_;                      // a ring, once it is full
+  absl::flat_hash_map<uint64_t, uint64_t> tenants_;  // hashes; guarded by mutex_, like the others
+  std::vector<uint64_t> order_;                      // becomes a ring when it is full
   size_t oldest_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// RunningCalls: the calls under way on a shard that came with an API key, so that a revoked key ends them.
+// RunningCalls: the running calls of a shard that came with an API key, so that a revoked key ends them.
 //
 // Owner: the shard. Thread: its own.
 #pragma once
@@ -32,7 +32,7 @@ class RunningCalls {
     ~Call() {
       if (calls_) calls_->all_.erase(this);
     }
-    // Once at most. May end other calls, and destroy this one.
+    // Called at most once. May end other calls, and destroy this one.
     virtual void OnRevoked() = 0;
 
    private:
@@ -41,7 +41,7 @@ class RunningCalls {
     std::string_view key_;
   };
 
-  // The shard uses these keys from now on: ends the calls of keys that are revoked or gone.
+  // The shard uses these keys from now on: ends the calls of keys that are revoked or missing.
   void OnKeys(const plugins::auth::KeyTable& keys) {
     std::vector<Call*> revoked;
     for (Call* call : all_) {
@@ -49,7 +49,7 @@ class RunningCalls {
       if (key == nullptr || (*key)->revoked_at) revoked.push_back(call);
     }
     for (Call* call : revoked) {
-      if (all_.erase(call) > 0) call->OnRevoked();  // unless another's end has ended it
+      if (all_.erase(call) > 0) call->OnRevoked();  // unless the end of another call has ended it
     }
   }
 

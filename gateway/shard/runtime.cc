@@ -19,7 +19,7 @@ namespace {
 
 namespace limits = router::limits;
 
-// No tenant's path begins so.
+// No tenant's path begins like this.
 const std::string kSharedDomain = "/";
 
 limits::Period PeriodOf(config::Period period) {
@@ -44,8 +44,8 @@ limits::Price PriceOf(const config::Price& price) {
           .characters = price.characters.value_or(0)};
 }
 
-// Which kinds there are is known to the control loop alone where nodes are found. A model that takes any kind
-// counts as one that has devices of all kinds that budgets name.
+// Only the control loop knows the kinds of devices that were found. A model that takes any kind counts as having
+// devices of all kinds that budgets name.
 void AddKindsOfBudgets(const Config& config, std::span<const scheduler::DeviceAsk> asks,
                        std::vector<std::string>& kinds) {
   const auto any = [](const scheduler::DeviceAsk& ask) { return ask.kinds.empty(); };
@@ -134,7 +134,7 @@ void AppendField(std::string& out, std::string_view name, std::string_view value
   out.append(name).append(": ").append(value).append("\r\n");
 }
 
-// One context for all endpoints of a model with the same files: a source may have a thousand addresses.
+// All endpoints of a model with the same files share one context: a source may have a thousand addresses.
 class TlsContexts {
  public:
   absl::StatusOr<std::shared_ptr<const net::TlsContext>> Get(const config::ClientTls& tls) {
@@ -164,8 +164,8 @@ absl::StatusOr<ReplicaRuntime> BuildReplica(const config::Endpoint& endpoint, Tl
     replica.remote.tls = *std::move(context);
     replica.remote.server_name = tls.server_name;
   }
-  // All models behind one address share its connections. The TLS context is part of the key: a reload renews
-  // it.
+  // All models behind one address share its connections. The TLS context is a part of the key, because a reload
+  // renews it.
   replica.pool_key = fmt::format("{}|{}|{}", ToString(endpoint.url), replica.remote.server_name,
                                  fmt::ptr(replica.remote.tls.get()));
   AppendField(replica.fields, "host",
@@ -312,6 +312,7 @@ absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned,
     }
     const auto more = launched_.find(model.name);
     if (more == launched_.end()) continue;
+    spec.launches = true;
     for (const std::shared_ptr<const config::Endpoint>& endpoint : more->second) {
       const auto known = before == nullptr ? added_.end() : before->added_.find(endpoint.get());
       if (before != nullptr && known != before->added_.end()) {
@@ -344,10 +345,10 @@ absl::Status Runtime::Assemble(const Launched& launched, const Learned& learned,
     if (model.lora) made.switches.push_back(learned.switches.Get(serves));
     const config::Model* const server = model.lora ? c.FindModel(model.lora->base) : &model;
     const std::optional<ModelId> id = routes_.Find(serves);
-    made.comes = made.queue && server != nullptr && config::DiscoversEndpoints(*server) && id &&
-                 std::ranges::none_of(routes_.replicas(*id), [](const router::Replica& replica) {
-                   return replica.spec.track.empty() && replica.spec.weight > 0;
-                 });
+    made.awaits_discovery = made.queue && server != nullptr && config::DiscoversEndpoints(*server) && id &&
+                            std::ranges::none_of(routes_.replicas(*id), [](const router::Replica& replica) {
+                              return replica.spec.track.empty() && replica.spec.weight > 0;
+                            });
     made.policy = c.scaling ? c.scaling->Find(serves) : nullptr;
     if (made.policy == nullptr) continue;
     made.hints = learned.scaling_hints.Get(serves);
@@ -375,8 +376,8 @@ void Runtime::CollectNames() {
   }
 }
 
-// A parent may stand after its children in the file. The configuration check has ruled out cycles. One made at run
-// time stands after its parent, which it names by a path.
+// In the file, a parent may come after its children; the check of the configuration has ruled out cycles. A tenant made
+// at run time comes after its parent, which it names by a path.
 void Runtime::AddTenants() {
   const Config& c = *config_;
   std::function<size_t(const config::Tenant&)> add = [&](const config::Tenant& tenant) {
@@ -406,7 +407,7 @@ void Runtime::AddTenants() {
     if (!tenant.share_prefixes.empty()) made.cache_domain = kSharedDomain + tenant.share_prefixes.front();
     if (made.cache_domain.empty()) made.cache_domain = made.path;
     if (tenant.models) {
-      // A child may use those models of its own list that its parent may use.
+      // A child may use the models of its own list that its parent may use.
       std::vector<bool> own = ModelsMatching(routes_, *tenant.models);
       for (size_t i = 0; i < own.size(); ++i) own[i] = own[i] && (tenant.parent.empty() || made.models[i]);
       made.models = std::move(own);

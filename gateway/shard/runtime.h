@@ -38,25 +38,25 @@ struct ModelRuntime {
   router::limits::Price price;
   router::limits::Price batch_price;
   std::shared_ptr<router::TokenEstimate> estimate;  // learned; survives reloads
-  std::optional<config::Queue> queue;               // none: requests never wait for this model
+  std::optional<config::Queue> queue;               // none: no request waits for this model
   std::shared_ptr<ModelQueue> waits;                // its waiting requests; survives reloads
   const config::ModelPolicy* policy = nullptr;      // its own or its base's; null: only configured endpoints
   std::shared_ptr<const ScalingHints> hints{};      // null without a policy
-  std::vector<std::string> devices{};               // kinds of devices that its replicas may hold
+  std::vector<std::string> devices{};               // the kinds of devices that its replicas may hold
   std::vector<const config::Parameters*> parameters{};         // its own and its base's; none empty
   std::vector<std::shared_ptr<const ModelSwitch>> switches{};  // likewise
-  bool comes = false;  // no endpoint of it is known, and some may be discovered
+  bool awaits_discovery = false;  // no endpoint is known yet, but some may be discovered
 
-  // How long a request waits while no replica serves, and how often its stream hears of it; 0: never.
+  // How long a request waits while no replica serves, and how often its stream gets a heartbeat meanwhile; 0: never.
   conf::Duration cold_wait() const;
   conf::Duration cold_heartbeat() const;
-  // Why it takes no new requests, for their senders; nothing: it takes them.
+  // The error message for new requests while the model takes none; none: it takes requests.
   std::optional<std::string> WhyPaused() const;
 };
 
 struct ReplicaRuntime {
   const config::Endpoint* config;
-  std::string pool_key;  // identifies the connections that this replica may use
+  std::string pool_key;  // names the pool of connections that this replica may use
   net::Remote remote;
   std::string fields;  // "host: …\r\nauthorization: …\r\n", sent with every request
   PassedFields passed;
@@ -71,7 +71,7 @@ struct TenantRuntime {
   config::ApiSet apis;
   std::vector<config::Parameters> parameters;  // its own and those above, the root's first; none empty
   std::string cache_domain;                    // tenants of one domain use each other's cached prompts
-  bool disabled = false;                       // it, or one above it
+  bool disabled = false;                       // it or a tenant above it
   bool self_service = false;                   // likewise
 };
 
@@ -95,33 +95,32 @@ struct Learned {
   ModelSwitches& switches;
 };
 
-// Replicas that take requests now beside configured endpoints, by model: those that Tidegate has started, and
-// those that were discovered.
+// Replicas that take requests now besides configured endpoints, by model: those that Tidegate has started, and those
+// that were discovered.
 using Launched = std::map<std::string, std::vector<std::shared_ptr<const config::Endpoint>>, std::less<>>;
 
 class Runtime {
  public:
-  // Errors: TLS files that do not load. Adds entries to `learned`, and changes none.
+  // Errors: TLS files cannot be loaded. Adds entries to `learned`, but changes none.
   static absl::StatusOr<std::shared_ptr<const Runtime>> Build(Config config, const Learned& learned,
                                                               conf::TimePoint now,
                                                               const Launched& launched = {});
-  // The same configuration with other launched replicas. TLS contexts of the endpoints that stay are shared.
+  // The same configuration with other launched replicas. Endpoints that stay keep their TLS contexts.
   absl::StatusOr<std::shared_ptr<const Runtime>> With(const Launched& launched, const Learned& learned) const;
 
-  // What is in force beside the file: tenants with those made at run time and grants,
-  // adapters, and the shares of new versions.
+  // What changes at run time, besides the file: tenants and grants, adapters, and the shares of new versions.
   struct InForce {
     std::vector<config::Tenant> tenants;
     std::vector<config::RunTimeAdapter> adapters{};
     std::vector<config::ShareOfVersion> shares{};
   };
-  // The same configuration with other tenants and adapters in force. `configured` stays.
+  // The same configuration with other tenants and adapters in force. configured() does not change.
   absl::StatusOr<std::shared_ptr<const Runtime>> WithInForce(InForce in_force, const Launched& launched,
                                                              const Learned& learned) const;
 
-  // In force: as configured, but for tenants and adapters.
+  // The configuration in force: the file's, with the tenants and adapters of run time.
   const Config& config() const { return *config_; }
-  // As the file has it.
+  // The configuration of the file.
   const Config& configured() const { return *configured_; }
   const std::string& hash() const { return hash_; }
   const ServedNames& names() const { return names_; }
@@ -133,21 +132,21 @@ class Runtime {
   std::span<const ModelRuntime> models() const { return models_; }
   std::span<const ReplicaRuntime> replicas() const { return replicas_; }
   std::span<const TenantRuntime> tenants() const { return tenants_; }
-  // Whether a request that finds no replica of the model waits because one may be started for it, or discovered.
-  // It does not wait where it may fall back to another model.
+  // Whether a request that finds no replica of the model waits, because one may be started or discovered. It does not
+  // wait if it may fall back to another model.
   bool MayStartReplica(ModelId id) const {
-    return (model(id).policy != nullptr || model(id).comes) &&
+    return (model(id).policy != nullptr || model(id).awaits_discovery) &&
            !router::FallsBackOn(router::kOnUnavailable, routes_.model(id).spec);
   }
-  // What serves the model of this name now, for its queue.
+  // The replicas that serve the model of this name now, for its queue.
   ModelSupply SupplyOf(std::string_view model) const;
-  // By path, or by name if it is configured; null when there is none.
+  // By path, or by name if it is configured; null: there is no such tenant.
   const TenantRuntime* FindTenant(std::string_view name_or_path) const;
 
-  // Whether prompts are cached for more than one domain of tenants, so that they must be distinguished.
+  // Whether tenants have more than one cache domain, so that cached prompts must be kept apart.
   bool has_cache_domains() const { return has_cache_domains_; }
 
-  // The issuers whose bearer tokens are accepted; null when there are none.
+  // The issuers whose bearer tokens are accepted; null: there are none.
   std::shared_ptr<const plugins::auth::JwtAuthenticator::Issuers> issuers() const { return issuers_; }
 
   // The tenants' limits, for LimitTree::Update.
@@ -155,7 +154,7 @@ class Runtime {
 
  private:
   Runtime() = default;
-  // `before`: where added replicas that it knows have their connections from; null: made anew.
+  // `before`: known replicas take their connections from this runtime; null: all connections are new.
   absl::Status Assemble(const Launched& launched, const Learned& learned, const Runtime* before = nullptr);
   void AddTenants();
   void CollectNames();
@@ -170,10 +169,10 @@ class Runtime {
   std::vector<ModelRuntime> models_;
   std::vector<ReplicaRuntime> replicas_;
   std::map<const config::Endpoint*, ReplicaRuntime> connections_;  // of configured endpoints
-  Launched launched_;                                              // owns what replicas_ point to
-  absl::flat_hash_map<const config::Endpoint*, size_t> added_;     // of launched_, in replicas_
+  Launched launched_;                                           // owns the endpoints to which replicas_ point
+  absl::flat_hash_map<const config::Endpoint*, size_t> added_;  // where launched_ endpoints are in replicas_
   std::vector<TenantRuntime> tenants_;
-  absl::flat_hash_map<std::string, size_t> tenant_places_;  // by path, and by name where it is configured
+  absl::flat_hash_map<std::string, size_t> tenant_places_;  // by path, and for configured tenants by name
   bool has_cache_domains_ = false;
   std::shared_ptr<const plugins::auth::JwtAuthenticator::Issuers> issuers_;
 };

@@ -1,9 +1,8 @@
-// ScalingHints: what the control loop tells requests about a model with a scaling policy: the capacity of one
-// replica, by which a request's work is estimated, and the reason why no replica serves, when none does.
+// ScalingHints: what requests learn from the control loop about a model with a scaling policy: the capacity of one
+// replica, from which a request's work is estimated, and the reason if no replica serves.
 //
-// One per model name that ever had a policy; it outlives reloads. The control loop writes, every shard reads.
-// The numbers are atomics, read one by one; the reason is under a lock, and read only by requests whose wait
-// failed.
+// One per model name that ever had a policy; it outlives reloads. The control loop writes it, and every shard reads it.
+// The numbers are atomics, read one by one. The reason is under a lock; only requests whose wait failed read it.
 #pragma once
 
 #include <atomic>
@@ -23,7 +22,7 @@ class ScalingHints {
   void SetCapacity(const Capacity& capacity);
   Capacity capacity() const;
 
-  // Why no replica could be started; empty: no problem is known.
+  // `why`: why no replica could be started; empty: no problem is known.
   void SetWhyNone(std::string why);
   std::string why_none() const;
 

@@ -29,7 +29,7 @@ Shard::Shard(uint32_t shard_index, Shared& all, uint64_t seed)
 void Shard::Swap(std::shared_ptr<const Runtime> runtime, std::shared_ptr<const PrincipalIndex> principals) {
   if (runtime_ && runtime_->issuers() != runtime->issuers())
     jwt_keys_.clear();  // they are stored by the issuer's number, which may now mean another issuer
-  // The shard has a control block of its own: requests on other cores do not share its reference counter.
+  // The shard has its own control block: requests on other cores do not share its reference counter.
   const Runtime* raw = runtime.get();
   runtime_ = std::shared_ptr<const Runtime>(raw, [keep = std::move(runtime)](const Runtime*) {});
   const bool same_keys = principals_ && principals_->keys == principals->keys;
@@ -46,7 +46,7 @@ void Shard::Swap(std::shared_ptr<const Runtime> runtime, std::shared_ptr<const P
   absl::flat_hash_set<std::string> used;
   for (const ReplicaRuntime& replica : runtime_->replicas()) used.insert(replica.pool_key);
   absl::erase_if(pools_, [&](const auto& pool) { return !used.contains(pool.first); });
-  if (!same_keys) running_calls.OnKeys(*principals_->keys);  // last: what ends may run on from here
+  if (!same_keys) running_calls.OnKeys(*principals_->keys);  // last, because the ended calls run on from here
 }
 
 void Shard::SetJwtKeys(size_t issuer, const plugins::auth::PublishedKeys& keys) {

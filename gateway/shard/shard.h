@@ -1,7 +1,7 @@
-// Shard: one core's event loop and what its requests need: the current runtime, the connections to replicas,
-// the journal, the metric cells. A client's connection stays on the shard that accepted it.
+// Shard: one core's event loop and what its requests need: the current runtime, the connections to replicas, the
+// journal, the metric cells. A client's connection stays on the shard that accepted it.
 //
-// Thread: its own, except for loop.Post() and where a comment says otherwise.
+// Thread: its own, except for loop.Post() and functions whose comment says otherwise.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -31,8 +31,8 @@ class Shard {
  public:
   Shard(uint32_t index, Shared& shared, uint64_t seed);
 
-  // New requests take the new runtime; running requests keep theirs. When the issuers have changed, their
-  // keys are unknown until SetJwtKeys, which must follow at once.
+  // New requests take the new runtime; running requests keep theirs. If the issuers have changed, their keys are
+  // unknown until SetJwtKeys, which must follow at once.
   void Swap(std::shared_ptr<const Runtime> runtime, std::shared_ptr<const PrincipalIndex> principals);
 
   std::shared_ptr<const Runtime> runtime() const { return runtime_; }
@@ -40,14 +40,14 @@ class Shard {
 
   std::shared_ptr<net::http::Pool> PoolFor(const ReplicaRuntime& replica);
 
-  // Null when no issuer is configured.
+  // Null: no issuer is configured.
   plugins::auth::JwtAuthenticator* jwt() { return jwt_.get(); }
   void SetJwtKeys(size_t issuer, const plugins::auth::PublishedKeys& keys);
   void OnUnknownKeyId(size_t issuer) { shared.on_unknown_key_id(issuer); }
-  // The principal of a token's bearer; null when its tenant is not configured.
+  // The principal of a token's bearer; null: its tenant is not configured.
   PrincipalRef PrincipalFor(const std::shared_ptr<const plugins::auth::JwtIdentity>& identity);
 
-  // The time and 80 random bits (ledger/request_id.h), into `text`.
+  // Writes an id with the time and 80 random bits (ledger/request_id.h) into `text`.
   std::string_view NewRequestId(conf::TimePoint now, std::array<char, 36>& text);
 
   const uint32_t index;

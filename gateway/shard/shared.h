@@ -50,21 +50,21 @@ struct Shared {
   ModelSwitches switches;
   std::unique_ptr<ledger::Ledger> ledger;
   std::unique_ptr<ledger::ContentKeys> content_keys;
-  std::unique_ptr<Keys> keys;                       // the control loop's; shards have their PrincipalIndex
+  std::unique_ptr<Keys> keys;                       // for the control loop; shards have their PrincipalIndex
   std::unique_ptr<telemetry::OtlpExporter> traces;  // null: no tracing
-  std::optional<telemetry::Sampler> sampler;        // set when `traces` is
+  std::optional<telemetry::Sampler> sampler;        // set if `traces` is
   telemetry::AccessLog access_log;
   std::string state_dir;
   std::unique_ptr<routing::RoutingLog> routing_log;
 
-  // Called by any shard: a token names a key that its issuer's key set does not hold.
+  // Called by any shard if a token names a key that its issuer's key set does not have.
   std::function<void(size_t issuer)> on_unknown_key_id = [](size_t) {};
   std::atomic<bool> stopping{false};  // load balancers should send no new requests
-  std::atomic<bool> draining{false};  // it takes no new requests
+  std::atomic<bool> draining{false};  // the gateway takes no new requests
   std::atomic<bool> limits_failed_closed{
       false};                             // Redis is unreachable, and the configuration admits nothing then
   std::atomic<bool> disk_low{false};      // less space is free than ledger.min_free_bytes
-  batches::Service* batches = nullptr;    // the control loop's; null: only where a test has none
+  batches::Service* batches = nullptr;    // runs on the control loop; null only in tests
   feedback::Service* feedback = nullptr;  // likewise
 
   Learned learned() { return {limits, replicas, estimates, queues, scaling_hints, switches}; }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "conf/hash.h"
 #include "conf/json_writer.h"
 #include "conf/text.h"
 #include "gateway/log.h"
@@ -89,8 +90,7 @@ std::string RenderAccess(const AccessRecord& record) {
 bool IsLogged(std::string_view request_id, double sample) {
   if (sample >= 1) return true;
   if (!(sample > 0)) return false;
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, then the finaliser of MurmurHash3
-  for (const char c : request_id) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  uint64_t hash = conf::Fnv1a(request_id);  // then the finaliser of MurmurHash3
   hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccd;
   hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53;
   hash ^= hash >> 33;

@@ -54,16 +54,10 @@ constexpr unsigned long long kXidEvents = 8;  // nvmlEventTypeXidCriticalError
 constexpr int kP2pByNvlink = 2;               // NVML_P2P_CAPS_INDEX_NVLINK
 constexpr int64_t kBytesPerMib = int64_t{1} << 20;
 
-struct Api {
+struct Api : BasicApi {
   explicit Api(const Library& library)
-      : init(library, "nvmlInit_v2"),
-        shutdown(library, "nvmlShutdown"),
-        error_string(library, "nvmlErrorString"),
-        count(library, "nvmlDeviceGetCount_v2"),
-        by_index(library, "nvmlDeviceGetHandleByIndex_v2"),
+      : BasicApi(library),
         name(library, "nvmlDeviceGetName"),
-        uuid(library, "nvmlDeviceGetUUID"),
-        memory(library, "nvmlDeviceGetMemoryInfo"),
         pci(library, "nvmlDeviceGetPciInfo_v3"),
         p2p(library, "nvmlDeviceGetP2PStatus"),
         mig_mode(library, "nvmlDeviceGetMigMode"),
@@ -80,22 +74,11 @@ struct Api {
         free_events(library, "nvmlEventSetFree") {}
 
   // Without these nothing can be reported.
-  bool complete() const { return init && shutdown && count && by_index && name && uuid && memory; }
+  bool complete() const { return BasicApi::complete() && name && memory; }
   bool has_mig() const { return mig_mode && max_mig && mig_by_index; }
   bool has_events() const { return make_events && register_events && wait_event && free_events; }
-  std::string Error(Return code) const {
-    const char* const text = error_string ? error_string(code) : nullptr;
-    return text ? fmt::format("{} ({})", text, code) : fmt::format("error {}", code);
-  }
 
-  Function<Return()> init;
-  Function<Return()> shutdown;
-  Function<const char*(Return)> error_string;
-  Function<Return(unsigned*)> count;
-  Function<Return(unsigned, Handle*)> by_index;
   Function<Return(Handle, char*, unsigned)> name;
-  Function<Return(Handle, char*, unsigned)> uuid;
-  Function<Return(Handle, Memory*)> memory;
   Function<Return(Handle, PciInfo*)> pci;
   Function<Return(Handle, Handle, int, int*)> p2p;
   Function<Return(Handle, unsigned*, unsigned*)> mig_mode;

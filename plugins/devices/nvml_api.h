@@ -1,5 +1,10 @@
-// The types and error codes of NVML, after NVIDIA's API reference. For the files nvml*.cc alone.
+// The types, error codes and basic functions of NVML, after NVIDIA's API reference. For the files nvml*.cc and
+// power_limit.cc alone.
 #pragma once
+
+#include <fmt/format.h>
+
+#include <string>
 
 #include "plugins/devices/dynamic_library.h"
 
@@ -29,5 +34,32 @@ struct Memory {  // nvmlMemory_t, in bytes
 using Library = DynamicLibrary;
 template <class Signature>
 using Function = LibraryFunction<Signature>;
+
+// The functions that every driver has and most users call.
+struct BasicApi {
+  explicit BasicApi(const Library& library)
+      : init(library, "nvmlInit_v2"),
+        shutdown(library, "nvmlShutdown"),
+        error_string(library, "nvmlErrorString"),
+        count(library, "nvmlDeviceGetCount_v2"),
+        by_index(library, "nvmlDeviceGetHandleByIndex_v2"),
+        uuid(library, "nvmlDeviceGetUUID"),
+        memory(library, "nvmlDeviceGetMemoryInfo") {}
+
+  bool complete() const { return init && shutdown && count && by_index && uuid; }
+  // "GPU is lost (15)"
+  std::string Error(Return code) const {
+    const char* const text = error_string ? error_string(code) : nullptr;
+    return text ? fmt::format("{} ({})", text, code) : fmt::format("error {}", code);
+  }
+
+  Function<Return()> init;
+  Function<Return()> shutdown;
+  Function<const char*(Return)> error_string;
+  Function<Return(unsigned*)> count;
+  Function<Return(unsigned, Handle*)> by_index;
+  Function<Return(Handle, char*, unsigned)> uuid;
+  Function<Return(Handle, Memory*)> memory;
+};
 
 }  // namespace plugins::devices::nvml

@@ -46,15 +46,9 @@ constexpr unsigned long long kHwPowerBrake = 0x80;
 
 constexpr int64_t kMib = int64_t{1} << 20;
 
-struct ReadingApi {
+struct ReadingApi : BasicApi {
   explicit ReadingApi(const Library& library)
-      : init(library, "nvmlInit_v2"),
-        shutdown(library, "nvmlShutdown"),
-        error_string(library, "nvmlErrorString"),
-        count(library, "nvmlDeviceGetCount_v2"),
-        by_index(library, "nvmlDeviceGetHandleByIndex_v2"),
-        uuid(library, "nvmlDeviceGetUUID"),
-        memory(library, "nvmlDeviceGetMemoryInfo"),
+      : BasicApi(library),
         utilization(library, "nvmlDeviceGetUtilizationRates"),
         power(library, "nvmlDeviceGetPowerUsage"),
         power_limit(library, "nvmlDeviceGetEnforcedPowerLimit"),
@@ -69,19 +63,6 @@ struct ReadingApi {
         processes(library, "nvmlDeviceGetComputeRunningProcesses_v3",
                   "nvmlDeviceGetComputeRunningProcesses_v2") {}
 
-  bool complete() const { return init && shutdown && count && by_index && uuid; }
-  std::string Error(Return code) const {
-    const char* const text = error_string ? error_string(code) : nullptr;
-    return text ? fmt::format("{} ({})", text, code) : fmt::format("error {}", code);
-  }
-
-  Function<Return()> init;
-  Function<Return()> shutdown;
-  Function<const char*(Return)> error_string;
-  Function<Return(unsigned*)> count;
-  Function<Return(unsigned, Handle*)> by_index;
-  Function<Return(Handle, char*, unsigned)> uuid;
-  Function<Return(Handle, Memory*)> memory;
   Function<Return(Handle, UtilizationRates*)> utilization;
   Function<Return(Handle, unsigned*)> power;        // milliwatts
   Function<Return(Handle, unsigned*)> power_limit;  // milliwatts

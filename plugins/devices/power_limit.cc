@@ -13,17 +13,15 @@ namespace {
 
 using namespace nvml;
 
-struct PowerLimitApi {
+struct PowerLimitApi : BasicApi {
   explicit PowerLimitApi(const Library& library)
-      : init(library, "nvmlInit_v2"),
-        shutdown(library, "nvmlShutdown"),
-        error_string(library, "nvmlErrorString"),
+      : BasicApi(library),
         by_uuid(library, "nvmlDeviceGetHandleByUUID"),
         limit(library, "nvmlDeviceGetPowerManagementLimit"),
         bounds(library, "nvmlDeviceGetPowerManagementLimitConstraints"),
         set(library, "nvmlDeviceSetPowerManagementLimit") {}
 
-  bool complete() const { return init && shutdown && by_uuid && limit && bounds && set; }
+  bool complete() const { return BasicApi::complete() && by_uuid && limit && bounds && set; }
 
   absl::Status Failed(std::string_view what, Return code) const {
     const char* const text = error_string ? error_string(code) : nullptr;
@@ -35,9 +33,6 @@ struct PowerLimitApi {
     return absl::UnavailableError(conf::Abseil(why));
   }
 
-  Function<Return()> init;
-  Function<Return()> shutdown;
-  Function<const char*(Return)> error_string;
   Function<Return(const char*, Handle*)> by_uuid;
   Function<Return(Handle, unsigned*)> limit;  // milliwatts, as the others
   Function<Return(Handle, unsigned*, unsigned*)> bounds;

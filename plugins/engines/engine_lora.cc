@@ -6,6 +6,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "conf/json_dump.h"
+
 namespace plugins::engines {
 namespace {
 
@@ -16,10 +18,6 @@ constexpr size_t kLongestRefusal = 300;
 constexpr std::array<EngineLora, 2> kWithAdapters{
     {{"vllm", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/v1/models"},
      {"sglang", "/load_lora_adapter", "/unload_lora_adapter", "/v1/models"}}};
-
-std::string Dump(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 // vLLM: {"error": {"message": …}}, earlier {"message": …}; SGLang: {"error_message": …}.
 std::string MessageIn(std::string_view body) {
@@ -41,11 +39,11 @@ const EngineLora* FindEngineLora(std::string_view engine) {
 }
 
 std::string LoadBody(std::string_view name, std::string_view source) {
-  return Dump({{"lora_name", name}, {"lora_path", source}});
+  return conf::DumpJson(json{{"lora_name", name}, {"lora_path", source}});
 }
 
 std::string UnloadBody(std::string_view name) {
-  return Dump({{"lora_name", name}});
+  return conf::DumpJson(json{{"lora_name", name}});
 }
 
 absl::StatusOr<std::vector<std::string>> ListedAdapters(std::string_view body) {

@@ -87,7 +87,7 @@ bool PodIsGone(const absl::Status& deleted) {
   return absl::IsNotFound(deleted) || absl::IsAborted(deleted);
 }
 
-std::string UidOf(const json& object) {
+std::string UidOfObject(const json& object) {
   const std::optional<Pod> pod = kubernetes::ReadPod(object);
   return pod ? pod->uid : std::string();
 }
@@ -483,7 +483,7 @@ Task<absl::Status> KubernetesLauncher::CreatePod(const Submission& submission) {
     }
   }
   if (created.ok()) {
-    runs_.Created(id, UidOf(*created), !NeedsObjects(submission.run));
+    runs_.Created(id, UidOfObject(*created), !NeedsObjects(submission.run));
     OnRun(*created, nullptr);
     co_return absl::OkStatus();
   }

@@ -43,7 +43,7 @@ class KubernetesLauncher final : public Launcher {
     std::string name_space{};  // of our pods
     std::string gateway{};     // names this gateway's runs, as a label; all that share a state have one name
     kubernetes::Binding bind = kubernetes::Binding::kAffinity;
-    kubernetes::Runs::Ports ports{21'000, 21'999};  // in the network of a node; else the first of them
+    PortRange ports{21'000, 21'999};  // in the network of a node; else the first of them
     std::vector<kubernetes::DeviceResource> devices{};
     kubernetes::ExpectedNodes nodes{};  // of the planner's cluster, where the configuration lists them
     // Else how the cluster is made of the nodes that there are, of those that the selector of labels names.

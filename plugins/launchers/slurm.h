@@ -37,7 +37,7 @@ class SlurmLauncher final : public Launcher {
     std::string partition{};
     std::string account{};  // this and the next: empty, the user's default
     std::string qos{};
-    slurm::Runs::Ports ports{21'000, 21'999};
+    PortRange ports{21'000, 21'999};
     std::vector<std::string> gres{"gpu"};  // names of the GRES that are devices
     // Devices of others' jobs in these count as free: Slurm requeues those jobs for ours.
     std::vector<std::string> preemptible_partitions{};

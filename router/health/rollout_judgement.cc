@@ -16,6 +16,7 @@ using Verdict = RolloutJudgement::Verdict;
 constexpr double kSure = 3.29;     // standard deviations that chance exceeds once in 2,000 times, on one side
 constexpr double kLikely = 1.645;  // ... once in 20
 constexpr uint64_t kFewest = 5;    // tries before failures are looked at
+constexpr uint64_t kFewestRatings = 20;
 constexpr uint64_t kFewestTimes = 20;  // times before they are compared
 
 constexpr conf::Word<RolloutMove::Kind> kMoveWords[] = {{"stay", RolloutMove::Kind::kStay},
@@ -95,6 +96,8 @@ class Judge {
                        "allowed",
                        ratio->estimate, bounds_.tokens_per_second)});
     }
+    if (bounds_.feedback && fresh_.ratings.count >= kFewestRatings && old_.ratings.count >= kFewestRatings)
+      findings.push_back(Feedback(*bounds_.feedback, z));
     return findings;
   }
 
@@ -109,6 +112,18 @@ class Judge {
                 "{:.2f} % of {} tries fail against {:.2f} % of {} of the old version, and at most {:.2f} "
                 "points more are allowed",
                 100 * fresh.estimate, fresh_.tries, 100 * old.estimate, old_.tries, 100 * bounds_.errors)};
+  }
+
+  Finding Feedback(const FeedbackBound& bound, double z) const {
+    const Interval fresh = ProportionOf(fresh_.ratings.positive, fresh_.ratings.count, z);
+    const Interval old = ProportionOf(old_.ratings.positive, old_.ratings.count, z);
+    const Interval drop = DifferenceOf(old, fresh);
+    return {
+        drop.low > bound.drop, drop.estimate > bound.drop,
+        fmt::format("{} is true of {:.1f} % of {} answers against {:.1f} % of {} of the old version, and at "
+                    "most {:.1f} points less are allowed",
+                    bound.name, 100 * fresh.estimate, fresh_.ratings.count, 100 * old.estimate,
+                    old_.ratings.count, 100 * bound.drop)};
   }
 
   const VersionSample& fresh_;
@@ -165,6 +180,10 @@ RolloutMove NextRolloutMove(const RolloutSteps& steps, const RolloutStanding& st
   const RolloutJudgement judged =
       JudgeRollout(fresh, old, steps.bounds, steps.min_requests, lasted >= steps.hold);
   if (judged.verdict == Verdict::kBad) return {Kind::kRollBack, judged.why};
+  // It gets no requests then by which it could be judged.
+  if (standing.unusable > steps.patience)
+    return {Kind::kRollBack, fmt::format("for {} no replica of the new version has been fit for requests",
+                                         conf::InWords(standing.unusable))};
   if (judged.verdict == Verdict::kGood) {
     const bool last = standing.step + 1 >= steps.percents.size();
     return {last ? Kind::kPromote : Kind::kNext, judged.why};

@@ -1,7 +1,7 @@
 // Whether a new version of a model may have more of its requests, judged against the version that serves the others.
 //
-// Compared are the share of tries that failed, the time to the first token and the tokens per second, each with its
-// uncertainty. Failures: the difference of two proportions, with Newcombe's hybrid score interval (Newcombe 1998,
+// Compared are the share of tries that failed, the time to the first token, the tokens per second and, where the policy
+// names some, the callers' feedback, each with its uncertainty. Failures and feedback: the difference of two proportions, with Newcombe's hybrid score interval (Newcombe 1998,
 // method 10). Times: the ratio of geometric means, with the interval of the difference of two means of logarithms
 // (Welch), since such times are skewed to the right.
 //
@@ -28,12 +28,27 @@ struct LogSums {
   double sum_of_squares = 0;
 };
 
+// Feedback of one name on a version's answers: true or false, of each key and request the latest.
+struct Ratings {
+  uint64_t count = 0;
+  uint64_t positive = 0;  // of them
+};
+
 // What one version has done since a moment.
 struct VersionSample {
   uint64_t tries = 0;
   uint64_t failures = 0;  // of the tries
   LogSums first_token;    // seconds from the request's dispatch
   LogSums token_time;     // seconds between two tokens
+  Ratings ratings{};      // of RolloutBounds::feedback
+};
+
+// Which feedback tells how good answers are, and how much less often it may be true of the new version's answers.
+struct FeedbackBound {
+  std::string name;
+  double drop = 0.05;  // of the share that is true
+
+  friend bool operator==(const FeedbackBound&, const FeedbackBound&) = default;
 };
 
 // What the new version may be worse by.
@@ -41,6 +56,7 @@ struct RolloutBounds {
   double errors = 0.01;            // share of tries that fail beyond the old version's
   double ttft = 1.25;              // times the old version's
   double tokens_per_second = 0.8;  // at least this part of the old version's
+  std::optional<FeedbackBound> feedback{};
 
   friend bool operator==(const RolloutBounds&, const RolloutBounds&) = default;
 };
@@ -74,6 +90,7 @@ struct RolloutStanding {
   uint32_t wanted = 1;      // ... for this step
   uint32_t failed = 0;      // ... that have failed since the rollout began
   std::string last_failure{};
+  conf::Duration unusable{};  // for so long no replica of the new version has been fit for requests
 };
 
 struct RolloutMove {

@@ -54,7 +54,7 @@ void CheckReplicas(const ModelSpec& model, absl::flat_hash_set<std::string>& ide
     }
     if (replica.track.empty()) total += replica.weight;
   }
-  if (!model.replicas.empty() && total == 0 && !model.discovers) {
+  if (!model.replicas.empty() && total == 0 && !model.discovers && !model.launches) {
     faults.Add(fmt::format(
         "model \"{}\": the weights of its stable replicas sum to 0; give one a weight above 0", model.name));
   }

@@ -117,6 +117,7 @@ struct ModelSpec {
   std::optional<int64_t> max_output;  // tokens
   bool fail_open = true;              // use replicas that are down when all are
   bool discovers = false;  // replicas may come: none that is stable, or of a canary's track, is no fault
+  bool launches = false;   // replicas are launched here: those of a new version may be there before any other
 };
 
 struct Replica {

@@ -33,7 +33,7 @@ std::optional<double> Number(std::string_view text, double least, double most) {
   return value >= least && value <= most ? value : std::nullopt;
 }
 
-conf::Duration Seconds(double seconds) {
+conf::Duration Instant(double seconds) {
   return conf::Duration(static_cast<int64_t>(seconds * 1e9));
 }
 
@@ -52,7 +52,7 @@ std::string ReadWindow(std::string_view line, Window& window) {
   if (!from) return "begin: expected seconds since the start of the trace, within a year";
   const auto rate = Number(fields[1], 0, kMostRate);
   if (!rate) return fmt::format("rate: expected requests a second, from 0 to {:g}", kMostRate);
-  window = {.from = Seconds(*from), .rate = *rate};
+  window = {.from = Instant(*from), .rate = *rate};
   if (*rate == 0) return {};
   if (fields[3] != "Gamma" && fields[3] != "Weibull") return "distribution: expected Gamma or Weibull";
   const auto shape = Number(fields[4], kLeastShape, kMostShape);
@@ -110,7 +110,7 @@ void ReadSpans(const ServegenFile& file, ServegenClient& client, scheduler::io::
       wrong(pointer, "expected the start of a span, in seconds within a year");
       continue;
     }
-    ServegenClient::Span span{.from = Seconds(*from), .input = {}, .output = {}};
+    ServegenClient::Span span{.from = Instant(*from), .input = {}, .output = {}};
     bool read = true;
     for (const auto& [name, histogram] :
          {std::pair("input_tokens", &span.input), std::pair("output_tokens", &span.output)}) {
@@ -269,7 +269,7 @@ std::optional<std::vector<Call>> Mixed(std::span<const ServegenClient> clients,
         for (; at < length; at += Gap(rng, own) / rate) {
           const uint32_t input = span.input.Draw(rng);
           const uint32_t output = span.output.Draw(rng);
-          const conf::Duration when = opens + Seconds(at);
+          const conf::Duration when = opens + Instant(at);
           if (when < window.from || when >= end) continue;
           if (window.max_calls > 0 && calls.size() == window.max_calls) return std::nullopt;
           calls.push_back({.at = when, .input = input, .output = output, .blocks = {}});

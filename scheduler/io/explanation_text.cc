@@ -176,15 +176,19 @@ std::string_view SentenceOf(const std::array<std::pair<std::string_view, std::st
   return word;
 }
 
-// "in 3h 20m", in whole minutes above one.
+// "2 h 30 min"
+std::string OfMinutes(int64_t minutes) {
+  if (minutes < 60) return fmt::format("{} min", minutes);
+  if (minutes < 48 * 60) return fmt::format("{} h {} min", minutes / 60, minutes % 60);
+  return fmt::format("{} d {} h", minutes / 1440, minutes % 1440 / 60);
+}
+
+// "in 3 h 20 min", in whole minutes above one.
 std::string In(conf::Duration left) {
   const int64_t seconds = std::chrono::ceil<std::chrono::seconds>(left).count();
   if (seconds <= 0) return "now";
   if (seconds < 60) return fmt::format("in {} s", seconds);
-  const int64_t minutes = (seconds + 59) / 60;
-  if (minutes < 60) return fmt::format("in {} min", minutes);
-  if (minutes < 48 * 60) return fmt::format("in {} h {} min", minutes / 60, minutes % 60);
-  return fmt::format("in {} d {} h", minutes / 1440, minutes % 1440 / 60);
+  return "in " + OfMinutes((seconds + 59) / 60);
 }
 
 std::string At(conf::TimePoint at, conf::TimePoint now) {
@@ -202,6 +206,12 @@ std::string Ended(const ReleaseFinding& release) {
   const size_t more = release.count - shown.size();
   return fmt::format("when {} jobs have ended ({}{})", release.count, fmt::join(shown, ", "),
                      more > 0 ? fmt::format(" and {} more", more) : std::string());
+}
+
+std::string MayHaveThem(const ReleaseFinding& release, conf::TimePoint now) {
+  if (release.end_unknown) return fmt::format("; it may have them {}{}", Ended(release), kNoEndKnown);
+  if (!release.at) return {};
+  return fmt::format("; it may have them {}, expected {}", Ended(release), At(*release.at, now));
 }
 
 std::string Headline(const Explanation& e) {
@@ -262,13 +272,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kBounds =
      {"deserved", "it does not borrow, and deserves"},
      {"lent", "not counting what other queues do not lend, there are"}}};
 
-// "2 h 30 min"
 std::string Long(conf::Duration length) {
   const int64_t minutes = std::chrono::round<std::chrono::minutes>(length).count();
   if (minutes == 0) return fmt::format("{} s", std::chrono::round<std::chrono::seconds>(length).count());
-  if (minutes < 60) return fmt::format("{} min", minutes);
-  if (minutes < 48 * 60) return fmt::format("{} h {} min", minutes / 60, minutes % 60);
-  return fmt::format("{} d {} h", minutes / 1440, minutes % 1440 / 60);
+  return OfMinutes(minutes);
 }
 
 // "as those of user ada did (about 41 runs count)"
@@ -306,16 +313,10 @@ void AddQuota(std::vector<std::string>& out, const QuotaFinding& finding, conf::
   const std::string kind = q.kind == "*" ? "devices" : q.kind;
   const std::string queue = q.queue.empty() ? "The cluster" : "Queue " + q.queue;
   const std::string user = q.user.empty() ? "" : fmt::format(" (user {})", q.user);
-  std::string text =
+  const std::string text =
       fmt::format("{}{} has {} {} and the job asks for {} more; {} {}", queue, user, FormatMilli(q.has), kind,
                   FormatMilli(q.asked), SentenceOf(kBounds, q.bound), FormatMilli(q.most));
-  if (finding.release.end_unknown) {
-    text += fmt::format("; it may have them {}{}", Ended(finding.release), kNoEndKnown);
-  } else if (finding.release.at) {
-    text += fmt::format("; it may have them {}, expected {}", Ended(finding.release),
-                        At(*finding.release.at, now));
-  }
-  out.push_back(text + ".");
+  out.push_back(text + MayHaveThem(finding.release, now) + ".");
 }
 
 void AddResource(std::vector<std::string>& out, const ResourceFinding& finding, conf::TimePoint now) {
@@ -331,13 +332,7 @@ void AddResource(std::vector<std::string>& out, const ResourceFinding& finding, 
                         finding.held_by.size() > kShown ? " and more" : "",
                         finding.held_by.size() == 1 ? "holds" : "hold");
   }
-  if (finding.release.end_unknown) {
-    text += fmt::format("; it may have them {}{}", Ended(finding.release), kNoEndKnown);
-  } else if (finding.release.at) {
-    text += fmt::format("; it may have them {}, expected {}", Ended(finding.release),
-                        At(*finding.release.at, now));
-  }
-  out.push_back(text + ".");
+  out.push_back(text + MayHaveThem(finding.release, now) + ".");
 }
 
 }  // namespace

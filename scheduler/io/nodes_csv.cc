@@ -20,8 +20,8 @@ constexpr std::array<std::string_view, 5> kOwnColumns = {"name", "type", "domain
 constexpr std::array<std::string_view, 5> kOpenbColumns = {"sn", "cpu_milli", "memory_mib", "gpu", "model"};
 constexpr size_t kMostColumns = 1000;
 constexpr std::string_view kLabelPrefix = "label.";
-constexpr std::array<Health, 4> kHealth = {Health::kHealthy, Health::kSuspect, Health::kDraining,
-                                           Health::kQuarantined};
+constexpr std::array<Health, 4> kHealthStates = {Health::kHealthy, Health::kSuspect, Health::kDraining,
+                                                 Health::kQuarantined};
 
 // Of things with a name, by it.
 class Index {
@@ -177,8 +177,8 @@ class NodeRows {
   static void ReadHealth(CsvRow& row, Node& node) {
     const std::string& text = row.Text("health");
     if (text.empty()) return;
-    const auto* const at = std::ranges::find(kHealth, text, [](Health h) { return Name(h); });
-    if (at != kHealth.end()) {
+    const auto* const at = std::ranges::find(kHealthStates, text, [](Health h) { return Name(h); });
+    if (at != kHealthStates.end()) {
       node.health = *at;
     } else {
       row.Fail(

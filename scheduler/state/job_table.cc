@@ -7,6 +7,8 @@
 #include <iterator>
 #include <utility>
 
+#include "conf/hash.h"
+
 namespace scheduler {
 namespace {
 
@@ -15,9 +17,7 @@ constexpr conf::Duration kFirstOverrun = std::chrono::minutes(5);
 }  // namespace
 
 Rng OwnRng(const Job& job) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : job.id) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  return Rng(hash);
+  return Rng(conf::Fnv1a(job.id));
 }
 
 JobIndex JobTable::Add(Job job, uint32_t queue) {

@@ -20,7 +20,7 @@ let browser;
 let page;
 
 before(async () => {
-  [gateway, browser] = await Promise.all([Gateway.start(), Browser.start()]);
+  [gateway, browser] = await Promise.all([Gateway.start({ tuned: true }), Browser.start()]);
   await gateway.use();
   await browser.signIn(gateway);
   page = await browser.open(gateway);
@@ -348,6 +348,94 @@ test('a model is paused with a reason, and resumed', async () => {
   await page.locator('.drawer').getByRole('button', { name: 'Pause' }).waitFor();
   assert.equal((await ask()).status, 200);
   assertClean(page, 'pause');
+});
+
+test('a rollout shows both versions, is aborted with a reason, begun again and promoted', async () => {
+  await gateway.tryBothVersions();
+  await page.show('/models');
+  await page.getByText('rollout v2, 25 %').waitFor();
+  await page.getByRole('button', { name: /^chat-tuned/ }).click();
+  const drawer = page.locator('.drawer');
+  await drawer.getByRole('heading', { name: 'Rollout of version v2' }).waitFor();
+  assert.deepEqual(await drawer.locator('.steps > li').allInnerTexts().then((texts) => texts.map((text) => text.replace(/\s+/g, ' ').trim())),
+    ['● 25 % now', '○ 50 % to come', '○ 100 % to come']);
+  const cells = async (name) => {
+    const texts = await drawer.getByRole('table', { name: 'Both versions' }).getByRole('row', { name }).getByRole('cell').allInnerTexts();
+    return texts.map((text) => text.replace(/\s+/g, ' '));
+  };
+  assert.deepEqual(await cells('Requests'), ['75 %', '25 %']);
+  assert.deepEqual(await cells('Replicas ready'), ['1 of 1', '1 of 1']);
+  assert.deepEqual(await cells('Failures'), ['0 %', '0 %']);
+  for (const name of ['Tries', 'First token']) assert.match((await cells(name)).join(' '), /[1-9].* .*[1-9]/, name);
+  await drawer.getByText(/requests that a step needs/).waitFor();
+  assert.deepEqual(await barriers(page), []);
+  await page.emulateMedia({ colorScheme: 'dark' });
+  assert.deepEqual(await barriers(page), [], 'in the dark');
+  await page.emulateMedia({ colorScheme: 'light' });
+  await assertFitsAPhone(page);
+
+  const rollout = async () => (await gateway.call('/admin/v1/rollouts')).data[0];
+  await drawer.getByRole('button', { name: 'Abort' }).click();
+  await page.getByRole('dialog').getByLabel('Reason').fill('answers are <b>cut</b>');
+  await page.getByRole('dialog').getByRole('button', { name: 'Abort' }).click();
+  await drawer.getByText('answers are <b>cut</b>').first().waitFor();
+  assert.equal((await rollout()).state, 'aborted');
+  await drawer.locator('.steps > .ended').waitFor();
+  assert.equal(await drawer.getByRole('button', { name: 'Promote' }).count(), 0);
+  await page.locator('table').getByText('v2 aborted').waitFor();
+  await drawer.getByRole('button', { name: 'Begin again' }).click();
+  await page.getByRole('dialog').getByText('25 % of the requests').waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Begin again' }).click();
+  await drawer.getByRole('button', { name: 'Promote' }).click();
+  assert.equal((await rollout()).state, 'running');
+  await page.getByRole('dialog').getByText('v2 takes all requests now').waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Promote' }).click();
+  await drawer.getByText('To end the rollout').waitFor();
+  assert.equal((await rollout()).state, 'promoted');
+  assert.deepEqual(await cells('Requests'), ['0 %', '100 %']);
+  await drawer.getByText('promotes its new version').waitFor();
+  assertClean(page, 'a rollout');
+});
+
+test('an adapter is loaded where its model allows it, used and unloaded; errors stand where they belong', async () => {
+  await page.show('/models?open=model:chat-small');
+  await page.locator('.drawer').getByRole('heading', { name: 'Offer' }).waitFor();
+  assert.equal(await page.getByRole('heading', { name: 'Adapters' }).count(), 0, 'this model loads none');
+  await page.show('/models?open=model:chat-tuned');
+  const drawer = page.locator('.drawer');
+  await drawer.getByText('No adapter is loaded').waitFor();
+  await drawer.getByRole('button', { name: 'Load an adapter' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name').fill('sql-helper');
+  await dialog.getByLabel('Source').fill('/etc/sql');
+  await dialog.getByRole('button', { name: 'Load', exact: true }).click();
+  await dialog.locator('.field-problem').getByText("is in none of the model's adapters.sources").waitFor();
+  await dialog.getByLabel('Source').fill(`${gateway.adapters}/nothing`);
+  await dialog.getByRole('button', { name: 'Load', exact: true }).click();
+  await dialog.getByText('No adapter found for').waitFor();
+  await dialog.getByText(/^Request req_/).waitFor();
+  assert.deepEqual(await barriers(page), []);
+  await dialog.getByLabel('Source').fill(`${gateway.adapters}/sql`);
+  await dialog.getByRole('button', { name: 'Load', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  page.problems = page.problems.filter((each) => !/status of (400|502)/.test(each)); // Chromium reports each refused call
+  const card = drawer.locator('li', { hasText: `${gateway.adapters}/sql` }).first();
+  await card.locator('.state', { hasText: 'loaded' }).waitFor();
+  await card.getByText(/^At /).waitFor();
+  await card.getByText('not used yet').waitFor();
+  await page.locator('table').getByText('adapter of chat-tuned').waitFor();
+  assert.equal((await gateway.chat('sql-helper')).status, 200);
+  await card.getByText(/last used/).waitFor();
+  assert.deepEqual(await barriers(page), []);
+  await assertFitsAPhone(page);
+
+  await card.getByRole('button', { name: 'Unload' }).click();
+  await dialog.getByRole('heading', { name: 'Unload sql-helper of chat-tuned' }).waitFor();
+  await dialog.getByRole('button', { name: 'Unload' }).click();
+  await drawer.getByText('No adapter is loaded').waitFor();
+  assert.equal((await gateway.chat('sql-helper')).status, 404);
+  await drawer.getByText('is unloaded').waitFor();
+  assertClean(page, 'adapters');
 });
 
 test('an operator asks what one more node would change, and a lead when a job would start', async () => {

@@ -8,8 +8,11 @@ import { PAGES } from './support/pages.mjs';
 let gateway;
 
 before(async () => {
-  gateway = await Gateway.start();
+  gateway = await Gateway.start({ tuned: true });
   await gateway.use();
+  await gateway.tryBothVersions();
+  const { state } = await gateway.call('/admin/v1/models/chat-tuned/adapters', { name: 'sql', source: `${gateway.adapters}/sql` });
+  assert.equal(state, 'loaded');
 });
 after(async () => {
   await gateway?.stop();
@@ -20,6 +23,9 @@ const RAILS = {
   'lead of demo/research': ['Overview', 'Cluster', 'Models', 'Queues and jobs', 'What-if', 'Playground', 'Keys', 'Usage and cost', 'Budgets and limits', 'Requests', 'Tenants', 'Get started'],
   'member of demo/research': ['Models', 'Queues and jobs', 'Playground', 'Keys', 'Usage and cost', 'Budgets and limits', 'Requests', 'Get started'],
 };
+
+// Of a model with a rollout that runs and an adapter that is loaded.
+const ORDERS = ['Pause', 'Hold the replicas', 'Promote', 'Abort', 'Load an adapter', 'Unload'];
 
 const HIDDEN_FROM = { viewer: ['/audit', '/playground', '/what-if'], lead: ['/audit', '/gateways'], member: ['/audit', '/gateways', '/what-if'] };
 
@@ -44,9 +50,33 @@ for (const [who, rail] of Object.entries(RAILS)) {
       assert.equal(await view.getByRole('button', { name: 'Make a key' }).count(), role === 'viewer' ? 0 : 1);
       await view.show('/queues');
       assert.equal(await view.getByRole('button', { name: 'Submit a job' }).count(), role === 'lead' ? 1 : 0);
+      await view.show('/models?open=model:chat-tuned');
+      const drawer = view.locator('.drawer');
+      await drawer.getByRole('heading', { name: 'Offer' }).waitFor();
+      if (role === 'viewer') {
+        await drawer.getByRole('heading', { name: 'Rollout of version v2' }).waitFor();
+        await drawer.getByText(`${gateway.adapters}/sql`).waitFor();
+      } else {
+        assert.equal(await view.getByText(/rollout/i).count(), 0, 'rollouts are told to those who see replicas');
+        assert.equal(await drawer.getByRole('heading', { name: 'Adapters' }).count(), 0);
+      }
+      for (const name of ORDERS) assert.equal(await drawer.getByRole('button', { name, exact: true }).count(), 0, name);
       assertClean(view, who);
     } finally {
       await theirs.stop();
     }
   });
 }
+
+test('an operator is offered the orders of rollouts and adapters', async () => {
+  const theirs = await Browser.start();
+  try {
+    await theirs.signIn(gateway, '--role', 'operator');
+    const view = await theirs.open(gateway);
+    await view.show('/models?open=model:chat-tuned');
+    for (const name of ORDERS) await view.locator('.drawer').getByRole('button', { name, exact: true }).waitFor();
+    assertClean(view, 'an operator');
+  } finally {
+    await theirs.stop();
+  }
+});

@@ -15,7 +15,7 @@ const SHOWN = forDocs ? VIEWS.filter(([, path]) => PAGES.includes(`${path}`.spli
 const FORM = forDocs ? { type: 'jpeg', quality: 60 } : { type: 'png' };
 
 await mkdir(out, { recursive: true });
-const gateway = await Gateway.start();
+const gateway = await Gateway.start({ tuned: !forDocs });
 try {
   await gateway.use(40);
   void gateway.chat('chat-large');

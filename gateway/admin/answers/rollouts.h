@@ -14,6 +14,8 @@ struct VersionFigures {
   uint64_t failures = 0;
   std::optional<double> ttft_ms = {};            // geometric mean; null: none was seen
   std::optional<double> tokens_per_second = {};  // of a stream, likewise
+  std::optional<uint64_t> rated = {};       // answers with feedback of the name in rollout.bounds; null: none
+  std::optional<uint64_t> rated_true = {};  // of them
 };
 
 template <class O>
@@ -23,6 +25,8 @@ constexpr void Bind(O& o, VersionFigures& figures) {
   o.Required("failures", figures.failures);
   o.Required("ttft_ms", figures.ttft_ms);
   o.Required("tokens_per_second", figures.tokens_per_second);
+  o.Required("rated", figures.rated);
+  o.Required("rated_true", figures.rated_true);
 }
 
 struct Rollout {

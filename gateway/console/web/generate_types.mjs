@@ -51,14 +51,14 @@ const out = ['// The types of the admin API. Made by generate_types.mjs from its
 for (const [key, schema] of Object.entries(openapi.components.schemas)) {
   out.push(`export type ${named(key)} = ${type(schema)};`);
 }
-const calls = { get: [], post: [] };
+const calls = { get: [], post: [], delete: [] };
 for (const [path, methods] of Object.entries(openapi.paths)) {
   for (const [method, operation] of Object.entries(methods)) {
     const good = Object.entries(operation.responses).find(([status]) => status.startsWith('2'))?.[1];
     const schema = good?.content?.['application/json']?.schema;
     if (!schema || !calls[method]) continue;
     const body = operation.requestBody?.content?.['application/json']?.schema;
-    calls[method].push(`  ${JSON.stringify(path)}: ${method === 'get' ? type(schema, '  ') : `{
+    calls[method].push(`  ${JSON.stringify(path)}: ${method !== 'post' ? type(schema, '  ') : `{
     body: ${body ? type(body, '    ') : 'undefined'};
     answer: ${type(schema, '    ')};
   }`};`);
@@ -66,4 +66,5 @@ for (const [path, methods] of Object.entries(openapi.paths)) {
 }
 out.push(`// The answers of GET, by path.\nexport type Gets = {\n${calls.get.join('\n')}\n};`);
 out.push(`// The bodies and answers of POST, by path.\nexport type Posts = {\n${calls.post.join('\n')}\n};`);
+out.push(`// The answers of DELETE, by path.\nexport type Deletes = {\n${calls.delete.join('\n')}\n};`);
 console.log(out.join('\n\n'));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "conf/json_dump.h"
 #include "gateway/control/grant.h"
 #include "gateway/control/provenance.h"
 
@@ -31,10 +32,6 @@ ordered_json DetailOf(const Workload& job) {
   if (job.state <= State::kStarting) detail["resumes"] = job.resumes;
   if (job.state == State::kSaving) detail["saves"] = true;
   return detail;
-}
-
-std::string TextOf(const ordered_json& detail) {
-  return detail.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 conf::TimePoint BeginOfRuns(const Workload& job) {
@@ -66,11 +63,11 @@ std::string DetailOfSubmission(const Submission& submission, size_t jobs) {
                          {"text", submission.text}};
   if (!rerun_of.empty()) detail["rerun_of"] = rerun_of;
   if (!submission.parameters.empty()) detail["parameters"] = submission.parameters;
-  std::string text = TextOf(detail);
+  std::string text = conf::DumpJson(detail);
   if (text.size() <= kMostDetail) return text;
   detail.erase("text");
   detail.erase("parameters");
-  return TextOf(detail);
+  return conf::DumpJson(detail);
 }
 
 std::string DetailOfStep(const Workload& job, const scheduler::Cluster& cluster) {
@@ -88,7 +85,7 @@ std::string DetailOfStep(const Workload& job, const scheduler::Cluster& cluster)
     if (places.size() < kMembersInDetail) places.push_back(InJson(GrantAt(member, cluster)));
   }
   detail["places"] = std::move(places);
-  return TextOf(detail);
+  return conf::DumpJson(detail);
 }
 
 std::string DetailOfEnd(const Workload& job, const scheduler::Cluster& cluster, conf::TimePoint now) {
@@ -108,7 +105,7 @@ std::string DetailOfEnd(const Workload& job, const scheduler::Cluster& cluster, 
   detail["outcome"] = Name(used_up ? Afterwards::kFails : job.afterwards);
   detail["restarts"] = job.restarts + (fails && !used_up ? 1 : 0);
   detail["resumes"] = job.resumes || job.checkpointed != conf::TimePoint();
-  return TextOf(detail);
+  return conf::DumpJson(detail);
 }
 
 }  // namespace gateway::control

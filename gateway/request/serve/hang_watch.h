@@ -1,5 +1,5 @@
-// HangWatch: while a request waits for the first byte of its answer, checks regularly whether its replica is
-// taken to hang. If so, and another replica may try, it ends the wait, so that the request goes there.
+// HangWatch: checks regularly, while a request waits for the first byte of its answer, whether its replica seems to
+// hang. If so, and another replica may try, it ends the wait, so that the request goes there.
 //
 // Lives in the frame that waits. router::Attempt decides when to leave.
 #pragma once
@@ -12,7 +12,7 @@ namespace gateway {
 
 class HangWatch final : private net::Alarm {
  public:
-  // `connection` is waited for. All arguments outlive this.
+  // `connection`: the one that the request waits for. All arguments outlive this.
   HangWatch(net::Watchdog& watchdog, const router::Attempt& attempt, const CancelScope& cancel,
             net::Abortable& connection);
 

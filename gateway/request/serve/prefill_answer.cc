@@ -48,7 +48,7 @@ std::optional<PrefillAnswer> ReadPrefillAnswer(std::string_view body) {
   PrefillAnswer answer;
   answer.params = found->params.In(body);
   if (!found->usage.empty()) {
-    // The usage is read alone: the parameters that follow it may be larger than what UsageFromJson searches.
+    // Only the usage is passed on: the parameters that follow it may be larger than what UsageFromJson searches.
     const std::string alone = "{\"usage\":" + std::string(found->usage.In(body)) + "}";
     answer.usage = api::UsageFromJson(alone);
   }

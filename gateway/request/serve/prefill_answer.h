@@ -1,6 +1,6 @@
-// PrefillAnswer: what a prefill replica's answer tells the replica that continues with the prompt.
+// PrefillAnswer: the part of a prefill replica's answer for the replica that continues with the prompt.
 //
-// Pure. The text is checked against JSON's grammar, so that a part of it can stand in another body.
+// Pure. The text is checked against JSON's grammar, so that a part of it can be copied into another body.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,11 @@
 namespace gateway {
 
 struct PrefillAnswer {
-  std::string_view params;  // the object kv_transfer_params, a view of `body`; empty: missing
+  std::string_view params;  // the object kv_transfer_params, a view into `body`; empty: missing
   std::optional<api::Usage> usage;
 };
 
-// None when `body` is not one JSON object.
+// None if `body` is not one JSON object.
 std::optional<PrefillAnswer> ReadPrefillAnswer(std::string_view body);
 
 }  // namespace gateway

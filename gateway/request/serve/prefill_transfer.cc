@@ -18,13 +18,13 @@ using router::Event;
 constexpr std::string_view kDecodeElsewhere =
     R"("kv_transfer_params":{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,)"
     R"("remote_block_ids":null,"remote_host":null,"remote_port":null},)";
-constexpr size_t kUsageTail = 4096;  // of an answer that is dropped: holds its usage
-// How long an answer that is not needed may take to end, so that its connection can be used again.
+constexpr size_t kUsageTail = 4096;  // the last bytes of a dropped answer, which hold its usage
+// How long an answer that is not needed may take to end. If it does, its connection can be used again.
 constexpr conf::Duration kEndOfAnswer = std::chrono::milliseconds(250);
 
-class GiveUp final : public net::Alarm {
+class CancelAfterPause final : public net::Alarm {
  public:
-  GiveUp(net::Watchdog& watchdog, CancelScope& cancel) : Alarm(watchdog), cancel_(cancel) {
+  CancelAfterPause(net::Watchdog& watchdog, CancelScope& cancel) : Alarm(watchdog), cancel_(cancel) {
     SetAfter(kEndOfAnswer);
   }
 
@@ -33,7 +33,7 @@ class GiveUp final : public net::Alarm {
   CancelScope& cancel_;
 };
 
-// Whether every replica of the model gets this API as a chat.
+// Whether every replica of the model gets requests of this API as chat completions.
 bool AlwaysTranslated(const OutgoingRequest& request, config::Api api) {
   const Runtime& runtime = *request.runtime;
   return request.model().config->translate &&
@@ -75,7 +75,7 @@ void PrefillTransfer::Forget() {
   members_.clear();
   computed_at_.reset();
   cached_.reset();
-  in_vain_ = false;
+  params_missing_ = false;
   failure_.reset();
   answer_ = nullptr;
 }
@@ -106,7 +106,7 @@ net::Task<void> PrefillTransfer::Begin(const router::Step& step, router::Attempt
   fmt::format_to(
       std::back_inserter(members_), R"("bootstrap_host":{},"bootstrap_port":{},"bootstrap_room":{},)",
       conf::Quoted(prefill.url.host), prefill.bootstrap_port.value_or(config::kBootstrapPort), room);
-  // The answering replica cannot answer without it, so that no answer comes from another computation.
+  // The answering replica cannot answer without this prefill replica, so no other one can have computed the prompt.
   computed_at_ = step.prefill;
   beside_ = true;
   ended_.Reset();
@@ -181,8 +181,8 @@ net::Task<Event> PrefillTransfer::ReadAnswer(Upstream& upstream, bool only_promp
   if (only_prompt) {
     const std::optional<PrefillAnswer> answer = ReadPrefillAnswer(connection.payload());
     if (!answer) co_return Event::Of(Event::Kind::kBroken);
-    in_vain_ = answer->params.empty();
-    if (!in_vain_) members_.append(R"("kv_transfer_params":)").append(answer->params).append(",");
+    params_missing_ = answer->params.empty();
+    if (!params_missing_) members_.append(R"("kv_transfer_params":)").append(answer->params).append(",");
     usage = answer->usage;
   } else {
     usage = api::UsageFromJson(tail);
@@ -198,9 +198,10 @@ void PrefillTransfer::Record(const router::Step& step, const Event& event, conf:
                          event);
     return;
   }
-  if (in_vain_) {
-    log::Warn("prefill without kv_transfer_params",
-              {{"request_id", request_.identity.id}, {"replica", runtime.replica(*step.prefill).name()}});
+  if (params_missing_) {
+    log::Warn(
+        "the prefill replica's answer has no kv_transfer_params: the answering replica computes the prompt",
+        {{"request_id", request_.identity.id}, {"replica", runtime.replica(*step.prefill).name()}});
   } else {
     computed_at_ = step.prefill;
   }
@@ -217,7 +218,7 @@ uint64_t PrefillTransfer::CachedOf(const api::Usage& answer) const {
 net::Task<void> PrefillTransfer::Finish() {
   if (!beside_) co_return;
   if (cancel_.cancelled() || request_.client.gone()) cancel_.Cancel();
-  const GiveUp alarm(request_.shard.loop.watchdog, cancel_);
+  const CancelAfterPause alarm(request_.shard.loop.watchdog, cancel_);
   co_await ended_.Wait();
 }
 

@@ -31,11 +31,11 @@ using router::Event;
 using Kind = RelayEnd::Kind;
 using Status = ClientConnection::Status;
 
-// An answer up to this size is read whole and sent in one piece.
+// An answer up to this size is read completely and sent in one piece.
 constexpr size_t kWholeAnswer = 256 * 1024;
 // A larger event is an error.
 constexpr size_t kMaxEvent = 8u << 20;
-// The time in which a replica must end its message after the last event.
+// After the last event, a replica must end its message within this time.
 constexpr conf::Duration kEndOfMessage = std::chrono::seconds(2);
 
 void TakeUsage(Exchange& x, const std::optional<api::Usage>& usage) {
@@ -57,8 +57,8 @@ void CountShown(Exchange& x, std::string_view body) {
   x.outcome.text_events = text.events();
 }
 
-// Where a whole answer reports no usage, what it shows is counted. Where it has thought, that tells whether
-// it shows what it thinks.
+// Counts the visible text of a whole answer if the answer reports no usage, and also if it reports reasoning: the
+// count shows whether the engine hides it.
 void CountWhole(Exchange& x, std::string_view body) {
   const bool reported = x.outcome.counts.source == ledger::TokenSource::kUpstream;
   if (reported && x.outcome.reasoning == 0) return;
@@ -76,7 +76,7 @@ void CountWhole(Exchange& x, std::string_view body) {
 class PieceMeter {
  public:
   PieceMeter(Exchange& x, bool hide_cached) : x_(x), scan_(hide_cached) {}
-  ~PieceMeter() { Tell(); }
+  ~PieceMeter() { RecordUse(); }
   PieceMeter(const PieceMeter&) = delete;
   PieceMeter& operator=(const PieceMeter&) = delete;
 
@@ -84,8 +84,8 @@ class PieceMeter {
     scan_.Pass(data, n);
     bytes_ += n;
   }
-  // However the answer has ended, also where it broke off.
-  void Tell() {
+  // Called when the answer has ended or broken off.
+  void RecordUse() {
     x_.outcome.finish = scan_.finish();
     if (scan_.usage()) {
       TakeUsage(x_, scan_.usage());
@@ -116,13 +116,13 @@ RelayEnd Broken(Status status, std::string_view message) {
   return {Kind::kBroken, Event::Of(late ? Event::Kind::kTimedOut : Event::Kind::kBroken), message};
 }
 
-// The answer exceeds a limit of the gateway, which is not the replica's fault.
+// Ends an answer that exceeds a limit of the gateway. The replica is not at fault.
 RelayEnd GiveUp(Exchange& x, api::Code code, std::string message) {
   x.Fail(api::Make(code, std::move(message)), ledger::EndReason::kTimedOut);
   return {Kind::kGivenUp, Event::Of(Event::Kind::kClientGone)};
 }
 
-// The client is about to get the first byte: from now on no other replica can be tried.
+// Tells the attempt that the client is about to get the first byte: from now on no other replica can be tried.
 void NoteFirstByte(Exchange& x, conf::TimePoint now) {
   x.delivery.attempt->Resume(Event::Of(Event::Kind::kFirstByte), now);
 }
@@ -131,7 +131,7 @@ api::PublicModelName PublicNameOf(const Exchange& x) {
   return api::PublicModelName(x.body.facts.model.view());
 }
 
-// Only the tenant that made a stored response may go on from it.
+// Remembers which tenant made a stored response: only that tenant may continue it.
 void NoteOwner(const Exchange& x, std::string_view response) {
   if (!response.empty()) x.shard.shared.response_owners.Note(response, x.identity.tenant());
 }
@@ -148,7 +148,7 @@ net::Task<RelayEnd> RelayRefusal(Exchange& x) {
   x.outcome.status = refusal.status;
   const auto reason = refusal.status < 500 && refusal.status != 429 ? ledger::EndReason::kBadRequest
                                                                     : ledger::EndReason::kUpstreamFailed;
-  // The client's credentials are good. Those of the gateway are the operator's to correct.
+  // The client's credentials are valid. The replica refused the gateway's, which the operator must correct.
   if (refusal.status == 401 || refusal.status == 403) {
     api::ApiError error =
         api::Make(api::Code::kUpstreamError, "the replica does not accept the gateway's credentials");
@@ -156,8 +156,8 @@ net::Task<RelayEnd> RelayRefusal(Exchange& x) {
     x.Fail(std::move(error), ledger::EndReason::kUpstreamFailed);
     co_return end;
   }
-  // A page of a proxy, or a traceback: no client's library can read it, and it may say more than clients
-  // should know.
+  // Other bodies are pages of a proxy or tracebacks: client libraries cannot read them, and they may contain
+  // internal details.
   const bool readable = api::IsErrorObject(refusal.body);
   if (!readable && !refusal.body.empty()) {
     x.StoreContent({.time_us = conf::ToUnixMicros(net::Now()),
@@ -183,7 +183,7 @@ net::Task<RelayEnd> RelayRefusal(Exchange& x) {
   co_return end;
 }
 
-// The engine counts no tokens: their number is estimated.
+// Sends an estimate of the number of tokens, for an engine that cannot count them.
 net::Task<RelayEnd> SendCount(Exchange& x) {
   const uint64_t count =
       api::EstimateTokens(x.delivery.upstream->chat(), 1 / x.model().estimate->tokens_per_byte());
@@ -191,13 +191,13 @@ net::Task<RelayEnd> SendCount(Exchange& x) {
   co_return Whole(x);
 }
 
-// Reads an answer that has come whole, and makes the client's form of its body: `body`, or `changed`. Nothing if
-// there is none.
+// Reads a complete answer, and returns its body in the client's protocol: a view of `body` or of `changed`. Nothing
+// if it cannot be translated.
 std::optional<std::string_view> PrepareWhole(Exchange& x, std::string_view body, std::string& changed) {
   ClientConnection& upstream = x.delivery.upstream->connection();
   x.at.first_token = x.at.last_token = net::Now();
   x.delivery.prefix.Computed(x.Outgoing(), x.delivery.replica, x.delivery.attempt->model(), x.at.first_token);
-  // The whole answer of an API that generates nothing is its first token. Of others the charge ignores this.
+  // The whole answer of an API that generates nothing is its first token. For other APIs the charge ignores this.
   x.delivery.attempt->charge().FirstToken(x.at.first_token);
   TakeUsage(x, api::UsageFromJson(body));
   CountWhole(x, body);
@@ -227,8 +227,8 @@ std::optional<std::string_view> PrepareWhole(Exchange& x, std::string_view body,
   return body;
 }
 
-// Sends an answer too large to be read whole, piece by piece. `begin`: what has come with the head, as the
-// client gets it; `meter` has read it.
+// Sends an answer piece by piece. `begin`: the bytes that came with the head, in the client's form; `meter` has
+// read them.
 net::Task<RelayEnd> SendPieces(Exchange& x, std::string_view begin, std::optional<uint64_t> length,
                                PieceMeter& meter) {
   ClientConnection& upstream = x.delivery.upstream->connection();
@@ -238,7 +238,7 @@ net::Task<RelayEnd> SendPieces(Exchange& x, std::string_view begin, std::optiona
   NoteFirstByte(x, x.at.first_token);
   x.outcome.counts.bytes_out += begin.size();
   x.KeepAnswer(begin);
-  // The head of the answer is written already; its first piece comes with it.
+  // The rendered head and the first piece are sent in one write.
   const std::array<ConstBuffer, 2> first{AsBuffer(x.answer_head),
                                          AsBuffer(length ? begin : std::string_view())};
   if (!co_await x.client.connection().Write(first)) co_return ClientLeft();
@@ -247,9 +247,10 @@ net::Task<RelayEnd> SendPieces(Exchange& x, std::string_view begin, std::optiona
   while (!upstream.done()) {
     const conf::TimePoint now = net::Now();
     if (now >= x.at.until)
-      co_return GiveUp(x, api::Code::kDeadlineExceeded, "the answer took longer than allowed");
+      co_return GiveUp(x, api::Code::kDeadlineExceeded,
+                       "the answer took longer than the total timeout allows");
     const Status status = co_await upstream.ReadSome(std::min(now + idle, x.at.until));
-    if (status != Status::kOk) co_return Broken(status, "the replica broke off within its answer");
+    if (status != Status::kOk) co_return Broken(status, "the replica broke off in the middle of its answer");
     const std::string_view piece = upstream.payload();
     meter.Pass(upstream.payload_data(), piece.size());
     x.KeepAnswer(piece);
@@ -264,7 +265,7 @@ net::Task<RelayEnd> SendPieces(Exchange& x, std::string_view begin, std::optiona
     upstream.Take(piece.size());
   }
   x.at.last_token = net::Now();
-  meter.Tell();
+  meter.RecordUse();
   Charge(x);
   if (!length && !co_await WriteStreamPiece(x, {}, true)) co_return ClientLeft();
   co_return Whole(x);
@@ -279,7 +280,7 @@ bool IsBinary(std::string_view content_type) {
   return false;
 }
 
-// An answer that is too large to be read whole, or that is played or drawn as it comes.
+// Relays an answer that is too large for one piece, or that clients play or draw while it arrives.
 net::Task<RelayEnd> RelayPieces(Exchange& x) {
   ClientConnection& upstream = x.delivery.upstream->connection();
   const net::http::Head& head = upstream.head();
@@ -294,7 +295,7 @@ net::Task<RelayEnd> RelayPieces(Exchange& x) {
       NoteOwner(x, id->In(begin).substr(1, id->size - 2));
   }
   if (!length && !x.client.knows_chunks())
-    x.client.SetReusable(false);  // the answer ends with the connection
+    x.client.SetReusable(false);  // the end of the connection ends the answer
   x.outcome.status = head.status;
   x.delivery.head_sent = true;
   x.answer_head.clear();
@@ -304,32 +305,33 @@ net::Task<RelayEnd> RelayPieces(Exchange& x) {
 
 net::Task<RelayEnd> RelayBody(Exchange& x) {
   if (x.delivery.stream_begun) {
-    // Heartbeats have begun a stream, and the replica answers with one document.
+    // Heartbeats have begun a stream, but the replica answered with one document.
     co_return Broken(Status::kMalformed, "the replica did not answer with a stream");
   }
   ClientConnection& upstream = x.delivery.upstream->connection();
   const conf::Duration idle = x.runtime->model(x.delivery.attempt->model()).config->timeouts.idle;
-  // A translation needs the whole answer, within the bound of an event.
+  // A translation needs the whole answer, up to the size of the largest event.
   const size_t whole = x.delivery.upstream->carry() == Carry::kAsIs ? kWholeAnswer : kMaxEvent;
   x.outcome.answering = true;
   upstream.KeepHead();
-  // Sound and images are played and drawn as they come.
+  // Clients play sound and draw images while they arrive.
   const bool at_once =
       x.delivery.upstream->carry() == Carry::kAsIs && IsBinary(upstream.head().Find(FieldId::content_type));
   while (!upstream.done() && upstream.payload().size() < whole) {
     if (at_once && !upstream.payload().empty()) break;
     const Status status = co_await upstream.ReadSome(std::min(net::Now() + idle, x.at.until));
-    if (status != Status::kOk) co_return Broken(status, "the replica broke off within its answer");
+    if (status != Status::kOk) co_return Broken(status, "the replica broke off in the middle of its answer");
   }
   if (!upstream.done()) {
     if (x.delivery.upstream->carry() == Carry::kAsIs) co_return co_await RelayPieces(x);
-    co_return Broken(Status::kMalformed, "the replica's answer is too large");
+    co_return Broken(Status::kMalformed, "the replica sent an answer larger than this gateway translates");
   }
   std::string changed;
   const std::optional<std::string_view> body = PrepareWhole(x, upstream.payload(), changed);
   if (!body) co_return RelayEnd{Kind::kWhole, Event::Of(Event::Kind::kBroken)};
   co_await x.client.connection().stream().AwaitBatch();
-  // From here to the ledger's record nothing waits, unless the client is slow: its order is that of the charges.
+  // Nothing waits between here and the ledger's record, unless the client is slow. So the records have the same
+  // order as the charges.
   const net::http::Head& head = upstream.head();
   x.answer_head.clear();
   RenderRelayedHead(x, &head, head.status, head.Find(FieldId::content_type), {body->size()}, x.answer_head);
@@ -342,8 +344,7 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
 
 // --- Streams ---
 
-// In these APIs the client chooses whether a stream reports its usage. The gateway always asks the engine for
-// it.
+// Whether the client did not ask for usage, in an API where that is its choice. The gateway always asks the engine.
 bool HidesUsage(const Exchange& x) {
   const bool optional = x.identity.spec->api == router::Api::kChatCompletions ||
                         x.identity.spec->api == router::Api::kCompletions;
@@ -378,7 +379,7 @@ class StreamRelay {
   net::Task<Status> Read(bool first);
   bool Ended() const { return tally_.finished() || (upstream_.done() && !tally_.needs_marker()); }
   void Note(conf::TimePoint now, uint64_t events_before);
-  // The client's form of the first `whole` bytes, which are whole events; valid until the next call.
+  // Returns the first `whole` bytes, which are whole events, in the client's form; valid until the next call.
   std::string_view Convert(size_t whole);
   net::Task<bool> Send(std::string_view piece, bool last);
   std::optional<RelayEnd> CheckLimits(conf::TimePoint now);
@@ -416,7 +417,7 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
   x_.outcome.text_bytes = tally_.text().bytes();
   x_.outcome.text_events = tally_.text().events();
   x_.outcome.finish = tally_.finish();
-  if (tally_.output_told()) {
+  if (tally_.output_reported()) {
     TakeUsage(x_, tally_.usage());
   } else {
     if (tally_.usage()) {
@@ -455,7 +456,7 @@ std::string_view StreamRelay::Convert(size_t whole) {
 
 net::Task<bool> StreamRelay::Send(std::string_view piece, bool last) {
   if (x_.delivery.stream_begun) co_return co_await WriteStreamPiece(x_, piece, last);
-  // The head goes out with the first events, in one write.
+  // The head and the first events are sent in one write.
   const net::http::Head& head = upstream_.head();
   x_.outcome.status = head.status;
   x_.delivery.stream_begun = true;
@@ -491,11 +492,12 @@ net::Task<RelayEnd> StreamRelay::Loop() {
   while (true) {
     const uint64_t events_before = tally_.events();
     const size_t whole = framer_.Whole(upstream_.payload());
-    // Whole events that came before a failure are sent, unless the client has nothing yet: then another
-    // replica can be tried.
+    // Whole events that came before a failure are sent; but if the client has nothing yet, another replica can
+    // still be tried.
     if (status != Status::kOk && (whole == 0 || !x_.delivery.head_sent)) {
-      RelayEnd end = Broken(status, status == Status::kTimedOut ? "the replica fell silent within its stream"
-                                                                : "the replica broke off within its stream");
+      RelayEnd end = Broken(status, status == Status::kTimedOut
+                                        ? "the replica stopped sending in the middle of its stream"
+                                        : "the replica broke off in the middle of its stream");
       if (left_hung_) end.event = Event::Of(Event::Kind::kHung);
       co_return end;
     }
@@ -514,11 +516,11 @@ net::Task<RelayEnd> StreamRelay::Loop() {
       const bool ended = Ended() || reported_failure;
       if (ended) Charge(x_);
       if ((!out.empty() || ended) && !co_await Send(out, ended)) co_return ClientLeft();
-      if (!x_.delivery.head_sent) upstream_.KeepHead();  // nothing of these events was for the client
+      if (!x_.delivery.head_sent) upstream_.KeepHead();  // these events had nothing for the client
       upstream_.Take(whole);
       framer_.Taken(whole);
       if (reported_failure) {
-        // The client has the engine's own words, in a message that is whole.
+        // The client has the engine's own error, in a complete message.
         co_return RelayEnd{Kind::kReported, Event::Of(Event::Kind::kBroken),
                            "the engine reported an error in its stream"};
       }
@@ -526,7 +528,7 @@ net::Task<RelayEnd> StreamRelay::Loop() {
       if (const auto exceeded = CheckLimits(now)) co_return *exceeded;
       if (status != Status::kOk) continue;
     } else if (upstream_.done()) {
-      // The body has ended without the marker that ends a whole answer.
+      // The body has ended. Without the marker of its protocol, the answer is not whole.
       if (tally_.needs_marker() || !upstream_.payload().empty()) {
         co_return Broken(Status::kClosed, "the replica ended its stream before the answer was whole");
       }
@@ -536,10 +538,10 @@ net::Task<RelayEnd> StreamRelay::Loop() {
       co_return Broken(Status::kMalformed, "the replica sent an event larger than this gateway relays");
     }
     if (!x_.delivery.head_sent)
-      upstream_.KeepHead();  // sent with the first event: until then another replica can be tried
+      upstream_.KeepHead();  // it is sent with the first event; until then another replica can be tried
     status = co_await Read(first);
   }
-  // The client has the last event. The end of the message is read so that the connection can be used again.
+  // The client has the last event. Reads the end of the message, so that the connection can be used again.
   const conf::TimePoint until = net::Now() + kEndOfMessage;
   while (status == Status::kOk && !upstream_.done()) {
     upstream_.Take(upstream_.payload().size());
@@ -548,8 +550,8 @@ net::Task<RelayEnd> StreamRelay::Loop() {
   co_return Whole(x_);
 }
 
-// Engines send the head at once and then queue the request: until the first event, the wait is the same as
-// before the head.
+// Engines send the head at once and then queue the request. So the wait for the first event has the timeout of the
+// first byte, heartbeats, and a watch for hanging replicas.
 net::Task<Status> StreamRelay::Read(bool first) {
   if (!first) co_return co_await upstream_.ReadSome(net::Now() + idle_);
   Heartbeat heartbeat(x_);

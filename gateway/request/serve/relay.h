@@ -1,5 +1,5 @@
-// Relays the answer in hand to the client: a stream event by event, each as soon as it is whole; a small
-// answer in one piece with its head; a large one piece by piece.
+// Relays the current answer to the client: a stream event by event, each as soon as it is whole; a small answer in
+// one piece with its head; a large one piece by piece.
 //
 // Thread: the shard's.
 #pragma once
@@ -12,11 +12,11 @@
 
 namespace gateway {
 
-// How relaying has ended.
+// How the relay ended.
 struct RelayEnd {
   enum class Kind : uint8_t {
-    kWhole,     // the upstream's answer is read to its end; x.outcome.error, if set, is the client's answer
-    kBroken,    // the upstream broke off; another replica may be tried while the client has nothing
+    kWhole,     // the upstream's answer was read to its end; x.outcome.error, if set, is the client's answer
+    kBroken,    // the upstream broke off; another replica may be tried if the client has nothing yet
     kReported,  // the engine reported an error in its stream, and the client has the report
     kGivenUp,   // the gateway ended it; x.outcome.error says why
     kClientLeft,
@@ -26,8 +26,8 @@ struct RelayEnd {
   std::string_view message = {};  // kBroken, kReported: for the client and the ledger
 };
 
-// The answer is x.delivery.upstream's. While it is read, its connection is the operation that the client's
-// leaving aborts; the caller ends that.
+// Relays the answer of x.delivery.upstream. Meanwhile, a client that leaves aborts the upstream's connection; the
+// caller ends this registration.
 net::Task<RelayEnd> Relay(Exchange& x);
 
 }  // namespace gateway

@@ -1,4 +1,4 @@
-// A failed try at a replica: counted by its kind, and logged.
+// Counts a failed try at a replica by its kind, and logs it.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace gateway {
 
-// `what` failed, for the log. An event that is no failure of the replica is not logged; a cancelled try is
+// `what`: the message of the log line. An event that is not the replica's failure is not logged; a cancelled try is
 // only counted.
 void RecordReplicaFailure(Shard& shard, const Runtime& runtime, std::string_view request_id,
                           router::ReplicaId replica, std::string_view what, const router::Event& event);

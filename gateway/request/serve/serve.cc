@@ -1,6 +1,5 @@
-// serve: sends the request to the chosen replica, and to others while no byte of an answer has gone to the
-// client and a retry may help; relays the answer. router::Attempt decides what to do next; this stage does
-// it.
+// serve: sends the request to the chosen replica; retries on others while the client has no byte of an answer and a
+// retry may help; relays the answer. router::Attempt decides what to do next, and this stage does it.
 #include <fmt/format.h>
 
 #include "gateway/log.h"
@@ -19,16 +18,16 @@ using router::AttemptError;
 using router::Event;
 using router::Step;
 
-// Between two waits for a replica that may be started.
+// The pause between two waits for a replica that may be started.
 constexpr conf::Duration kPauseBeforeNextReplica = std::chrono::milliseconds(100);
 
-// How a step of the attempt has gone.
+// The result of a step of the attempt.
 struct StepEnd {
   Event event;
-  bool of_prefill = false;  // it concerns the prompt's computation, not the answer
+  bool of_prefill = false;  // the event concerns the prompt's computation, not the answer
 };
 
-// A sleep that the client's leaving ends.
+// A sleep that ends early when the client leaves.
 class Pause final : public net::Abortable {
  public:
   Pause(net::Watchdog& watchdog, CancelScope& cancel) : sleep_(watchdog), cancel_(cancel) {
@@ -60,7 +59,7 @@ api::ApiError ErrorOf(const Exchange& x, const Step& step, conf::TimePoint now) 
     case AttemptError::kTimedOut:
       return api::Make(api::Code::kUpstreamTimeout, fmt::format("no replica of {} answered in time", model));
     case AttemptError::kDeadline:
-      return api::Make(api::Code::kDeadlineExceeded, "the time that this request may take has passed");
+      return api::Make(api::Code::kDeadlineExceeded, "the deadline of this request has passed");
     case AttemptError::kConnectFailed:
       return api::Make(api::Code::kUpstreamUnavailable,
                        fmt::format("no replica of {} could be reached", model));
@@ -91,8 +90,7 @@ bool BrokeOff(AttemptError error) {
          error == AttemptError::kBrokenStream;
 }
 
-// Whether the replica takes the gateway's credentials: no request can help if it does not, so the operator is
-// told.
+// Logs an error for the operator when a replica begins to refuse the gateway's credentials: no retry can help.
 void NoteCredentials(const Exchange& x, const Step& step, const Event& event) {
   if (event.kind != Event::Kind::kStatus) return;
   const bool refused = event.status == 401 || event.status == 403;
@@ -101,7 +99,7 @@ void NoteCredentials(const Exchange& x, const Step& step, const Event& event) {
   if (before == (refused ? event.status : 0) || (!refused && event.status >= 400)) return;
   noted.store(refused ? event.status : 0, std::memory_order_relaxed);
   if (!refused) return;
-  log::Error("replica refuses the gateway's credentials: correct api_key or secret_headers of its endpoint",
+  log::Error("a replica refuses the gateway's credentials: correct api_key or secret_headers of its endpoint",
              {{"request_id", x.identity.id},
               {"replica", x.runtime->replica(step.replica).name()},
               {"status", event.status}});
@@ -157,7 +155,7 @@ net::Task<Event> SendTry(Exchange& x, const Step& step, conf::TimePoint now) {
   co_return event;
 }
 
-// Computes the prompt apart, before the try.
+// Computes the prompt on a prefill replica, before the try.
 net::Task<StepEnd> ComputePrompt(Exchange& x, const Step& step, conf::TimePoint now) {
   PrefillTransfer& transfer = *x.delivery.transfer;
   x.grant.reservation.MarkForwarded();
@@ -167,7 +165,7 @@ net::Task<StepEnd> ComputePrompt(Exchange& x, const Step& step, conf::TimePoint 
   co_return StepEnd{event, true};
 }
 
-// Whether the step is one try at one replica and nothing beside it.
+// Whether the step is one try at one replica, without a prefill replica.
 bool IsTryAlone(const Exchange& x, const Step& step) {
   return step.kind == Step::Kind::kTry && !step.prefill && !x.delivery.transfer;
 }
@@ -185,7 +183,7 @@ net::Task<StepEnd> RunStep(Exchange& x, const Step& step, conf::TimePoint now) {
   const Event event = co_await SendTry(x, step, now);
   if (!transfer) co_return StepEnd{event};
   if (transfer->failure()) {
-    // The answering replica cannot help that its prompt does not come; unless the request itself is at fault.
+    // The answering replica is not at fault if its prompt does not arrive.
     const Event failure = *transfer->failure();
     const bool request_at_fault =
         failure.kind == Event::Kind::kStatus && failure.status < 500 && failure.status != 429;
@@ -197,14 +195,14 @@ net::Task<StepEnd> RunStep(Exchange& x, const Step& step, conf::TimePoint now) {
   co_return StepEnd{event, event.kind == Event::Kind::kHung && x.delivery.attempt->prefilling()};
 }
 
-// Tells the attempt how a step, or the relay, has gone. What it wants next is x.delivery.step.
+// Reports the end of a step, or of the relay, to the attempt. Its next step is then x.delivery.step.
 void Report(Exchange& x, const StepEnd& end, conf::TimePoint now) {
   router::Attempt& attempt = *x.delivery.attempt;
   Step& step = x.delivery.step.emplace(end.of_prefill ? attempt.ResumePrefill(end.event, now)
                                                       : attempt.Resume(end.event, now));
   const bool computes_here = end.of_prefill && step.kind == Step::Kind::kTry && !step.prefill;
   if (computes_here && end.event.kind != Event::Kind::kCompleted) {
-    log::Warn("prompt not transferred: the answering replica computes it",
+    log::Warn("the prompt was not transferred: the answering replica computes it",
               {{"request_id", x.identity.id},
                {"replica", x.runtime->replica(step.replica).name()},
                {"how", Event::NameOf(end.event.kind)}});
@@ -215,7 +213,7 @@ bool WantsTry(const Step& step) {
   return step.kind == Step::Kind::kTry || step.kind == Step::Kind::kWait;
 }
 
-// Does what the attempt wants until an answer is in hand (true) or nothing more can be tried.
+// Runs the attempt's steps until a replica answers (true) or nothing more can be tried (false).
 net::Task<bool> RunSteps(Exchange& x, conf::TimePoint now) {
   Heartbeat heartbeat(x);
   while (WantsTry(*x.delivery.step)) {
@@ -245,7 +243,7 @@ void CountTries(Exchange& x) {
   if (attempt.model() != x.model_id) cells.fallbacks.Add();
 }
 
-// Nothing more can be tried: tells why.
+// Fails the request after the last try, and says why.
 StageResult FailTries(Exchange& x) {
   const Step& step = *x.delivery.step;
   if (x.outcome.error) return StageResult::kFailed;  // the request itself is at fault
@@ -253,8 +251,8 @@ StageResult FailTries(Exchange& x) {
   return x.Fail(ErrorOf(x, step, net::Now()), ReasonOf(step.error));
 }
 
-// Whether another replica may be started for the request: no replica was reached, or, once, one went away
-// while it worked on the request. Models that transfer prompts have no scaling policy.
+// Whether the request may wait for another replica to start: no replica was reached; or, but only once, a replica
+// went away while it worked on the request. Models that transfer prompts have no scaling policy.
 bool MayWaitForAnother(const Exchange& x, bool broke_before, conf::TimePoint now) {
   const Step& step = *x.delivery.step;
   if (x.outcome.error || x.client.gone() || step.kind != Step::Kind::kFail) return false;
@@ -263,7 +261,7 @@ bool MayWaitForAnother(const Exchange& x, bool broke_before, conf::TimePoint now
   return now < std::min(*x.at.deadline, x.at.queued + x.model().cold_wait());
 }
 
-// After the relay: the request's end; none when another replica is tried.
+// Handles the end of the relay. Returns the stage's result; none: another replica is tried.
 std::optional<StageResult> Conclude(Exchange& x, const RelayEnd& end) {
   using Kind = RelayEnd::Kind;
   Delivery& delivery = x.delivery;
@@ -294,8 +292,8 @@ std::optional<StageResult> Conclude(Exchange& x, const RelayEnd& end) {
   if (delivery.transfer) delivery.transfer->Drop();
   const bool late = end.event.kind == Event::Kind::kTimedOut;
   if (delivery.transfer && delivery.transfer->failure()) {
-    Report(x, {*delivery.transfer->failure(), true},
-           now);  // the try was aborted, since its prompt does not come
+    // The try was aborted because its prompt will not arrive.
+    Report(x, {*delivery.transfer->failure(), true}, now);
   } else {
     (end.event.kind == Event::Kind::kHung ? cells.hung : late ? cells.timeouts : cells.broken).Add();
     Report(x, {end.event}, now);
@@ -311,8 +309,8 @@ std::optional<StageResult> Conclude(Exchange& x, const RelayEnd& end) {
   return StageResult::kAnswered;
 }
 
-// No replica has answered: waits for one to be started, where one may be, and sends the request again.
-net::Task<StageResult> FindAnother(Exchange& x) {
+// Waits for another replica to start, if one may be started, and sends the request again.
+net::Task<StageResult> WaitForAnother(Exchange& x) {
   bool broke = false;
   while (true) {
     if (!MayWaitForAnother(x, broke, net::Now())) co_return FailTries(x);
@@ -335,7 +333,7 @@ net::Task<StageResult> stages::Serve(Exchange& x) {
   const bool found = co_await RunSteps(x, x.at.dispatched);
   CountTries(x);
   if (!found) {
-    if (const StageResult result = co_await FindAnother(x); result != StageResult::kContinue)
+    if (const StageResult result = co_await WaitForAnother(x); result != StageResult::kContinue)
       co_return result;
   }
   while (true) {

@@ -62,7 +62,8 @@ api::Translated<std::string> TranslateAnswer(const OutgoingRequest& request, con
     case Carry::kCountAsTokenize:
       if (const std::optional<uint64_t> count = api::CountFromTokenize(chat))
         return api::RenderTokenCount(*count);
-      return api::Make(api::Code::kUpstreamError, "the replica did not say how many tokens the request has");
+      return api::Make(api::Code::kUpstreamError,
+                       "the replica's answer does not contain the number of tokens");
     case Carry::kCountHere:
     case Carry::kAsIs:
       break;

@@ -1,4 +1,4 @@
-// Translator: an answer of a replica that speaks chat completions, in the client's protocol.
+// Translator: translates the answer of a replica that speaks chat completions to the client's protocol.
 #pragma once
 
 #include <memory>
@@ -21,11 +21,11 @@ class StreamTranslator {
   virtual api::StreamState state() const = 0;
 };
 
-// For an upstream whose Carry is a translation. `started`: when the request came.
+// For an upstream whose Carry is a translation. `started`: when the request arrived.
 std::unique_ptr<StreamTranslator> MakeStreamTranslator(const OutgoingRequest& request,
                                                        conf::TimePoint started, const Upstream& upstream);
 
-// A whole answer, translated.
+// Translates a whole answer.
 api::Translated<std::string> TranslateAnswer(const OutgoingRequest& request, conf::TimePoint started,
                                              const Upstream& upstream, std::string_view chat);
 

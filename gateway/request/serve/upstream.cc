@@ -26,20 +26,20 @@ using net::http::Field;
 using net::http::FieldId;
 using router::Event;
 
-constexpr size_t kHeadRoom = 512;  // what we add to a client's head
+constexpr size_t kHeadRoom = 512;  // for the fields that the gateway adds to a client's head
 constexpr size_t kMaxRefusalBody = 64 * 1024;
 constexpr net::http::HeadLimits kAnswerHeadLimits{64 * 1024, 200};
-// An engine that knew no stream_options may have been replaced by one that does.
+// After this time an engine is asked for usage again: it may have been updated and know stream_options now.
 constexpr conf::Duration kAskUsageAgain = std::chrono::minutes(10);
 
-// Nothing for what is more than anybody waits.
+// None if no client would wait that long.
 std::optional<conf::Duration> WaitOf(double seconds) {
   constexpr double kMostSeconds = 1e6;
   if (!(seconds >= 0 && seconds < kMostSeconds)) return std::nullopt;
   return conf::Duration(static_cast<int64_t>(seconds * 1e9));
 }
 
-// "Wed, 21 Oct 2015 07:28:00 GMT", as HTTP writes it today. Unix seconds.
+// Reads a date like "Wed, 21 Oct 2015 07:28:00 GMT", the current form of HTTP. Unix seconds.
 std::optional<int64_t> DateOf(std::string_view text) {
   absl::Time time;
   if (!absl::ParseTime("%a, %d %b %Y %H:%M:%S GMT", conf::Abseil(text), &time, nullptr)) return std::nullopt;
@@ -53,7 +53,7 @@ std::optional<conf::Duration> RetryAfterOf(const net::http::Head& head, conf::Ti
   if (const auto wait = WaitOf(number(text))) return wait;
   const std::optional<int64_t> until = DateOf(text);
   if (!until) return std::nullopt;
-  // By the clock that has set it, where the answer tells that one's time.
+  // Compared with the upstream's own clock, if the answer has a date.
   const int64_t from = DateOf(head.Find("date")).value_or(conf::ToUnixMicros(now) / 1'000'000);
   return WaitOf(std::max(0.0, static_cast<double>(*until) - static_cast<double>(from)));
 }
@@ -71,7 +71,7 @@ api::Tokenizer TokenizerOf(config::Engine engine) {
   }
 }
 
-// OpenAI refuses it; engines of one's own all know it.
+// OpenAI refuses top_k; all engines that an operator runs know it.
 bool KnowsTopK(const ReplicaRuntime& replica) {
   return replica.config->engine != config::Engine::kOpenai;
 }
@@ -185,7 +185,7 @@ net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now, FormReader* for
       co_return event;
     }
     if (!RefusesUsageOption(event)) co_return event;
-    // Older engines know no such option. What they stream is counted.
+    // An older engine does not know this option. The gateway counts the text of its stream instead.
     asks_usage_ = false;
     Release(now);
     refusal_ = {};
@@ -195,11 +195,11 @@ net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now, FormReader* for
 }
 
 void Upstream::NoteUsageRefused(const Event& again) {
-  // What is refused either way was the caller's doing, and says nothing of others' requests.
+  // If the engine refuses the request without the option as well, the request is at fault, not the option.
   if (again.kind != Event::Kind::kStatus || again.status >= 400) return;
   state().no_usage_until.store((net::Now() + kAskUsageAgain).time_since_epoch().count(),
                                std::memory_order_relaxed);
-  log::Warn("replica refuses stream_options: it is asked without them for a while",
+  log::Warn("a replica refuses stream_options: the gateway leaves them out for 10 minutes",
             {{"request_id", request_.identity.id}, {"replica", replica_.name()}});
 }
 
@@ -249,7 +249,8 @@ void Upstream::RenderHead(size_t body_size, bool chunked) {
       .append(config::TargetBehind(replica_.config->url, path))
       .append(" HTTP/1.1\r\n")
       .append(replica_.fields);
-  // What was read is what is sent: of two types, or of odd parameters, the engine might take others.
+  // The gateway writes the type that it has parsed: from several types, or odd parameters, the engine might read
+  // something else.
   if (request_.body.form) {
     head_.append("content-type: multipart/form-data; boundary=")
         .append(request_.body.form->quoted_boundary())
@@ -310,8 +311,8 @@ conf::TimePoint Upstream::ReplyDeadline(conf::TimePoint now) const {
   return try_.deadline ? std::min(until, *try_.deadline) : until;
 }
 
-// Passes a form on as it comes in. What was read is kept, within the body limit, so that it can be sent
-// again. The replica's time does not run while the client is waited for.
+// Passes a form on while it arrives. Keeps it, within the body limit, so that it can be sent again. The replica's
+// timeout does not run while the gateway waits for the client.
 net::Task<Event> Upstream::StreamForm(FormReader& form) {
   const bool chunked = !request_.client.head().content_length;
   if (const net::IoResult written = co_await SendFormSoFar(form.client(), chunked); !written)
@@ -329,7 +330,7 @@ net::Task<Event> Upstream::StreamForm(FormReader& form) {
   co_return Event::Of(Event::Kind::kStart);
 }
 
-// With the head, and with the replica's name of the model in place of the client's.
+// Sends the head and the form that was read so far, with the replica's name of the model instead of the client's.
 net::Task<net::IoResult> Upstream::SendFormSoFar(Client& client, bool chunked) {
   const std::string_view model = name_.name;
   const router::ByteRange range = request_.body.facts.model_range;
@@ -345,7 +346,7 @@ net::Task<net::IoResult> Upstream::SendFormSoFar(Client& client, bool chunked) {
     pieces[n++] = ConstBuffer(size.data(), RenderChunkSize(total, size.data()));
   }
   for (const std::string_view part : parts) pieces[n++] = AsBuffer(part);
-  // A form that is sent again goes out whole.
+  // A form that is sent again is complete.
   if (chunked) pieces[n++] = AsBuffer(request_.body.whole ? "\r\n0\r\n\r\n" : "\r\n");
   connection_->SetTimeoutAt(ReplyDeadline(net::Now()));
   const ClientPoll poll(request_.shard.loop.watchdog, client);

@@ -1,7 +1,7 @@
 // Upstream: one try of a request at one replica: connect or reuse a connection, send, read the answer's head.
 //
-// Owner: the exchange, or the prefill transfer for its own try. Thread: the shard's. Whatever waits here is
-// the operation that the try's CancelScope aborts.
+// Owner: the exchange, or the prefill transfer for its own try. Thread: the shard's. The try's CancelScope aborts
+// any wait here.
 #pragma once
 
 #include <array>
@@ -22,16 +22,16 @@
 
 namespace gateway {
 
-// How the client's API is carried to the replica.
+// How the client's request is sent to the replica: in which API.
 enum class Carry : uint8_t {
   kAsIs,
   kMessagesAsChat,
   kResponsesAsChat,
   kCountAsTokenize,
-  kCountHere,  // the engine counts no tokens: the gateway estimates them, and asks nobody
+  kCountHere,  // not sent: the engine cannot count tokens, so the gateway estimates their number
 };
 
-// A refusal of the replica (400 and above), read whole, so that another replica can be tried before it is
+// A replica's refusal (status 400 and above). It is read whole, so that another replica can be tried before it is
 // relayed.
 struct UpstreamRefusal {
   int status = 0;  // 0: none
@@ -40,14 +40,15 @@ struct UpstreamRefusal {
   std::optional<conf::Duration> retry_after = {};
 };
 
-// One try: where it goes, what ends it, and what it adds to the client's request.
+// One try: its replica, what can end it, and what it adds to the client's request.
 struct UpstreamTry {
   const router::Replica& replica;
-  ModelId model;                   // that serves: the replica's, or an adapter on it
+  ModelId model;                   // the model that serves: the replica's, or an adapter on it
   const router::Attempt& attempt;  // decides whether the replica hangs
   CancelScope& cancel;
   std::optional<conf::TimePoint> deadline;  // for the first byte
-  std::string_view members = {};            // added to the body; as in router::SpliceRequest, like the next
+  // As in router::SpliceRequest:
+  std::string_view members = {};  // added to the body
   bool only_prompt = false;
 };
 
@@ -58,17 +59,17 @@ class Upstream {
   Upstream(const Upstream&) = delete;
   Upstream& operator=(const Upstream&) = delete;
 
-  // Translates the body where the replica does not speak the client's API. Fails when the request cannot be
-  // said there: that is the client's fault, whatever the replica.
+  // Translates the body if the replica does not speak the client's API. Fails if the request cannot be translated;
+  // that is the client's fault, and another replica would not help.
   std::optional<Failure> Prepare();
 
-  // Sends the request; ends with kStatus, or with what went wrong. A refusal is read whole. `form`: of a
-  // request with a form, the rest of which is read while it is sent; when that fails the event is
-  // kClientGone, and the form has the failure.
+  // Sends the request and reads the answer's head; returns kStatus, or what went wrong. A refusal is read whole.
+  // `form` reads the rest of a form while it is sent; if that fails, the event is kClientGone, and the form has
+  // the failure.
   net::Task<router::Event> Send(bool fresh_connection, conf::TimePoint now, FormReader* form = nullptr);
 
   Carry carry() const { return carry_; }
-  // Whether the engine's cache keeps the prompts of the caller's cache domain apart.
+  // Whether the engine's cache keeps the prompts of different cache domains apart.
   bool salted() const {
     return !CacheSalt(carry_ == Carry::kAsIs ? request_.identity.spec->api : router::Api::kChatCompletions)
                 .empty();
@@ -76,13 +77,13 @@ class Upstream {
   const api::ChatRequest& chat() const { return chat_; }
   net::http::ClientConnection& connection() { return *connection_; }
   const UpstreamRefusal& refusal() const { return refusal_; }
-  // The answer is this refusal, which another replica gave.
+  // Uses this refusal, which another replica gave, as the answer.
   void SetRefusal(UpstreamRefusal refusal) { refusal_ = std::move(refusal); }
   // When the request was written, and when the answer's head was read; none: not yet.
   const std::optional<conf::TimePoint>& sent() const { return sent_; }
   const std::optional<conf::TimePoint>& answered() const { return answered_; }
 
-  // The exchange with the replica is over; the connection goes back to its pool if it can carry another.
+  // Ends the exchange with the replica. The connection goes back to its pool if it can be used again.
   void Release(conf::TimePoint now);
   void Abort() {
     if (connection_) connection_->Abort();
@@ -96,17 +97,17 @@ class Upstream {
   net::Task<net::IoResult> SendFormSoFar(Client& client, bool chunked);
   net::Task<net::IoResult> SendFormPiece(Client& client, std::string_view piece, bool chunked);
   void RenderHead(size_t body_size, bool chunked);
-  // What keeps the caller's prompts apart in the engine's cache, as the engine is asked by `api`; or nothing.
+  // The salt that keeps the caller's prompts apart in the engine's cache; empty if requests of `api` cannot have one.
   std::string_view CacheSalt(router::Api api) const;
   size_t PlanJsonBody(std::span<net::ConstBuffer> pieces);
   router::ReplicaState& state() const { return request_.runtime->load()[try_.replica.id]; }
-  // Whether the body asks for usage although the client did not, ...
+  // Whether the body asks for usage although the client did not.
   bool AddsUsageOption(conf::TimePoint now) const;
-  // ... and the replica has refused it for that.
+  // Whether the replica refused the body because it asks for usage.
   bool RefusesUsageOption(const router::Event& event) const;
-  // How the request went that did without.
+  // Remembers that the replica refuses the option, if the request succeeded without it.
   void NoteUsageRefused(const router::Event& again);
-  // The time by which the replica must have taken what is written, or have begun its answer.
+  // When the replica must have read what is written, or have begun its answer.
   conf::TimePoint ReplyDeadline(conf::TimePoint now) const;
   router::Event Lost(net::http::ClientConnection::Status status) const;
   router::Event Lost(const net::IoResult& write) const { return Lost(connection_->StatusOf(write.error)); }
@@ -117,7 +118,7 @@ class Upstream {
   const router::UpstreamName name_;
   const ReplicaRuntime& replica_;
   Carry carry_ = Carry::kAsIs;
-  bool asks_usage_ = false;  // the body that is sent asks for it
+  bool asks_usage_ = false;  // the sent body asks for usage
   api::ChatRequest chat_;    // the translated body
   router::SplicePlan splices_;
   std::string head_;

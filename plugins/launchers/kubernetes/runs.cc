@@ -246,14 +246,7 @@ uint16_t Runs::PickPort(const std::string& id, const std::string& address) const
     const bool there = run.host_network && run.status.host == address && run.status.state != RunState::kEnded;
     if (there && other != id) taken.insert(run.status.port);
   }
-  const uint32_t count = ports_.last - ports_.first + 1U;
-  size_t hash = 1469598103U;
-  for (const char c : id) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  for (uint32_t i = 0; i < count; ++i) {
-    const auto port = static_cast<uint16_t>(ports_.first + (hash + i) % count);
-    if (!taken.contains(port)) return port;
-  }
-  return 0;
+  return ports_.Pick(id, taken);
 }
 
 void Runs::Ask(const RunSpec& spec, const std::string& host, uint16_t port, bool host_network, bool equipped,

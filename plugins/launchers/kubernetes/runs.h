@@ -17,15 +17,12 @@
 #include "plugins/launchers/kubernetes/answers.h"
 #include "plugins/launchers/kubernetes/manifest.h"
 #include "plugins/launchers/launcher.h"
+#include "plugins/launchers/port_range.h"
 
 namespace plugins::launchers::kubernetes {
 
 class Runs {
  public:
-  struct Ports {
-    uint16_t first = 0;
-    uint16_t last = 0;
-  };
   struct Run {
     RunStatus status{};
     std::string uid{};  // empty: no pod was seen or created yet
@@ -54,7 +51,7 @@ class Runs {
     }
   };
 
-  explicit Runs(std::string gateway, Ports ports) : gateway_(std::move(gateway)), ports_(ports) {}
+  explicit Runs(std::string gateway, PortRange ports) : gateway_(std::move(gateway)), ports_(ports) {}
 
   bool IsOurs(const Pod& pod) const { return !pod.gateway.empty() && pod.gateway == gateway_; }
 
@@ -110,7 +107,7 @@ class Runs {
   bool Update(Run& run, const Pod& pod, conf::TimePoint now);
 
   const std::string gateway_;
-  const Ports ports_;
+  const PortRange ports_;
   std::map<std::string, Run> runs_;
   uint64_t stamp_ = 0;
   std::set<std::string> forgotten_;  // uids of pods that are still there

@@ -11,13 +11,6 @@
 namespace plugins::launchers::slurm {
 namespace {
 
-// FNV-1a: the same port for the same run, whatever the process.
-uint64_t Hash(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 RunState StateOf(const Job& job, bool told_to_stop) {
   switch (job.state) {
     case JobState::kPending:
@@ -272,13 +265,7 @@ uint16_t Runs::PickPort(const std::string& id, const std::string& address) const
     if (other != id && run.status.state != RunState::kEnded && run.status.host == address)
       taken.insert(run.status.port);
   }
-  const uint64_t count = static_cast<uint64_t>(ports_.last - ports_.first) + 1;
-  const uint64_t start = Hash(id) % count;
-  for (uint64_t i = 0; i < count; ++i) {
-    const auto port = static_cast<uint16_t>(ports_.first + (start + i) % count);
-    if (!taken.contains(port)) return port;
-  }
-  return 0;
+  return ports_.Pick(id, taken);
 }
 
 void Runs::Ask(const RunSpec& spec, const std::string& address, uint16_t port, conf::TimePoint now) {

@@ -18,6 +18,7 @@
 
 #include "conf/time.h"
 #include "plugins/launchers/launcher.h"
+#include "plugins/launchers/port_range.h"
 #include "plugins/launchers/run_result.h"
 #include "plugins/launchers/slurm/answers.h"
 #include "plugins/launchers/slurm/submission.h"
@@ -29,10 +30,6 @@ class Runs {
   struct Identity {
     std::string state{};
     std::string user{};
-  };
-  struct Ports {
-    uint16_t first = 0;
-    uint16_t last = 0;
   };
   struct Run {
     RunStatus status{};
@@ -49,7 +46,7 @@ class Runs {
     std::vector<uint32_t> kill{};        // jobs that must not be there
   };
 
-  Runs(Identity identity, Ports ports) : identity_(std::move(identity)), ports_(ports) {}
+  Runs(Identity identity, PortRange ports) : identity_(std::move(identity)), ports_(ports) {}
 
   // Taken before a list is asked for.
   uint64_t Stamp() { return ++stamp_; }
@@ -88,7 +85,7 @@ class Runs {
               const std::map<std::string, std::string>& addresses);
 
   const Identity identity_;
-  const Ports ports_;
+  const PortRange ports_;
   std::map<std::string, Run> runs_;
   std::map<std::string, uint64_t> forgotten_;  // that Slurm may still show, with the stamp of it
   uint64_t stamp_ = 0;

@@ -4,7 +4,7 @@
 // TIDEGATE and TIDEGATE_ENGINE name the binaries, TIDEGATE_ROOT the repository.
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
@@ -37,8 +37,26 @@ export async function eventually(what, check, timeout = 20_000) {
   }
 }
 
+// A model beside the demo's: it loads adapters, and its version v2 waits at the first step of a rollout.
+const TUNED = 'chat-tuned';
+const engine = (speed) => `engine: vllm, command: [tidegate-engine, --listen, "{host}", --port, "{port}", --model, ${TUNED}, --enable-lora, --lora-load, 5ms, --preset, ${speed}, --load-time, 0s]`;
+const POLICY = `model: ${TUNED}
+replicas: {min: 1, max: 1}
+scaling: {policy: demand}
+version: v1
+replica: {${engine('demo')}}
+rollout:
+  version: v2
+  replica: {${engine('instant')}}
+  steps: [25, 50, 100]
+  hold: 1h
+  patience: 2h
+  min_requests: 1000
+`;
+
 export class Gateway {
-  static async start() {
+  // `tuned`: with the model above.
+  static async start({ tuned = false } = {}) {
     const gateway = new Gateway();
     gateway.folder = await mkdtemp(join(tmpdir(), 'tidegate-console-'));
     const [listen, admin] = [await freePort(), await freePort()];
@@ -46,7 +64,8 @@ export class Gateway {
     gateway.admin = `http://127.0.0.1:${admin}`;
     gateway.config = join(gateway.folder, 'tidegate.yaml');
     const demo = await readFile(join(root, 'conf/demo.yaml'), 'utf8');
-    await writeFile(gateway.config, demo
+    const declared = tuned ? await gateway.declareTuned(demo) : demo;
+    await writeFile(gateway.config, declared
       .replace('127.0.0.1:8080', `127.0.0.1:${listen}`)
       .replace('127.0.0.1:9090', `127.0.0.1:${admin}`)
       .replace(/state_dir: .*/, `state_dir: ${gateway.folder}/state`));
@@ -55,6 +74,18 @@ export class Gateway {
     gateway.adminKey = await secret('--admin', 'admin');
     await gateway.serve();
     return gateway;
+  }
+
+  // The demo with the model; the folder of an adapter is as engines expect it.
+  async declareTuned(demo) {
+    this.adapters = join(this.folder, 'adapters');
+    await mkdir(join(this.adapters, 'sql'), { recursive: true });
+    await writeFile(join(this.adapters, 'sql/adapter_config.json'), '{}');
+    const policy = join(this.folder, `${TUNED}.yaml`);
+    await writeFile(policy, POLICY);
+    return demo
+      .replace('\nscaling:', `  - name: ${TUNED}\n    price: {input: 0.20, output: 0.80}\n    adapters: {sources: [${this.adapters}]}\n\nscaling:`)
+      .replace('conf/demo/chat-large.yaml]', `conf/demo/chat-large.yaml, ${policy}]`);
   }
 
   async serve() {
@@ -96,6 +127,17 @@ export class Gateway {
     await eventually('a replica answers', async () => (await this.chat('chat-small')).ok, START_MS);
     await Promise.all(Array.from({ length: requests }, () => this.chat('chat-small')));
     await eventually('the ledger has the requests', async () => (await this.call('/admin/v1/usage?by=model')).data.some((row) => row.requests > requests));
+  }
+
+  // The rollout has reached its first step, and both versions have answered.
+  async tryBothVersions() {
+    const rollout = async () => (await this.call('/admin/v1/rollouts')).data[0];
+    await eventually('the first step has begun', async () => (await rollout()).percent === 25, START_MS);
+    await eventually('both versions have answered', async () => {
+      await Promise.all(Array.from({ length: 8 }, () => this.chat(TUNED)));
+      const { new: fresh, old } = await rollout();
+      return fresh.tries > 0 && old.tries > 0;
+    }, START_MS);
   }
 
   // A model under its two names compared by a set of two examples; the id of the batch.

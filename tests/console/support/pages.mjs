@@ -8,6 +8,7 @@ export const VIEWS = [
   ['gateways', '/gateways'],
   ['models', '/models'],
   ['model', '/models?open=model:chat-small'],
+  ['rollout', '/models?open=model:chat-tuned'],
   ['queues', '/queues'],
   ['job', (of) => `/queues?open=job:${of.job}`],
   ['submit', '/queues?new=job'],

@@ -58,9 +58,19 @@ def done_once(folder, disturbed, jobs):
             yield f"{job} ended well as {ended}, and is {state}: {jobs[job].get('reason')}"
 
 
-def charged_as_held(records, devices, spans, owner_of, slack_of):
-    """Devices are charged for as long as their runs had processes: within 2 %, by job and by model. slack_of() grants a run
-    seconds for what cannot be known better: no look may have met a run that was shorter."""
+PLACED_BEFORE = 20.0  # s; a run that begins later after a placement belongs to another one
+
+
+def between_placement_and_begin(placed, began):
+    """Seconds for which a run had its devices and no process yet. It has them from its placement on, which is durable; when
+    its first process begins depends on what else the machine does, and on whether the gateway is there."""
+    return next((began - at for at in sorted(placed, reverse=True) if 0 <= began - at < PLACED_BEFORE), 0.0)
+
+
+def charged_as_held(records, devices, spans, placed, owner_of, slack_of):
+    """Devices are charged for as long as their runs had processes, or were about to: within 2 %, by job and by model.
+    `placed`: run -> when the gateway said that it placed its workload. slack_of() grants a run seconds for what cannot be
+    known better: no look may have met a run that was shorter."""
     charged, least, most = defaultdict(float), defaultdict(float), defaultdict(float)
     lasted = defaultdict(float)  # owner -> seconds of its records
     for record in records:
@@ -70,7 +80,8 @@ def charged_as_held(records, devices, spans, owner_of, slack_of):
     for run, its in spans.items():
         owner, count = owner_of(run), len(devices.get(run, ()))
         least[owner] += count * (0.98 * sum(span.shortest for span in its) - slack_of(run))
-        most[owner] += count * (1.02 * sum(span.longest for span in its) + slack_of(run))
+        longest = sum(span.longest + between_placement_and_begin(placed(run), span.began) for span in its)
+        most[owner] += count * (1.02 * longest + slack_of(run))
     for owner in sorted(charged.keys() | most.keys(), key=str):
         if owner not in most and lasted[owner] <= slack_of(None):
             continue

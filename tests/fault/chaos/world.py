@@ -209,6 +209,17 @@ class World:
         with open(out, encoding="utf-8") as file:
             return [json.loads(line) for line in file]
 
+    def said(self, event):
+        """What the gateway said of such events in its log. A line that a kill has cut is passed over."""
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                try:
+                    said = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(said, dict) and said.get("event") == event:
+                    yield said
+
     def close(self, keep):
         """Ends the gateway. `keep`: the folder stays, to look into a failure."""
         if self.gateway is not None:

@@ -18,7 +18,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-constexpr milliseconds kLong{40'000};
+constexpr milliseconds kLongJob{40'000};
 
 // Counts its steps; on USR1 it writes down how far it has come, and ends. With FAILS, only its second attempt
 // ends well.
@@ -42,7 +42,7 @@ class JobsFault : public testing::Test {
       : scaled_({.replicas = "{min: 0, max: 1}", .more = "placement: {devices: [{kind: gpu, count: 2}]}\n"},
                 "cluster: [{kind: gpu, count: 8}]") {
     std::ofstream(folder_ / "train.sh") << kTraining;
-    EXPECT_TRUE(Within(kLong, [&] { return Tidegate({"jobs", "list"}).code == 0; }))
+    EXPECT_TRUE(Within(kLongJob, [&] { return Tidegate({"jobs", "list"}).code == 0; }))
         << Tidegate({"jobs", "list"}).err;
   }
   ~JobsFault() override { EXPECT_TRUE(commands_.CancelAll()); }
@@ -93,15 +93,15 @@ constexpr std::string_view kWhole =
 TEST_F(JobsFault, AGangRunsIsListedExplainedReadAndCancelled) {
   const std::string id = Submit(kWhole);
   ASSERT_TRUE(Comes(id, "running")) << Tidegate({"jobs", "explain", id}).out << gateway().process().Output();
-  ASSERT_TRUE(Within(kLong, [&] { return Running(1) == 4; }));
-  EXPECT_TRUE(Within(kLong, [&] {
+  ASSERT_TRUE(Within(kLongJob, [&] { return Running(1) == 4; }));
+  EXPECT_TRUE(Within(kLongJob, [&] {
     return Tidegate({"jobs", "logs", id, "--rank", "3"}).out.find("rank 3 of 4, attempt 1") !=
            std::string::npos;
   })) << Tidegate({"jobs", "logs", id, "--rank", "3"}).err;
   EXPECT_THAT(Tidegate({"nodes"}).out, HasSubstr("7:" + id));
 
   const std::string second = Submit(kWhole);
-  EXPECT_TRUE(Within(kLong, [&] {
+  EXPECT_TRUE(Within(kLongJob, [&] {
     return Tidegate({"jobs", "explain", second}).out.find("gpu") != std::string::npos;
   })) << Tidegate({"jobs", "explain", second}).out;
   EXPECT_EQ(Show(second)["state"], "pending");
@@ -126,14 +126,14 @@ TEST_F(JobsFault, ALogIsFollowedThroughAllAttemptsUntilTheJobIsOver) {
 TEST_F(JobsFault, AGangMakesRoomForAReplicaAndResumesFromItsCheckpoint) {
   const std::string id = Submit(kWhole);
   ASSERT_TRUE(Comes(id, "running"));
-  ASSERT_TRUE(Within(kLong, [&] { return Running(1) == 4; }));
+  ASSERT_TRUE(Within(kLongJob, [&] { return Running(1) == 4; }));
   const Answer answer = gateway().Connect().Ask(
       Post("/v1/chat/completions", R"({"model":"chat-small","messages":[{"role":"user","content":"hi"}]})"));
   EXPECT_EQ(answer.status, 200) << answer.body;
   EXPECT_THAT(Actions(id), Contains("job.preempt"));
   // When nobody asks any more the replica goes, and the gang is back.
   ASSERT_TRUE(Comes(id, "running", 2)) << Tidegate({"jobs", "explain", id}).out;
-  EXPECT_TRUE(Within(kLong, [&] {
+  EXPECT_TRUE(Within(kLongJob, [&] {
     const std::string log = Tidegate({"jobs", "logs", id}).out;
     return log.find("attempt 2, begins at step ") != std::string::npos &&
            log.find("begins at step 0") == std::string::npos;
@@ -144,7 +144,7 @@ TEST_F(JobsFault, AGangMakesRoomForAReplicaAndResumesFromItsCheckpoint) {
 TEST_F(JobsFault, AfterAKillGangsAreTakenOverAndNothingIsDoubled) {
   const std::string id = Submit(kWhole);
   ASSERT_TRUE(Comes(id, "running"));
-  ASSERT_TRUE(Within(kLong, [&] { return Running(1) == 4; }));
+  ASSERT_TRUE(Within(kLongJob, [&] { return Running(1) == 4; }));
   const std::string second = Submit(kWhole);
   gateway().Restart();
   ASSERT_TRUE(Comes(id, "running")) << gateway().process().Output();
@@ -155,7 +155,7 @@ TEST_F(JobsFault, AfterAKillGangsAreTakenOverAndNothingIsDoubled) {
   gateway().Restart();
   ASSERT_TRUE(Comes(id, "suspended"));
   ASSERT_TRUE(Comes(second, "running"));
-  ASSERT_TRUE(Within(kLong, [&] { return Running(1) == 4; }));
+  ASSERT_TRUE(Within(kLongJob, [&] { return Running(1) == 4; }));
   EXPECT_EQ(Started(1).size(), 8u);  // its and the second's
   EXPECT_TRUE(gateway().Verify().ok());
 }
@@ -163,7 +163,7 @@ TEST_F(JobsFault, AfterAKillGangsAreTakenOverAndNothingIsDoubled) {
 TEST_F(JobsFault, ACordonSurvivesAKillAndRunningWorkContinues) {
   const std::string id = Submit("members: 1\ndevices: [{kind: gpu, count: 6}]\n");
   ASSERT_TRUE(Comes(id, "running"));
-  ASSERT_TRUE(Within(kLong, [&] { return Started(1).size() == 1; }));
+  ASSERT_TRUE(Within(kLongJob, [&] { return Started(1).size() == 1; }));
   const CliResult cordoned = Tidegate({"nodes", "cordon", "local", "--reason", "its fan is replaced"});
   EXPECT_EQ(cordoned.code, 0) << cordoned.err;
   gateway().Kill();
@@ -172,7 +172,7 @@ TEST_F(JobsFault, ACordonSurvivesAKillAndRunningWorkContinues) {
   EXPECT_THAT(Tidegate({"nodes"}).out,
               testing::AllOf(HasSubstr("cordoned"), HasSubstr("its fan is replaced")));
   const std::string second = Submit("members: 1\ndevices: [{kind: gpu, count: 1}]\n");
-  EXPECT_TRUE(Within(kLong, [&] {
+  EXPECT_TRUE(Within(kLongJob, [&] {
     return Tidegate({"jobs", "explain", second}).out.find("local gets no new work") != std::string::npos;
   })) << Tidegate({"jobs", "explain", second}).out;
   EXPECT_EQ(Show(second)["state"], "pending");
@@ -188,7 +188,7 @@ TEST_F(JobsFault, ADrainedNodeIsEmptyAndStaysSoAfterAKill) {
       "members: 1\ndevices: [{kind: gpu, count: 6}]\n"
       "checkpoint: {grace: 30s, interval: 1h, resume: [/bin/sh, train.sh, --resume]}\n");
   ASSERT_TRUE(Comes(id, "running"));
-  ASSERT_TRUE(Within(kLong, [&] { return Started(1).size() == 1; }));
+  ASSERT_TRUE(Within(kLongJob, [&] { return Started(1).size() == 1; }));
   const CliResult drained = Tidegate({"nodes", "drain", "local", "--reason", "new firmware"});
   EXPECT_EQ(drained.code, 0) << drained.err;
   ASSERT_TRUE(Comes(id, "pending")) << Tidegate({"jobs", "explain", id}).out;

@@ -80,19 +80,35 @@ class MovesFault : public testing::Test {
             .more = "placement: {devices: [{kind: gpu}]}\n",
             .flags = {"--preset", "instant"}};
   }
+  // Each replica first runs that line of shell.
+  ScaledModel TwoReplicasAfter(std::string_view line) const {
+    ScaledModel model = TwoReplicas();
+    model.command =
+        fmt::format("[/bin/sh, -c, \"{}; exec {} --port {{port}} --model chat-small --preset instant\"]",
+                    line, TIDEGATE_ENGINE_BINARY);
+    return model;
+  }
   std::string Section(std::string_view more = kMoves) const {
     return fmt::format("cluster: {}, planner: {}, {}", folder_ / "cluster.yaml", folder_ / "planner.yaml",
                        more);
   }
-  std::string Training() const {
+  std::string Training(std::string_view kind = "gpu") const {
     return fmt::format(
-        "name: train\ndirectory: {}\ncommand: [/bin/sh, train.sh]\ndevices: [{{kind: gpu, count: 1}}]\n"
+        "name: train\ndirectory: {}\ncommand: [/bin/sh, train.sh]\ndevices: [{{kind: {}, count: 1}}]\n"
         "estimate: 20h\ncheckpoint: {{grace: 30s, interval: 1h, resume: [/bin/sh, train.sh, --resume]}}\n",
-        folder_.path());
+        folder_.path(), kind);
   }
-  static std::string Whole(std::string_view name) {
+  static std::string Batch(std::string_view name, int devices) {
     return fmt::format(
-        "name: {}\nwork: batch\ncommand: [/bin/sleep, \"600\"]\ndevices: [{{kind: gpu, count: 2}}]\n", name);
+        "name: {}\nwork: batch\ncommand: [/bin/sleep, \"600\"]\ndevices: [{{kind: gpu, count: {}}}]\n", name,
+        devices);
+  }
+  static std::string Whole(std::string_view name) { return Batch(name, 2); }
+  // A job that holds one device.
+  static testing::AssertionResult StartFixed(const JobCommands& commands, std::string_view name) {
+    const std::string fixed = commands.Submit(Batch(name, 1));
+    if (commands.Comes(fixed, "running")) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << commands.Explain(fixed);
   }
   size_t TrainingProcesses() const {
     std::ifstream file(folder_ / "pids");
@@ -102,6 +118,13 @@ class MovesFault : public testing::Test {
       count += stat && !stat->gone() ? 1 : 0;
     }
     return count;
+  }
+  void ExpectResumedOnce(const JobCommands& commands, const std::string& train) const {
+    EXPECT_TRUE(Within(kLong, [&] {
+      const std::string log = commands.Run({"jobs", "logs", train}).out;
+      return log.find("attempt 2 on ") != log.npos && log.find("begins at step 0") == log.npos;
+    })) << commands.Run({"jobs", "logs", train}).out;
+    EXPECT_EQ(TrainingProcesses(), 1u);
   }
 
   TempDir folder_;
@@ -121,9 +144,7 @@ TEST_F(MovesFault, AGangThatNeedsAWholeNodeStartsAfterATrainingAndAReplicaHaveMo
   ASSERT_TRUE(scaled.Becomes(2, "ready", kLong)) << scaled.Replicas();
   const std::string train = commands.Submit(Training());
   ASSERT_TRUE(commands.Comes(train, "running")) << commands.Explain(train);
-  const std::string fixed = commands.Submit(
-      "name: fixed\nwork: batch\ncommand: [/bin/sleep, \"600\"]\ndevices: [{kind: gpu, count: 1}]\n");
-  ASSERT_TRUE(commands.Comes(fixed, "running")) << commands.Explain(fixed);
+  ASSERT_TRUE(StartFixed(commands, "fixed"));
   Callers callers(scaled.gateway);
   std::set<std::string> before;
   const Json first_replicas = scaled.Replicas();
@@ -136,11 +157,7 @@ TEST_F(MovesFault, AGangThatNeedsAWholeNodeStartsAfterATrainingAndAReplicaHaveMo
   const Json moved = commands.Show(train);
   EXPECT_THAT(moved["gain"].get<std::string>(), HasSubstr("so that " + first + " with 2 devices fits"));
   EXPECT_THAT(commands.Explain(train), HasSubstr("It moved at "));
-  EXPECT_TRUE(Within(kLong, [&] {
-    const std::string log = commands.Run({"jobs", "logs", train}).out;
-    return log.find("attempt 2 on ") != log.npos && log.find("begins at step 0") == log.npos;
-  })) << commands.Run({"jobs", "logs", train}).out;
-  EXPECT_EQ(TrainingProcesses(), 1u);
+  ExpectResumedOnce(commands, train);
 
   // Two devices are left, on two nodes: of one of them a replica has to go.
   const std::string second = commands.Submit(Whole("second"));
@@ -177,22 +194,14 @@ TEST_F(MovesFault, AGangThatNeedsAWholeNodeStartsAfterATrainingAndAReplicaHaveMo
 
 TEST_F(MovesFault, AKillInTheMiddleOfAMoveLosesNothingAndHoldsNoDeviceTwice) {
   // The new replica takes a while, so that the kill comes while both are there.
-  ScaledModel model = TwoReplicas();
   const std::string slow = folder_ / "slow";
-  model.command = fmt::format(
-      "[/bin/sh, -c, \"while [ -e {} ]; do sleep 0.1; done; exec {} --port {{port}} --model chat-small "
-      "--preset instant\"]",
-      slow, TIDEGATE_ENGINE_BINARY);
-  Scaled scaled(model, Section("on_exit: keep, "
-                               "moves: {per_hour: 20, rest: 15s, least_left: 1s, least_gain: 1s}"));
+  Scaled scaled(TwoReplicasAfter(fmt::format("while [ -e {} ]; do sleep 0.1; done", slow)),
+                Section("on_exit: keep, "
+                        "moves: {per_hour: 20, rest: 15s, least_left: 1s, least_gain: 1s}"));
   const JobCommands commands(scaled.gateway);
   ASSERT_TRUE(scaled.Becomes(2, "ready", kLong)) << scaled.Replicas();
-  for (const char* const name : {"a", "b"}) {
-    const std::string fixed = commands.Submit(fmt::format(
-        "name: fixed-{}\nwork: batch\ncommand: [/bin/sleep, \"600\"]\ndevices: [{{kind: gpu, count: 1}}]\n",
-        name));
-    ASSERT_TRUE(commands.Comes(fixed, "running")) << commands.Explain(fixed);
-  }
+  ASSERT_TRUE(StartFixed(commands, "fixed-a"));
+  ASSERT_TRUE(StartFixed(commands, "fixed-b"));
   std::ofstream(slow) << "";
   const std::string whole = commands.Submit(Whole("whole"));
   ASSERT_TRUE(Within(kLong, [&] { return scaled.Replicas().size() == 3; })) << commands.Explain(whole);
@@ -232,41 +241,26 @@ TEST_F(MovesFault, AKillWhileATrainingSavesToMoveLosesNoWork) {
   std::ofstream(folder_ / "train.sh") << slow;
   const std::string train = commands.Submit(Training());
   ASSERT_TRUE(commands.Comes(train, "running")) << commands.Explain(train);
-  const std::string fixed = commands.Submit(
-      "name: fixed\nwork: batch\ncommand: [/bin/sleep, \"600\"]\ndevices: [{kind: gpu, count: 1}]\n");
-  ASSERT_TRUE(commands.Comes(fixed, "running")) << commands.Explain(fixed);
+  ASSERT_TRUE(StartFixed(commands, "fixed"));
   const std::string whole = commands.Submit(Whole("whole"));
   ASSERT_TRUE(commands.Comes(train, "saving")) << commands.Explain(whole);
   scaled.gateway.Kill();
   scaled.gateway.Start();
   ASSERT_TRUE(commands.Comes(train, "running", 2)) << commands.Explain(train);
   ASSERT_TRUE(commands.Comes(whole, "running")) << commands.Explain(whole);
-  EXPECT_TRUE(Within(kLong, [&] {
-    const std::string log = commands.Run({"jobs", "logs", train}).out;
-    return log.find("attempt 2 on ") != log.npos && log.find("begins at step 0") == log.npos;
-  })) << commands.Run({"jobs", "logs", train}).out;
-  EXPECT_EQ(TrainingProcesses(), 1u);
+  ExpectResumedOnce(commands, train);
   ExpectNoDeviceTwice(scaled);
   EXPECT_TRUE(commands.CancelAll());
   scaled.KeepNothing();
 }
 
 TEST_F(MovesFault, AReplicaWhoseSuccessorFailsStaysAndServes) {
-  ScaledModel model = TwoReplicas();
   const std::string broken = folder_ / "broken";
-  model.command = fmt::format(
-      "[/bin/sh, -c, \"if [ -e {} ]; then exit 3; fi; exec {} --port {{port}} --model chat-small --preset "
-      "instant\"]",
-      broken, TIDEGATE_ENGINE_BINARY);
-  Scaled scaled(model, Section());
+  Scaled scaled(TwoReplicasAfter(fmt::format("if [ -e {} ]; then exit 3; fi", broken)), Section());
   const JobCommands commands(scaled.gateway);
   ASSERT_TRUE(scaled.Becomes(2, "ready", kLong)) << scaled.Replicas();
-  for (const char* const name : {"a", "b"}) {
-    const std::string fixed = commands.Submit(fmt::format(
-        "name: fixed-{}\nwork: batch\ncommand: [/bin/sleep, \"600\"]\ndevices: [{{kind: gpu, count: 1}}]\n",
-        name));
-    ASSERT_TRUE(commands.Comes(fixed, "running")) << commands.Explain(fixed);
-  }
+  ASSERT_TRUE(StartFixed(commands, "fixed-a"));
+  ASSERT_TRUE(StartFixed(commands, "fixed-b"));
   const Json before = scaled.Replicas();
   std::ofstream(broken) << "";
   Callers callers(scaled.gateway);
@@ -295,10 +289,7 @@ TEST_F(MovesFault, WorkLeavesADeviceWithUncorrectedErrorsAndAnOperatorIsTold) {
     ASSERT_TRUE(scaled.Becomes(1, "ready", kLong)) << scaled.Replicas();
     const Json before = scaled.Replicas()[0];
     Callers callers(scaled.gateway);
-    const std::string train = commands.Submit(fmt::format(
-        "name: train\ndirectory: {}\ncommand: [/bin/sh, train.sh]\ndevices: [{{kind: h100, count: 1}}]\n"
-        "estimate: 20h\ncheckpoint: {{grace: 30s, interval: 1h, resume: [/bin/sh, train.sh, --resume]}}\n",
-        folder_.path()));
+    const std::string train = commands.Submit(Training("h100"));
     ASSERT_TRUE(commands.Comes(train, "running")) << commands.Explain(train);
     const std::string faulty = before["devices"][0].get<std::string>();
     std::ofstream(folder_ / "next") << fmt::format("ecc {} 2\n", faulty);

@@ -2,6 +2,7 @@
 // back, and one goes on after a restart.
 #include <gmock/gmock.h>
 
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,14 +23,18 @@ std::string EngineWith(const std::vector<std::string>& flags) {
   return command + "]";
 }
 
+// Bounds of speed that another program on the machine does not break.
+constexpr std::string_view kAnySpeed = "ttft: 100, tokens_per_second: 0.01";
+
 // A policy whose new version is started with these flags.
-ScaledModel RollingOut(const std::vector<std::string>& flags, std::string_view more = {}) {
+ScaledModel RollingOut(const std::vector<std::string>& flags, std::string_view hold = "1s",
+                       std::string_view bounds = kAnySpeed) {
   return {
       .replicas = "{min: 1, max: 1}",
       .more = fmt::format("version: v1\nrollout:\n  version: v2\n  replica: {{engine: vllm, command: {}}}\n"
-                          "  steps: [50, 100]\n  hold: 1s\n  patience: 60s\n  min_requests: 40\n"
-                          "  bounds: {{ttft: 4, tokens_per_second: 0.2}}\n{}",
-                          EngineWith(flags), more)};
+                          "  steps: [50, 100]\n  hold: {}\n  patience: 60s\n  min_requests: 40\n"
+                          "  bounds: {{{}}}\n",
+                          EngineWith(flags), hold, bounds)};
 }
 
 class RolloutTest {
@@ -122,10 +127,34 @@ TEST(Rollouts, AVersionThatFailsIsRolledBack) {
 }
 
 TEST(Rollouts, ASlowVersionIsRolledBack) {
-  RolloutTest rollout(RollingOut({"--preset", "demo", "--load-time", "0s", "--step-base", "200ms"}));
+  RolloutTest rollout(RollingOut({"--preset", "demo", "--load-time", "0s", "--step-base", "200ms"}, "1s",
+                                 "ttft: 4, tokens_per_second: 0.2"));
   rollout.Ask();
   ASSERT_TRUE(rollout.Becomes("rolled_back")) << rollout.Now();
   EXPECT_THAT(rollout.Now()["reason"].get<std::string>(), HasSubstr("the old version's"));
+  EXPECT_TRUE(rollout.Serves("v1")) << rollout.scaled.Replicas();
+}
+
+TEST(Rollouts, AVersionWhoseAnswersHelpCallersLessIsRolledBack) {
+  RolloutTest rollout(
+      RollingOut({"--preset", "instant"}, "20s", fmt::format("{}, feedback: {{name: helpful}}", kAnySpeed)));
+  std::map<std::string, std::string> versions;  // of replicas
+  const auto version_of = [&](const std::string& id) {
+    if (!versions.contains(id)) {
+      const Json replicas = rollout.scaled.Replicas();
+      for (const Json& replica : replicas) versions[replica["id"]] = replica["version"];
+    }
+    return versions[id];
+  };
+  ASSERT_TRUE(Within(std::chrono::seconds(60), [&] {
+    const Answer answer = rollout.scaled.gateway.Ask(Chat({{"max_tokens", 2}}));
+    const Json judged = {{"request_id", answer.header("x-request-id")},
+                         {"name", "helpful"},
+                         {"value", version_of(answer.header("x-tidegate-replica")) == "v1"}};
+    EXPECT_EQ(rollout.scaled.gateway.Ask(Post("/v1/feedback", judged.dump())).status, 200);
+    return rollout.Now().is_object() && rollout.Now()["state"] == "rolled_back";
+  })) << rollout.Now();
+  EXPECT_THAT(rollout.Now()["reason"].get<std::string>(), HasSubstr("helpful is true of 0.0 % of"));
   EXPECT_TRUE(rollout.Serves("v1")) << rollout.scaled.Replicas();
 }
 

@@ -176,7 +176,7 @@ TEST(Scaling, AHeldStreamGetsHeartbeatsAndThenItsAnswer) {
 }
 
 // Of the process that was told to listen there.
-pid_t PidOf(const std::string& port) {
+pid_t PidAtPort(const std::string& port) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
@@ -192,7 +192,7 @@ TEST(Scaling, ARequestToADeadReplicaWaitsForAnother) {
   ASSERT_TRUE(scaled.Becomes(1, "ready"));
   const Json before = scaled.Replicas()[0];
   const std::string address = before["address"];
-  const pid_t pid = PidOf(address.substr(address.rfind(':') + 1));
+  const pid_t pid = PidAtPort(address.substr(address.rfind(':') + 1));
   ASSERT_GT(pid, 0) << address;
   kill(pid, SIGKILL);
   const Answer answer = scaled.gateway.Ask(Chat({{"max_tokens", 3}}));

@@ -1,6 +1,6 @@
 // Calls of the admin API. Errors carry the API's own words, the field that they are about and the request's id.
 import { signal } from '@preact/signals';
-import type { Gets, Posts } from './api_types';
+import type { Deletes, Gets, Posts } from './api_types';
 
 export class ApiError extends Error {
   constructor(
@@ -72,10 +72,12 @@ export async function get<P extends keyof Gets>(
   return (await call(pathOf(path, items, query), stop ? { signal: stop } : {})).json();
 }
 
+const csrfHeader = (): Record<string, string> => (csrf ? { 'x-csrf-token': csrf } : {});
+
 export function posted(body: unknown, stop?: AbortSignal): RequestInit {
   return {
     method: 'POST',
-    headers: { 'content-type': 'application/json', ...(csrf ? { 'x-csrf-token': csrf } : {}) },
+    headers: { 'content-type': 'application/json', ...csrfHeader() },
     body: JSON.stringify(body ?? {}),
     ...(stop ? { signal: stop } : {}),
   };
@@ -85,4 +87,8 @@ export async function post<P extends keyof Posts>(
   path: P, items: Record<string, string> = {}, body?: Posts[P]['body'],
 ): Promise<Posts[P]['answer']> {
   return (await call(pathOf(path, items), posted(body))).json();
+}
+
+export async function remove<P extends keyof Deletes>(path: P, items: Record<string, string>): Promise<Deletes[P]> {
+  return (await call(pathOf(path, items), { method: 'DELETE', headers: csrfHeader() })).json();
 }

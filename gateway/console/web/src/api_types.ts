@@ -1645,3 +1645,8 @@ export type Posts = {
     answer: AppliedConfig;
   };
 };
+
+// The answers of DELETE, by path.
+export type Deletes = {
+  "/admin/v1/models/{base}/adapters/{name}": RunTimeAdapter;
+};

@@ -12,7 +12,7 @@ export interface Fetched<T> {
 
 // Whether the feed of events is open (feed.ts): what it tells of is then read by the clock only seldom.
 export const live = signal(false);
-const TOLD = ['keys', 'sessions', 'jobs', 'queues', 'queue', 'nodes', 'replicas', 'endpoints', 'models', 'tenants', 'grants', 'requests', 'scaling', 'traffic'].map((list) => `/admin/v1/${list}`);
+const TOLD = ['keys', 'sessions', 'jobs', 'queues', 'queue', 'nodes', 'replicas', 'endpoints', 'models', 'tenants', 'grants', 'requests', 'scaling', 'traffic', 'rollouts'].map((list) => `/admin/v1/${list}`);
 const SELDOM_MS = 30_000;
 const isTold = (href: string) => TOLD.some((path) => href === path || href.startsWith(`${path}?`)) || /^\/admin\/v1\/jobs\/[^/]+$/.test(href);
 

@@ -16,13 +16,13 @@ const GATHER_MS = 300; // changes come together
 // The lists that a change of this kind is seen in.
 const LISTS: { [kind: string]: string[] } = {
   jobs: ['/admin/v1/jobs', '/admin/v1/queues', '/admin/v1/nodes'],
-  replicas: ['/admin/v1/replicas', '/admin/v1/endpoints', '/admin/v1/nodes', '/admin/v1/scaling'],
+  replicas: ['/admin/v1/replicas', '/admin/v1/endpoints', '/admin/v1/nodes', '/admin/v1/scaling', '/admin/v1/rollouts'],
   nodes: ['/admin/v1/nodes', '/admin/v1/jobs'],
   models: ['/admin/v1/models', '/admin/v1/scaling'],
   tenants: ['/admin/v1/tenants', '/admin/v1/limits'],
 };
 // What moves with the load.
-const LOAD = ['/admin/v1/scaling', '/admin/v1/traffic', '/admin/v1/queue?', '/admin/v1/replicas?model='];
+const LOAD = ['/admin/v1/scaling', '/admin/v1/traffic', '/admin/v1/queue?', '/admin/v1/rollouts', '/admin/v1/replicas?model='];
 const LOAD_MS = 2000;
 
 let source: EventSource | undefined;

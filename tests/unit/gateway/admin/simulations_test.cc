@@ -25,7 +25,7 @@ using tests::SignedIn;
 using tests::WithAdmin;
 using tests::World;
 
-constexpr const char* kPath = "/admin/v1/simulations";
+constexpr const char* kSimulations = "/admin/v1/simulations";
 const conf::TimePoint kStart = conf::TimePoint(std::chrono::hours(500'000));
 
 scheduler::JobState Waiting(std::string id, std::string tenant) {
@@ -99,12 +99,12 @@ TEST(Simulations, ALeadChangesNothingOfTheSystem) {
     const SignedIn lead = co_await client.SignIn({.id = "person:l", .roles = {{Role::kLead, "demo"}}});
     for (const char* const body : {R"({"add_nodes": 1})", R"({"quotas": ["a=1"]})", R"({"policy": "x"})",
                                    R"({"scaling": "model: chat-small"})"}) {
-      const Reply reply = co_await client.CallAs(lead, "POST", kPath, body);
+      const Reply reply = co_await client.CallAs(lead, "POST", kSimulations, body);
       EXPECT_EQ(reply.status, 403) << body;
     }
     const SignedIn member = co_await client.SignIn({.id = "person:m", .roles = {{Role::kMember, "demo"}}});
-    EXPECT_EQ((co_await client.CallAs(member, "POST", kPath, "{}")).status, 403);
-    EXPECT_EQ((co_await client.CallAs(lead, "GET", std::string(kPath) + "/sim-9")).status, 404);
+    EXPECT_EQ((co_await client.CallAs(member, "POST", kSimulations, "{}")).status, 403);
+    EXPECT_EQ((co_await client.CallAs(lead, "GET", std::string(kSimulations) + "/sim-9")).status, 404);
   });
 }
 

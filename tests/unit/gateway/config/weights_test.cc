@@ -60,7 +60,7 @@ TEST(WeightsPolicy, SaysWhatIsWrong) {
        "must be a name such as org/model"},
       {PolicyWith("s3: {endpoint: \"http://s\", bucket: b, access_key: env:A}, " + digest),
        "access_key and secret_key belong together"},
-      {PolicyWith("path: /m, prefetch: {nodes: 2}, " + digest), "says not when"},
+      {PolicyWith("path: /m, prefetch: {nodes: 2}, " + digest), "does not say when"},
       {PolicyWith("path: /m, compile_cache: {}, " + digest), "needs the engine's version"},
       {PolicyWith("path: /m, " + digest, "[vllm, serve, m]"), "are used by no command"},
       {PolicyWith("", "[vllm, serve, \"{weights}\"]"), "the policy has no weights"},

@@ -8,12 +8,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr conf::TimePoint kBegin{seconds(1'000)};
+constexpr conf::TimePoint kHistoryBegin{seconds(1'000)};
 
 TEST(History, StepsAreMeansOfTheirTicks) {
   History history;
   scheduler::autoscale::Signals signals;
-  conf::TimePoint now = kBegin;
+  conf::TimePoint now = kHistoryBegin;
   history.Add({.signals = signals, .came = 100}, now);
   for (int tick = 1; tick <= 20; ++tick) {
     signals.demand.work = tick <= 10 ? 1.0 : 3.0;
@@ -30,7 +30,7 @@ TEST(History, StepsAreMeansOfTheirTicks) {
   }
   ASSERT_EQ(history.steps().size(), 1u);
   const scheduler::autoscale::Observed& step = history.steps().front();
-  EXPECT_EQ(step.at, kBegin + seconds(2));
+  EXPECT_EQ(step.at, kHistoryBegin + seconds(2));
   EXPECT_DOUBLE_EQ(step.seconds, 2);
   EXPECT_NEAR(step.work, 2, 1e-9);
   EXPECT_NEAR(step.arrivals, 10, 1e-9);
@@ -45,7 +45,7 @@ TEST(History, StepsAreMeansOfTheirTicks) {
 TEST(History, KeepsAnHourAndNoMore) {
   History history;
   const scheduler::autoscale::Signals signals;
-  conf::TimePoint now = kBegin;
+  conf::TimePoint now = kHistoryBegin;
   for (size_t i = 0; i < History::kSteps + 50; ++i) {
     history.Add({.signals = signals}, now);
     now += History::kStep;
@@ -57,7 +57,7 @@ TEST(History, KeepsAnHourAndNoMore) {
 TEST(History, ARequestThatIsCountedTwiceForAMomentArrivesOnce) {
   History history;
   const scheduler::autoscale::Signals signals;
-  conf::TimePoint now = kBegin;
+  conf::TimePoint now = kHistoryBegin;
   double arrivals = 0;
   for (const uint64_t came : {10U, 12U, 11U, 12U, 12U}) {
     history.Add({.signals = signals, .came = came}, now);
@@ -70,8 +70,8 @@ TEST(History, ARequestThatIsCountedTwiceForAMomentArrivesOnce) {
 TEST(History, AnEarlierCountOfRequestsIsNoArrival) {
   History history;
   const scheduler::autoscale::Signals signals;
-  history.Add({.signals = signals, .came = 50}, kBegin);
-  history.Add({.signals = signals, .came = 10}, kBegin + seconds(2));
+  history.Add({.signals = signals, .came = 50}, kHistoryBegin);
+  history.Add({.signals = signals, .came = 10}, kHistoryBegin + seconds(2));
   EXPECT_EQ(history.steps().front().arrivals, 0);
 }
 

@@ -53,7 +53,7 @@ TEST_F(FeedbackTableTest, ARequestIsFoundBeforeAndAfterItsEnd) {
   found = Find(*index, id);
   ASSERT_TRUE(found);
   EXPECT_TRUE(found->settled);
-  EXPECT_EQ(found->version, "org/chat-7b");
+  EXPECT_EQ(found->served.version, "org/chat-7b");
   EXPECT_FALSE(Find(*index, NewId()));
   EXPECT_FALSE(Find(*index, "req_0123456789abcdef0123456789abcdef"));
   EXPECT_FALSE(Find(*index, "' OR 1 = 1 --"));
@@ -141,6 +141,12 @@ TEST_F(FeedbackTableTest, FeedbackBeforeTheEndGetsItsVersionWithTheClose) {
   index = UpToDate();
   EXPECT_FALSE(index->feedback().Waits());
   EXPECT_EQ((*index->feedback().OfRequest(waits, 10))[0].feedback.version, "org/chat-7b");
+  EXPECT_EQ((*index->feedback().OfRequest(waits, 10))[0].feedback.replica, CloseOf().replica);
+  const auto sums = index->feedback().Sums({.by = {FeedbackBy::kReplica}});
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  ASSERT_EQ(sums->size(), 1u);
+  EXPECT_EQ((*sums)[0].group.front(), CloseOf().replica);
+  EXPECT_EQ((*sums)[0].count, 2);
 }
 
 TEST_F(FeedbackTableTest, ARecordGivesTheSameFeedbackBack) {

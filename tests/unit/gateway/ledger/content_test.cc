@@ -68,7 +68,7 @@ TEST_F(ContentKeysTest, EachTenantHasAKeyThatOutlivesTheProcessAndIsNeverInClear
   }
 }
 
-TEST_F(ContentKeysTest, AnErasedTenantGetsANewKeyAndTheOldOneIsNowhere) {
+TEST_F(ContentKeysTest, AnErasedTenantGetsANewKeyAndTheOldOneIsGone) {
   auto keys = MustOpenKeys();
   ASSERT_TRUE(keys->Ensure({"acme", "acme/search", "acmes"}).ok());
   const ContentKeyRef old = keys->For("acme/search");
@@ -106,7 +106,7 @@ TEST_F(ContentKeysTest, AnErasureThatWasNotRecordedIsRememberedAcrossAStart) {
 TEST_F(ContentKeysTest, ANewMasterKeyTakesOverFromTheOldOne) {
   ASSERT_TRUE(MustOpenKeys()->Ensure({"acme"}).ok());
   const std::string id = MustOpenKeys()->For("acme")->id();
-  options.masters = {kMaster};  // beside the one that was made
+  options.masters = {kMaster};  // besides the one that was made
   EXPECT_EQ(MustOpenKeys()->For("acme")->id(), id);
   std::filesystem::remove(options.master_path);
   EXPECT_EQ(MustOpenKeys()->For("acme")->id(), id);
@@ -144,7 +144,7 @@ TEST_F(ContentKeysTest, LostMasterKeysDamagedAndReadableFilesAreNamedAndNotRepla
   EXPECT_THAT(std::string(ContentKeys::Open(options).status().message()), HasSubstr("chmod 600"));
 }
 
-TEST_F(ContentKeysTest, AReaderMakesNothing) {
+TEST_F(ContentKeysTest, AReaderCreatesNothing) {
   options.may_write = false;
   EXPECT_EQ(MustOpenKeys()->For("acme"), nullptr);
   EXPECT_FALSE(std::filesystem::exists(options.path) || std::filesystem::exists(options.master_path));
@@ -153,7 +153,7 @@ TEST_F(ContentKeysTest, AReaderMakesNothing) {
 struct SealedContentTest : ContentKeysTest {
   const std::string dir = tmp.Sub("ledger");
 
-  // One request whose prompt is stored, by a gateway of its own.
+  // Runs a ledger with one request whose prompt is stored.
   void Store(const ContentKey* key) const {
     const auto ledger = MustOpen(SmallOptions(dir));
     auto ticket = ledger->Shard(0).Open(SomeOpen("req_1"));
@@ -176,7 +176,7 @@ struct SealedContentTest : ContentKeysTest {
   }
 };
 
-TEST_F(SealedContentTest, NoFileHasItInClearAndOnlyTheKeyOpensIt) {
+TEST_F(SealedContentTest, NoFileHasTheTextInClearAndOnlyTheKeyOpensIt) {
   const auto keys = MustOpenKeys();
   ASSERT_TRUE(keys->Ensure({"acme/search"}).ok());
   Store(keys->For("acme/search").get());

@@ -1,5 +1,5 @@
-// Time of devices in the ledger: the records, their sums, what survives retention and a rebuilt index, and
-// whom replicas have served.
+// Device time in the ledger: the records, their sums, retention, a rebuilt index, and the tenants that replicas
+// served.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ class DevicesTest : public ::testing::Test {
   std::unique_ptr<Ledger> ledger_;
 };
 
-TEST_F(DevicesTest, StandInTheChainAsTheyWereGivenAndVerify) {
+TEST_F(DevicesTest, AreInTheChainUnchangedAndVerify) {
   Start();
   Append({Devices("acme/search", kNoon, kNoon + kMinute, 40 * kSecond, kMinute),
           Devices(std::string(kIdle), kNoon, kNoon + kMinute, 20 * kSecond, kMinute)});
@@ -121,7 +121,7 @@ TEST_F(DevicesTest, UsageShowsThemBesideTokensAndByKind) {
   EXPECT_THAT(Ask({.tenant = "acme"}).at(0).device_us.at("h100"), kMinute + 40 * kSecond);
   EXPECT_EQ(Ask({.by = {UsageBy::kJob}}).at(1).group, std::vector<std::string>{"train-1"});
   EXPECT_EQ(Ask({.by = {UsageBy::kHour}}).size(), 2u);
-  // An interval counts where it begins, also where a question cuts its minute.
+  // An interval counts where it begins, even if a query's window cuts its minute.
   EXPECT_THAT(Ask({.since_us = kNoon, .until_us = kNoon + 1}).at(0).device_us.at("h100"), kMinute);
   EXPECT_THAT(Ask({.since_us = kNoon + 1, .until_us = kNoon + kMinute - 1}).at(0).device_us, IsEmpty());
 }
@@ -171,7 +171,7 @@ TEST_F(DevicesTest, ARebuiltIndexKnowsTheLastIntervals) {
     EXPECT_EQ(last[0].from_us, kNoon + kMinute);
     EXPECT_EQ(last[0].until_us, kNoon + 2 * kMinute);
     EXPECT_EQ(last[0].held_us, kMinute);
-    EXPECT_EQ(last[0].device_us, 20 * kSecond) << "a death came after two of its records";
+    EXPECT_EQ(last[0].device_us, 20 * kSecond) << "the process died after two of its records";
     ForgetIndex();
   }
 }
@@ -191,7 +191,7 @@ TEST_F(DevicesTest, DeviceTimeOfRemovedSegmentsCountsForBudgets) {
             Devices(std::string(kIdle), from, from + kMinute, 20 * kSecond, kMinute)});
   }
   ASSERT_TRUE(ledger_->Stop().ok());
-  EXPECT_GT(ListSegments(dir_)->at(0).first_seq, 100u) << "there is something to carry on";
+  EXPECT_GT(ListSegments(dir_)->at(0).first_seq, 100u) << "segments were removed";
   for (int i = 0; i < 2; ++i) {
     int64_t acme = 0;
     const auto spent = SpentSince(dir_, conf::FromUnixMicros(kNoon / (24 * kHour) * 24 * kHour));
@@ -233,7 +233,7 @@ TEST_F(DevicesTest, ServedTokensAreReportedOnceIncludingRunningRequests) {
   close.replica = "r-chat-1";
   close.counts.output = 10;
   stream->Close(close);
-  EXPECT_THAT(told(), ElementsAre("acme r-chat-1 8")) << "what came after the last word";
+  EXPECT_THAT(told(), ElementsAre("acme r-chat-1 8")) << "the use since the last report";
   EXPECT_THAT(told(), IsEmpty());
 }
 

@@ -1,5 +1,4 @@
-// What the ledger's tests share: a directory of their own, records that look real, and a disk that fails on
-// demand.
+// Shared by the ledger's tests: a temporary directory, records that look real, and a disk that fails on demand.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +28,7 @@ namespace gateway::ledger {
 class TempDir {
  public:
   TempDir() {
-    // In memory where there is room: thousands of syncs are what these tests do most.
+    // In memory if possible: these tests make thousands of syncs.
     const std::filesystem::path shared = "/dev/shm";
     const std::filesystem::path base =
         std::filesystem::is_directory(shared) ? shared : std::filesystem::temp_directory_path();
@@ -157,7 +156,7 @@ inline std::vector<Record> OfKind(const std::string& dir, Kind kind) {
   return records;
 }
 
-// Every open has exactly one close, and no close stands alone.
+// Every open has exactly one close, and every close has an open.
 inline void ExpectReconciled(const std::string& dir) {
   std::map<std::string, int> opens;
   std::map<std::string, int> closes;
@@ -169,7 +168,7 @@ inline void ExpectReconciled(const std::string& dir) {
   for (const auto& [request, count] : opens) EXPECT_EQ(count, 1) << request;
 }
 
-// A disk that is full, or whose sync fails, for as long as it is told.
+// A disk that is full while `full`, and whose sync fails while `bad_sync`.
 class FailingDisk : public FileOps {
  public:
   absl::StatusOr<net::Fd> Create(const std::string& path) override {
@@ -178,7 +177,7 @@ class FailingDisk : public FileOps {
   }
   absl::StatusOr<size_t> WriteAt(int fd, const char* data, size_t size, uint64_t offset) override {
     ++writes;
-    constexpr size_t kLast = 7;  // a disk that fills up takes part of a write first
+    constexpr size_t kLast = 7;  // a disk that becomes full first takes a part of a write
     if (!full) return FileOps::WriteAt(fd, data, size, offset);
     if (size <= kLast || took_last_.exchange(true)) return net::SystemError("write", "segment", ENOSPC);
     return FileOps::WriteAt(fd, data, kLast, offset);

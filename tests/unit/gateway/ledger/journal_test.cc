@@ -25,7 +25,7 @@ class JournalTest : public ::testing::Test {
   std::atomic<bool> healthy_{true};
 };
 
-TEST_F(JournalTest, ADeathAtAnyMomentLeavesTokensAndTheirCost) {
+TEST_F(JournalTest, AfterACrashAtAnyMomentTokensAndTheirCostMatch) {
   for (int round = 0; round < 100; ++round) {
     int begun[2];
     ASSERT_EQ(pipe(begun), 0);
@@ -113,7 +113,7 @@ TEST_F(JournalTest, RefusesWorkWhileTheLedgerIsUnhealthy) {
   EXPECT_FALSE(journal->Open(SomeOpen("a")));
 }
 
-TEST_F(JournalTest, ACloseAlwaysHasRoomHoweverFullTheRing) {
+TEST_F(JournalTest, ACloseHasRoomEvenInAFullRing) {
   auto journal = Make(64, 128 << 10);
   std::vector<Ticket> open;
   const std::string longest(1000, 'x');
@@ -199,7 +199,7 @@ TEST_F(JournalTest, AFrameThatAPowerLossDestroyedEndsTheReadingAndIsCounted) {
   EXPECT_GT(image->unreadable_bytes, 0u);
 }
 
-TEST_F(JournalTest, ReadsNoFileThatIsCutOrForeign) {
+TEST_F(JournalTest, RefusesAFileThatIsCutOrForeign) {
   Make();
   const std::string whole = Slurp(path_);
   for (const size_t size : {size_t{0}, size_t{10}, size_t{4095}, size_t{4096}, whole.size() - 1}) {
@@ -210,7 +210,7 @@ TEST_F(JournalTest, ReadsNoFileThatIsCutOrForeign) {
   EXPECT_TRUE(absl::IsDataLoss(ReadJournal(path_).status()));
 }
 
-TEST_F(JournalTest, ARingTooSmallForItsSlotsIsRefusedWithTheSizeThatWouldDo) {
+TEST_F(JournalTest, ARingTooSmallForItsSlotsIsRefusedWithTheNeededSize) {
   const auto journal = ShardJournal::Create(path_, {.slots = 4096, .ring_bytes = 64 << 10}, &healthy_);
   ASSERT_FALSE(journal.ok());
   EXPECT_NE(journal.status().message().find("at least"), absl::string_view::npos);

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Ledger, ARequestIsOneOpenAndOneCloseThatNamesItAndVerifies) {
+TEST(Ledger, ARequestHasOneOpenAndOneCloseThatNamesIt) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   auto ledger = MustOpen(SmallOptions(dir));
@@ -43,7 +43,7 @@ TEST(Ledger, ARequestIsOneOpenAndOneCloseThatNamesItAndVerifies) {
   EXPECT_EQ(report.open_requests, 0u);
 }
 
-TEST(Ledger, ARefusedRequestIsOneCloseWithoutAnOpen) {
+TEST(Ledger, ARefusedRequestHasOneCloseAndNoOpen) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   auto ledger = MustOpen(SmallOptions(dir));
@@ -88,7 +88,7 @@ TEST(Ledger, StrictDurabilityCallsBackOnlyWhenTheOpenIsOnDisk) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   Options options = SmallOptions(dir);
-  options.commit_interval = std::chrono::seconds(60);  // only the request itself wakes the thread
+  options.commit_interval = std::chrono::seconds(60);  // so that only the request wakes the thread
   auto ledger = MustOpen(options);
   std::optional<Ticket> ticket = ledger->Shard(0).Open(SomeOpen("req_1"));
   std::mutex mutex;
@@ -117,12 +117,12 @@ TEST(Ledger, AFailingDiskIsReportedAtOnceToWaitersForOpenRecords) {
   ASSERT_TRUE(ledger->Flush().ok());
   disk.bad_sync = true;
   std::optional<Ticket> waits = ledger->Shard(0).Open(SomeOpen("req_2"));
-  std::promise<absl::Status> told;
-  ledger->OnDurable(waits->position(), [&](const absl::Status& status) { told.set_value(status); });
-  std::future<absl::Status> answer = told.get_future();
+  std::promise<absl::Status> called;
+  ledger->OnDurable(waits->position(), [&](const absl::Status& status) { called.set_value(status); });
+  std::future<absl::Status> answer = called.get_future();
   ASSERT_EQ(answer.wait_for(std::chrono::seconds(30)), std::future_status::ready);
   EXPECT_TRUE(absl::IsUnavailable(answer.get()));
-  std::promise<absl::Status> late;  // it waits for what is on disk already
+  std::promise<absl::Status> late;  // for a record that is already on disk
   ledger->OnDurable(durable->position(), [&](const absl::Status& status) { late.set_value(status); });
   EXPECT_TRUE(late.get_future().get().ok());
   disk.bad_sync = false;
@@ -134,7 +134,7 @@ TEST(Ledger, HasOneWriter) {
   EXPECT_TRUE(absl::IsFailedPrecondition(Ledger::Open(SmallOptions(tmp.Sub("ledger"))).status()));
 }
 
-TEST(Ledger, WillNotStartOverRecordsWithoutTheirSigningKey) {
+TEST(Ledger, DoesNotStartWhenTheKeyOfItsRecordsIsMissing) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   MustOpen(SmallOptions(dir));
@@ -143,7 +143,7 @@ TEST(Ledger, WillNotStartOverRecordsWithoutTheirSigningKey) {
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
 }
 
-TEST(Ledger, ItsSigningKeyIsForItsOwnerOnly) {
+TEST(Ledger, RefusesASigningKeyThatOthersCanRead) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   MustOpen(SmallOptions(dir));
@@ -154,7 +154,7 @@ TEST(Ledger, ItsSigningKeyIsForItsOwnerOnly) {
   EXPECT_TRUE(absl::IsFailedPrecondition(Ledger::Open(SmallOptions(dir)).status()));
 }
 
-TEST(Ledger, SegmentsAreSealedAtTheirSizeAndChainOverThem) {
+TEST(Ledger, SegmentsAreSealedAtTheirSizeAndTheChainContinues) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   Options options = SmallOptions(dir);
@@ -193,11 +193,11 @@ TEST(Ledger, RetentionRemovesWholeSegmentsAndTheRestStillVerifies) {
   EXPECT_GT(report.first_seq, 1u);
   std::filesystem::remove(SegmentFiles(dir)[0]);
   report = MustVerify(dir);
-  ASSERT_FALSE(report.ok()) << "a removal that no record accounts for must be found";
+  ASSERT_FALSE(report.ok()) << "a removal without a retention record must be found";
   EXPECT_THAT(report.first_bad->why, HasSubstr("retention"));
 }
 
-TEST(Ledger, RetentionSparesTheOpenRecordOfARequestThatStillRuns) {
+TEST(Ledger, RetentionKeepsTheOpenRecordOfARunningRequest) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   Options options = SmallOptions(dir);
@@ -237,7 +237,7 @@ TEST_P(DiskTest, AFullOrFailingDiskRefusesNewWorkAndLosesNothing) {
     return changed.wait_for(lock, std::chrono::seconds(30), [&] { return health.size() >= count; });
   };
   auto ledger = MustOpen(options);
-  const auto flushes = [&] {  // in its own time: the bound is for who appends to a disk that is full
+  const auto flushes = [&] {  // may take longer than append_timeout, which is short here for the full disk
     for (int i = 0; i < 150; ++i) {
       if (ledger->Flush().ok()) return true;
     }
@@ -299,7 +299,7 @@ TEST(Ledger, RecordsThatAFullDiskRefusedAreWrittenAtTheNextStart) {
   EXPECT_TRUE(report.ok()) << Why(report);
 }
 
-TEST(Ledger, ManyShardsAndOtherThreadsAtOnceLoseAndDoubleNothing) {
+TEST(Ledger, ManyShardsAndThreadsAtOnceNeitherLoseNorRepeatRecords) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   Options options = SmallOptions(dir);

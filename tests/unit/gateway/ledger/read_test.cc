@@ -1,4 +1,4 @@
-// The ways out of the ledger: tail, export, index.
+// The readers of the ledger: tail, export, index.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ class ReadTest : public ::testing::Test {
   std::unique_ptr<Ledger> ledger_;
 };
 
-TEST_F(ReadTest, TailGivesEveryRecordOnceInOrderOverSegmentsAndAsTheyCome) {
+TEST_F(ReadTest, TailGivesEveryRecordOnceAndInOrder) {
   Start();
   Tail tail(dir_, 0);
   uint64_t expected = 1;
@@ -62,7 +62,7 @@ TEST_F(ReadTest, TailGivesEveryRecordOnceInOrderOverSegmentsAndAsTheyCome) {
   EXPECT_GT(SegmentFiles(dir_).size(), 3u);
 }
 
-// Bytes in the middle of a line, so that its number, time, kind and chain still stand.
+// Damages bytes in the middle of a line, so that its number, time, kind and chain are still valid.
 TEST_F(ReadTest, ADamagedRecordIsSkippedAndCounted) {
   Start(1 << 20);
   for (int i = 0; i < 6; ++i) Call("req_" + std::to_string(i), "acme", "m", kNoon);
@@ -97,7 +97,7 @@ TEST_F(ReadTest, ADamagedRecordIsSkippedAndCounted) {
   }
   EXPECT_EQ(missed, damaged);
   EXPECT_EQ(read + missed, lines.size());
-  EXPECT_EQ(Ask({}).at(0).requests, 6) << "usage goes on after it";
+  EXPECT_EQ(Ask({}).at(0).requests, 6) << "records after the damage count";
   EXPECT_EQ(SpentSince(dir_, conf::FromUnixMicros(0))->at(0).cost_micro_usd, 6 * 27);
   uint64_t exported = 0;
   ASSERT_TRUE(Export(dir_, {}, [&](std::string_view text) {
@@ -156,7 +156,7 @@ TEST_F(ReadTest, ADamagedEndOfASegmentOrAWholeSegmentIsSkipped) {
     EXPECT_EQ(read.contains(seq), !damaged.contains(seq)) << seq;
 }
 
-TEST_F(ReadTest, TailStaysBehindTheGivenRecordAndLosesNothingByIt) {
+TEST_F(ReadTest, TailStopsAtTheGivenRecordAndContinuesLater) {
   Start();
   for (int i = 0; i < 10; ++i) Call("req_" + std::to_string(i), "acme", "m", kNoon);
   Tail tail(dir_, 4);
@@ -166,7 +166,7 @@ TEST_F(ReadTest, TailStaysBehindTheGivenRecordAndLosesNothingByIt) {
   EXPECT_EQ(tail.Read(1, 1 << 20)->lines.at(0).seq, 7u);
 }
 
-TEST_F(ReadTest, TailSaysHowManyRecordsRetentionTookFromIt) {
+TEST_F(ReadTest, TailCountsTheRecordsThatRetentionRemoved) {
   Start();
   for (int i = 0; i < 30; ++i) Call("req_" + std::to_string(i), "acme", "m", kNoon);
   std::filesystem::remove(SegmentFiles(dir_).at(0));
@@ -209,7 +209,7 @@ TEST_F(ReadTest, ExportSelectsByTimeTenantModelAndKind) {
   }
 }
 
-TEST_F(ReadTest, AnExportCutAtAnyByteIsContinuedToTheSameFile) {
+TEST_F(ReadTest, AnExportCutAtAnyByteContinuesToTheSameFile) {
   Start();
   for (int i = 0; i < 4; ++i) Call("req_\n\"" + std::to_string(i), "acme", "=m,1", kNoon);
   for (const ExportFormat format : {ExportFormat::kJsonLines, ExportFormat::kCsv}) {
@@ -228,10 +228,10 @@ TEST_F(ReadTest, AnExportCutAtAnyByteIsContinuedToTheSameFile) {
     EXPECT_EQ(Slurp(path).substr(0, whole.size()), whole);
   }
   EXPECT_TRUE(absl::IsInvalidArgument(ExportToFile(dir_, {}, tmp_.Sub("out")).status()))
-      << "CSV is not continued as JSONL";
+      << "a CSV export must not be continued as JSONL";
 }
 
-TEST(Csv, QuotesAfterRfc4180AndDefusesFormulas) {
+TEST(Csv, QuotesByRfc4180AndDefusesFormulas) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"plain", "plain"},
       {"a,b", "\"a,b\""},
@@ -343,7 +343,7 @@ TEST_F(ReadTest, AfterRetentionTheIndexEqualsARebuiltOne) {
   EXPECT_LT(Ask({}).at(0).requests, 60);
 }
 
-TEST_F(ReadTest, HoursThatChangedAfterARecordAreKnownAlsoToARebuiltIndex) {
+TEST_F(ReadTest, ARebuiltIndexAlsoKnowsTheHoursThatChangedAfterARecord) {
   Start();
   Call("req_1", "acme", "m", kNoon);
   uint64_t first = 0;

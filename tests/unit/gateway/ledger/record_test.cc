@@ -152,7 +152,7 @@ TEST(Parse, TheQuickReaderAgreesWithTheParserOrDeclines) {
       EXPECT_EQ(facts.cost_micro_usd, record.cost_micro_usd);
     }
   }
-  EXPECT_EQ(quick, 8) << "of texts without escapes, and of no others";
+  EXPECT_EQ(quick, 8) << "only texts without escapes";
 }
 
 TEST(Parse, TheQuickReaderRefusesTruncatedRecords) {
@@ -161,7 +161,8 @@ TEST(Parse, TheQuickReaderRefusesTruncatedRecords) {
   ASSERT_TRUE(ReadCloseFacts(body, &facts));
   EXPECT_EQ(facts.input, 12);
   for (size_t size = 1; size < body.size(); ++size) {
-    ReadCloseFacts(std::string(body, 0, size), &facts);  // whatever it says, it must not read past the end
+    ReadCloseFacts(std::string(body, 0, size),
+                   &facts);  // the result does not matter, but it must not read past the end
   }
   EXPECT_FALSE(ReadCloseFacts(R"({"seq":9,"input":"x)", &facts));
   EXPECT_FALSE(ReadCloseFacts(R"({"input":1x,"a":1)", &facts));

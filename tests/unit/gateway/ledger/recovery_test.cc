@@ -17,8 +17,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Runs until it is killed: requests of every fate, content, events from another thread, segments and
-// checkpoints often. A byte goes to `progress` once it has started, and one with each request.
+// Runs until it is killed: requests with every kind of end, content, events from another thread, many segments and
+// checkpoints. Writes a byte to `progress` when it has started, and one for each request.
 [[noreturn]] void WorkUntilKilled(const std::string& dir, int progress, FileOps* files) {
   Options options = SmallOptions(dir);
   options.shards = 2;
@@ -58,8 +58,7 @@ TEST(Kill9, AtAnyMomentLeavesEachOpenWithExactlyOneClose) {
   for (int round = 0; round < kRounds; ++round) {
     int progress[2];
     ASSERT_EQ(pipe(progress), 0);
-    // One in four dies wherever it stands in its start and its recovery, or a little later; the others at
-    // work.
+    // One in four dies at a random point of its start or recovery, or a little later; the others die while they work.
     DeadlyDisk deadly(static_cast<int>(random() % 30));
     const bool at_start = round % 4 == 0;
     const pid_t child = fork();
@@ -70,13 +69,14 @@ TEST(Kill9, AtAnyMomentLeavesEachOpenWithExactlyOneClose) {
     char bytes[256];
     for (ssize_t n = 1; n > 0 && requests > 0; requests -= static_cast<uint64_t>(n)) {
       n = read(progress[0], bytes, std::min<uint64_t>(sizeof bytes, requests));
-      EXPECT_GT(n + at_start, 0) << "it ended by itself in round " << round;
+      EXPECT_GT(n + at_start, 0) << "the process ended by itself in round " << round;
     }
     kill(child, SIGKILL);
     close(progress[0]);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "no start in round " << round;
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        << "the process did not start in round " << round;
     if (round % 3 != 2) continue;  // the next child must recover from this one
     Options options = SmallOptions(dir);
     options.segment_bytes = 16 << 10;
@@ -127,13 +127,13 @@ TEST(Recovery, AnInterruptedRequestIsClosedWithItsCountedTokens) {
   EXPECT_EQ(closes[0].replica, "http://gpu-1");
   EXPECT_EQ(closes[0].client_request, "");
   EXPECT_EQ(OfKind(copy, Kind::kRecovery).at(0).action, "journals_replayed");
-  // A second start finds nothing more to do.
+  // A second start has nothing more to recover.
   ASSERT_TRUE(MustOpen(SmallOptions(copy))->Stop().ok());
   EXPECT_EQ(OfKind(copy, Kind::kClose).size(), 1u);
   EXPECT_TRUE(MustVerify(copy).ok());
 }
 
-TEST(Recovery, ADeathInTheMiddleOfRecoveryWritesNothingTwice) {
+TEST(Recovery, ACrashDuringRecoveryWritesNothingTwice) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   const std::string copy = tmp.Sub("copy");
@@ -146,7 +146,7 @@ TEST(Recovery, ADeathInTheMiddleOfRecoveryWritesNothingTwice) {
   }
   const std::string journal = Slurp(copy + "/journal-0");
   ASSERT_TRUE(MustOpen(SmallOptions(copy))->Stop().ok());
-  Spill(copy + "/journal-0", journal);  // as if it had died before the journals were made anew
+  Spill(copy + "/journal-0", journal);  // as if it had died before it created new journals
   ASSERT_TRUE(MustOpen(SmallOptions(copy))->Stop().ok());
   ExpectReconciled(copy);
   EXPECT_EQ(OfKind(copy, Kind::kClose).size(), 2u);
@@ -168,7 +168,7 @@ TEST(Recovery, ALedgerCutAtAnyByteSetsTheTornBytesAsideAndContinues) {
   const std::string segment = SegmentFiles(live).at(0);
   const std::string name = std::filesystem::path(segment).filename().string();
   const std::string bytes = Slurp(segment);
-  // The records after the checkpoint of the start are the only ones that may vanish without a trace.
+  // Only the records after the checkpoint of the start may disappear without a trace.
   const size_t signed_end = bytes.find('\n', bytes.rfind("\"kind\":\"checkpoint\"")) + 1;
   ASSERT_LT(signed_end, bytes.size());
   std::filesystem::remove(live + "/journal-0");
@@ -209,7 +209,7 @@ TEST(Recovery, JournalsFromAnyMomentNeverDuplicateRecords) {
     std::vector<Ticket> running;
     for (int i = 0; i < 12; ++i) {
       running.push_back(*ledger->Shard(0).Open(SomeOpen("req_" + std::to_string(i))));
-      if (i % 3 == 2) running.erase(running.begin());  // dropped: closes as interrupted
+      if (i % 3 == 2) running.erase(running.begin());  // a dropped ticket closes its request as interrupted
       journals.push_back(Slurp(dir + "/journal-0"));
       if (i % 2 == 0) ASSERT_TRUE(ledger->Flush().ok());
     }
@@ -220,7 +220,7 @@ TEST(Recovery, JournalsFromAnyMomentNeverDuplicateRecords) {
     const std::string copy = tmp.Sub("copy");
     std::filesystem::remove_all(copy);
     std::filesystem::copy(tmp.Sub("live"), copy);
-    Spill(copy + "/journal-0", journal);  // the page cache was lost with the host, an older state came back
+    Spill(copy + "/journal-0", journal);  // the host lost its page cache: an older state is back
     ASSERT_TRUE(MustOpen(SmallOptions(copy))->Stop().ok());
     ExpectReconciled(copy);
     const VerifyReport report = MustVerify(copy);
@@ -243,7 +243,7 @@ TEST(Recovery, AnEventsDetailIsNeverTakenForAPlaceInAJournal) {
   ExpectReconciled(copy);
 }
 
-TEST(Recovery, ADamagedJournalIsKeptAsideAndSaid) {
+TEST(Recovery, ADamagedJournalIsMovedAsideAndReported) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   MustOpen(SmallOptions(dir));
@@ -254,7 +254,7 @@ TEST(Recovery, ADamagedJournalIsKeptAsideAndSaid) {
   EXPECT_TRUE(MustVerify(dir).ok());
 }
 
-TEST(Recovery, DamageBelowALaterCheckpointIsNotCutAwayAndStaysVisible) {
+TEST(Recovery, DamageBeforeALaterCheckpointIsNotCutAwayAndStaysVisible) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   {

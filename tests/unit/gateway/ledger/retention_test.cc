@@ -1,4 +1,4 @@
-// What budgets have spent, whatever is removed and whenever the process dies.
+// The spend of budgets, whichever segments are removed and whenever the process dies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,14 +18,14 @@ conf::TimePoint At(const char* time) {
   return *conf::ParseTime(time);
 }
 
-// A disk that does not let go of files, for as long as it is told.
-class ClingingDisk : public FileOps {
+// A disk that cannot remove files while `keeps_files`.
+class UndeletingDisk : public FileOps {
  public:
   absl::Status Remove(const std::string& path) override {
     ++asked;
-    return clings ? net::SystemError("remove", path, EBUSY) : FileOps::Remove(path);
+    return keeps_files ? net::SystemError("remove", path, EBUSY) : FileOps::Remove(path);
   }
-  std::atomic<bool> clings{false};
+  std::atomic<bool> keeps_files{false};
   std::atomic<int> asked{0};
 };
 
@@ -62,7 +62,7 @@ class RetentionTest : public ::testing::Test {
   static void ForgetIndex(const std::string& dir) {
     for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(dir + "/index.sqlite" + suffix);
   }
-  // Calls paid for since that day, by their money.
+  // The number of paid calls since that day: each costs the same.
   int64_t Paid(const char* day, std::string_view key = "") {
     const absl::StatusOr<std::vector<SpendRow>> rows = SpentSince(dir_, At(day));
     EXPECT_TRUE(rows.ok()) << rows.status();
@@ -78,7 +78,7 @@ class RetentionTest : public ::testing::Test {
   TempDir tmp_;
   const std::string dir_ = tmp_.Sub("ledger");
   std::atomic<conf::TimePoint> now_{At("2026-11-20T12:00:00Z")};
-  ClingingDisk disk_;
+  UndeletingDisk disk_;
   Options options_;
   std::unique_ptr<Ledger> ledger_;
   int64_t calls_ = 0;
@@ -89,7 +89,7 @@ TEST_F(RetentionTest, SpendingInRemovedSegmentsCountsForRunningBudgets) {
   Start();
   CallMany(300);
   Call("key_0", "2026-10-31T23:59:59Z", "2026-11-20T09:00:00Z");
-  EXPECT_EQ(Paid("2026-11-01"), 300) << "by an index that has seen it happen";
+  EXPECT_EQ(Paid("2026-11-01"), 300) << "by an index that applied the removal";
   Stop();
   EXPECT_GT(FirstSeq(), 400u);
   ForgetIndex(dir_);
@@ -118,39 +118,39 @@ TEST_F(RetentionTest, AnUnremovableFileIsReportedOnceRecordedOnceAndRetried) {
   options_.retain_bytes = 1;
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<absl::StatusCode> said;
+  std::vector<absl::StatusCode> reported;
   options_.on_retention_change = [&](const absl::Status& status) {
     const std::lock_guard lock(mutex);
-    said.push_back(status.code());
+    reported.push_back(status.code());
     changed.notify_all();
   };
   const auto await = [&](const std::function<bool()>& what) {
     std::unique_lock lock(mutex);
     return changed.wait_for(lock, std::chrono::seconds(30), what);
   };
-  disk_.clings = true;
+  disk_.keeps_files = true;
   Start();
   CallMany(20);
-  ASSERT_TRUE(await([&] { return !said.empty(); }));
+  ASSERT_TRUE(await([&] { return !reported.empty(); }));
   const int asked = disk_.asked;
   for (int i = 0; i < 10 || disk_.asked < asked + 5; ++i) CallMany(1);
   EXPECT_TRUE(ledger_->Healthy());
   EXPECT_TRUE(ledger_->GetStats().retention_failing);
   EXPECT_EQ(OfKind(dir_, Kind::kRetention).size(), 1u);
   EXPECT_EQ(FirstSeq(), 1u);
-  EXPECT_EQ(Paid("2026-11-01"), calls_) << "its closes count once, there or carried on";
-  disk_.clings = false;
-  ASSERT_TRUE(await([&] { return said.size() >= 2; }));
-  EXPECT_EQ(said.size(), 2u);
-  EXPECT_EQ(said[1], absl::StatusCode::kOk);
+  EXPECT_EQ(Paid("2026-11-01"), calls_) << "its closes count once, in the segment or carried on";
+  disk_.keeps_files = false;
+  ASSERT_TRUE(await([&] { return reported.size() >= 2; }));
+  EXPECT_EQ(reported.size(), 2u);
+  EXPECT_EQ(reported[1], absl::StatusCode::kOk);
   EXPECT_FALSE(ledger_->GetStats().retention_failing);
   Stop();
   EXPECT_EQ(Paid("2026-11-01"), calls_);
 }
 
-// 700 keys need two records. The first removal is recorded, and the process dies before it removes anything,
-// with so many of the lines of that write on disk.
-TEST_F(RetentionTest, ADeathAnywhereInARemovalCountsNothingTwiceAndLosesNothing) {
+// 700 keys need two records. The first removal is recorded, and the process dies before it removes anything. Each
+// round has a different number of lines of that write on disk.
+TEST_F(RetentionTest, ACrashDuringARemovalCountsNothingTwiceAndLosesNothing) {
   constexpr int kKeys = 700;
   options_.segment_bytes = 1 << 20;
   Start();
@@ -172,7 +172,7 @@ TEST_F(RetentionTest, ADeathAnywhereInARemovalCountsNothingTwiceAndLosesNothing)
   ASSERT_TRUE(ledger_->Flush().ok());
   Stop();
   ASSERT_GT(SegmentFiles(dir_).size(), 1u);
-  disk_.clings = true;
+  disk_.keeps_files = true;
   options_.segment_bytes = 1 << 20;
   options_.retain_bytes = 1;
   Start();
@@ -198,7 +198,7 @@ TEST_F(RetentionTest, ADeathAnywhereInARemovalCountsNothingTwiceAndLosesNothing)
     const std::string before = tmp_.Sub("before");
     std::filesystem::remove_all(before);
     std::filesystem::copy(dir_, before, std::filesystem::copy_options::recursive);
-    disk_.clings = false;
+    disk_.keeps_files = false;
     Start();
     while (FirstSeq() == 1) ASSERT_TRUE(ledger_->Flush().ok());
     EXPECT_EQ(Paid("2026-11-01"), all);
@@ -212,7 +212,7 @@ TEST_F(RetentionTest, ADeathAnywhereInARemovalCountsNothingTwiceAndLosesNothing)
   }
 }
 
-TEST_F(RetentionTest, ASegmentOfNothingButCarriedRowsIsNotWrittenAgainForEver) {
+TEST_F(RetentionTest, ASegmentWithOnlyCarriedRowsIsNotRewrittenForEver) {
   options_.segment_bytes = 1 << 20;
   Start();
   for (int i = 0; i < 200; ++i) {
@@ -238,7 +238,7 @@ TEST_F(RetentionTest, SpendCountsWhenARequestWasAdmittedNotWhenItEnded) {
   Call("key_2", "2026-11-01T00:00:00Z", "2026-11-01T00:00:05Z");
   Call("jwt:okta:alice", "2026-11-02T00:00:00Z", "2026-11-02T00:00:05Z");
   Call("jwt:okta:bob", "2026-11-02T00:00:00Z", "2026-11-02T00:00:05Z");
-  CloseRecord old = SomeClose();  // as records were that did not say when the request was admitted
+  CloseRecord old = SomeClose();  // an old record, without the time of admission
   old.time_us = conf::ToUnixMicros(At("2026-11-03T00:00:00Z"));
   OpenRecord of = SomeOpen("req");
   of.key = "key_3";
@@ -251,7 +251,7 @@ TEST_F(RetentionTest, SpendCountsWhenARequestWasAdmittedNotWhenItEnded) {
   EXPECT_EQ(Paid("2026-11-04"), 0);
   const absl::StatusOr<std::vector<SpendRow>> bearers = SpentSince(dir_, At("2026-11-01"));
   ASSERT_TRUE(bearers.ok());
-  ASSERT_EQ(bearers->size(), 3u) << "bearers are one row";
+  ASSERT_EQ(bearers->size(), 3u) << "all bearers share one row";
   EXPECT_EQ(bearers->at(0).key, "");
   EXPECT_EQ(bearers->at(0).cost_micro_usd, 2 * 27);
 }

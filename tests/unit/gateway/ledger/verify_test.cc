@@ -30,7 +30,7 @@ class TamperTest : public ::testing::Test {
     ASSERT_GE(SegmentFiles(dir_).size(), 3u);
     ASSERT_TRUE(MustVerify(dir_).ok()) << Why(MustVerify(dir_));
   }
-  // The report with `content` in place of a segment's.
+  // The report on the ledger with `content` instead of the content of a segment.
   VerifyReport With(const std::string& path, const std::string& content) {
     const std::string before = Slurp(path);
     Spill(path, content);
@@ -51,7 +51,7 @@ TEST_F(TamperTest, AnyFlippedByteIsFoundAtItsRecord) {
       changed[at] ^= 1;
       const VerifyReport report = With(path, changed);
       ASSERT_FALSE(report.ok()) << name << " byte " << at;
-      // A newline that is gone joins two lines, and that is found at the first.
+      // A missing newline joins two lines; the problem is found at the first one.
       const auto line =
           static_cast<uint64_t>(std::count(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(at), '\n')) +
           1;
@@ -61,7 +61,7 @@ TEST_F(TamperTest, AnyFlippedByteIsFoundAtItsRecord) {
   }
 }
 
-TEST_F(TamperTest, AnyRecordDeletedDoubledSwappedOrInsertedIsFound) {
+TEST_F(TamperTest, AnyDeletedDoubledSwappedOrInsertedRecordIsFound) {
   for (const std::string& path : SegmentFiles(dir_)) {
     const std::vector<std::string> lines = Lines(Slurp(path));
     for (size_t i = 0; i < lines.size(); ++i) {
@@ -104,7 +104,7 @@ TEST_F(TamperTest, AChainThatWasRecomputedAfterAChangeFailsAtTheNextSignature) {
   EXPECT_THAT(report.first_bad->why, HasSubstr("signature"));
 }
 
-TEST_F(TamperTest, ARemovedSegmentIsFoundWhereverItStood) {
+TEST_F(TamperTest, EveryRemovedSegmentIsFound) {
   const std::vector<std::string> paths = SegmentFiles(dir_);
   for (const std::string& path : paths) {
     std::filesystem::rename(path, tmp_.Sub("away"));
@@ -135,7 +135,7 @@ TEST_F(TamperTest, ATailCutTogetherWithItsHeadIsFoundByAnAnchorKeptElsewhere) {
   std::filesystem::remove(path);
   const std::string head = Lines(Slurp(SegmentFiles(dir_).back())).back();
   Spill(dir_ + "/head.json", head + "\n");
-  EXPECT_TRUE(MustVerify(dir_).ok()) << "this much cannot be seen from the directory alone";
+  EXPECT_TRUE(MustVerify(dir_).ok()) << "the directory alone does not show this";
   EXPECT_FALSE(MustVerify(dir_, anchor).ok());
 }
 
@@ -161,7 +161,7 @@ TEST_F(TamperTest, RecordsThatARestartFoundMissingStayMissing) {
   EXPECT_THAT(report.first_bad->why, HasSubstr("gone"));
 }
 
-TEST(Verify, RunsBesideAGatewayAtWork) {
+TEST(Verify, RunsBesideAWorkingGateway) {
   TempDir tmp;
   const std::string dir = tmp.Sub("ledger");
   Options options = SmallOptions(dir);
@@ -184,7 +184,7 @@ TEST(Verify, RunsBesideAGatewayAtWork) {
   EXPECT_GT(told, 0u);
 }
 
-TEST(Verify, SaysThatThereIsNoLedger) {
+TEST(Verify, ReportsAMissingLedger) {
   TempDir tmp;
   MustOpen(SmallOptions(tmp.Sub("other")));
   absl::StatusOr<PublicKey> key = PublicKey::Load(tmp.Sub("other") + "/signing.pub");

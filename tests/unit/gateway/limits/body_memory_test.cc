@@ -23,7 +23,7 @@ struct World {
   }
 };
 
-TEST(BodyMemory, RefusesWhatATenantMayNotHoldAndLeavesNoTrace) {
+TEST(BodyMemory, RefusesMoreThanATenantMayHoldAndKeepsNothing) {
   World world;
   const auto first = world.Begin();
   EXPECT_TRUE(first->GrowTo(300));
@@ -32,9 +32,9 @@ TEST(BodyMemory, RefusesWhatATenantMayNotHoldAndLeavesNoTrace) {
   EXPECT_EQ(second->refusal(), Refusal::kTenantBytes);
   EXPECT_EQ(second->refusing_tenant(), "acme/search");
   EXPECT_EQ(world.memory.bytes(), 300u);
-  EXPECT_TRUE(second->GrowTo(100)) << "a refusal burns nothing";
+  EXPECT_TRUE(second->GrowTo(100)) << "a refused body holds nothing";
   EXPECT_EQ(world.memory.bytes(), 400u);
-  // Its parent has room beyond that.
+  // The tenant's parent still has room.
   auto parent = world.Begin(1);
   EXPECT_TRUE(parent->GrowTo(200));
   EXPECT_FALSE(parent->GrowTo(201));
@@ -55,7 +55,7 @@ TEST(BodyMemory, TheProcessHasABudgetOverAllTenants) {
   EXPECT_TRUE(other.GrowTo(100));
 }
 
-TEST(BodyMemory, NothingIsHeldInTheEnd) {
+TEST(BodyMemory, NothingIsHeldAtTheEnd) {
   World world;
   world.process = 1'000'000;
   world.shares = {{"acme", 400'000}, {"acme/search", 300'000}};

@@ -86,9 +86,9 @@ TEST_F(BudgetWatchTest, ARateSaysWhenABudgetIsUsedUp) {
   EXPECT_LT(std::chrono::abs(*rate->used_up - (now + hours(10))), std::chrono::seconds(1));
   budget.used = 10;
   rate = watch_->RateOf(budget, now);
-  EXPECT_FALSE(rate->used_up) << "it lasts";
+  EXPECT_FALSE(rate->used_up) << "the budget lasts until the period ends";
   budget.period.reset();
-  EXPECT_FALSE(watch_->RateOf(budget, now)) << "no budget";
+  EXPECT_FALSE(watch_->RateOf(budget, now)) << "the limit is not a budget";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Budgets and limits of keys that come, replace each other and go, and of reloads.
+// Budgets and limits of keys that are created, replaced and revoked, and after reloads.
 #include "gateway/limits/budgets.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ struct BudgetsTest : testing::Test {
   const conf::TimePoint now = net::Now();
 };
 
-TEST_F(BudgetsTest, AKeyThatReplacesAnotherSharesItsLimitsAndGoesOnWithItsBudget) {
+TEST_F(BudgetsTest, AKeyThatReplacesAnotherSharesItsLimitsAndContinuesItsBudget) {
   const std::string first = MakeKey(R"({"concurrency": 1, "budget": {"tokens": 100, "period": "month"}})");
   const std::string second = Rotate(first);
   const std::string third = Rotate(second);
@@ -84,7 +84,7 @@ TEST_F(BudgetsTest, AKeyThatReplacesAnotherSharesItsLimitsAndGoesOnWithItsBudget
   ASSERT_TRUE(std::holds_alternative<limits::Grant>(held));
   EXPECT_TRUE(std::holds_alternative<limits::Refusal>(
       limits::Reserve((*principals->ForKey(third))->node, {}, {}, now)))
-      << "two keys in their overlap have one concurrency";
+      << "the old and the new key share one limit of concurrency";
   std::get<limits::Grant>(held).reservation.Refund();
 
   Serve(first, now, 10);
@@ -115,14 +115,15 @@ TEST_F(BudgetsTest, KeysThatNoLongerWorkLeaveTheTree) {
 
   const auto later = Publish(std::chrono::hours(2));
   EXPECT_EQ(later->ForKey(replaced), nullptr) << "its overlap is over";
-  EXPECT_EQ((*later->ForKey(fresh))->node.path(), "demo/search/" + replaced) << "whose limits go on";
+  EXPECT_EQ((*later->ForKey(fresh))->node.path(), "demo/search/" + replaced)
+      << "the new key continues its limits";
   EXPECT_THAT(Scopes(), testing::IsSupersetOf({"demo/search/" + stays, "demo/search/" + replaced}));
   Revoke(fresh);
   Publish(std::chrono::hours(2));
   EXPECT_THAT(Scopes(), testing::Not(testing::Contains("demo/search/" + replaced)));
 }
 
-TEST_F(BudgetsTest, ABudgetThatAReloadAddsCountsWhatWasSpentBeforeAndAllThatComesMeanwhile) {
+TEST_F(BudgetsTest, ABudgetThatAReloadAddsCountsEarlierAndConcurrentSpending) {
   Serve("key_1", now, 30);
   const limits::LimitSpec known{Dimension::kBudget, 1000, Period::kDay, ""};
   const limits::LimitSpec added{Dimension::kTokenBudget, 100, Period::kMonth, ""};
@@ -131,18 +132,18 @@ TEST_F(BudgetsTest, ABudgetThatAReloadAddsCountsWhatWasSpentBeforeAndAllThatCome
   ASSERT_TRUE(Configure({{"demo", {known, added}}}).ok());
   ASSERT_TRUE(Restore(before).ok());
   EXPECT_EQ(Used("demo", Dimension::kTokenBudget), 30);
-  EXPECT_EQ(Used("demo", Dimension::kBudget), 0) << "one that was there counts by itself";
+  EXPECT_EQ(Used("demo", Dimension::kBudget), 0) << "a budget that existed before counts by itself";
 
   ASSERT_TRUE(Configure({{"demo", {known}}}).ok());
   Serve("key_1", now, 40);
   ASSERT_TRUE(Configure({{"demo", {known, added}}}).ok());
   ASSERT_TRUE(Restore(before).ok());
-  EXPECT_EQ(Used("demo", Dimension::kTokenBudget), 70) << "taken away and given back";
+  EXPECT_EQ(Used("demo", Dimension::kTokenBudget), 70) << "removed and added again";
   ASSERT_TRUE(Restore(before).ok());
-  EXPECT_EQ(Used("demo", Dimension::kTokenBudget), 70) << "twice is as good as once";
+  EXPECT_EQ(Used("demo", Dimension::kTokenBudget), 70) << "a second time changes nothing";
 }
 
-TEST_F(BudgetsTest, ARequestCountsInThePeriodThatItWasAdmittedIn) {
+TEST_F(BudgetsTest, ARequestCountsInThePeriodOfItsAdmission) {
   ASSERT_TRUE(Configure({{"demo", {{Dimension::kTokenBudget, 100, Period::kMonth, ""}}}}).ok());
   const conf::TimePoint begin = limits::BoundsOf(Period::kMonth, now).start;
   Serve("key_1", begin - std::chrono::seconds(1), 10);
@@ -151,7 +152,7 @@ TEST_F(BudgetsTest, ARequestCountsInThePeriodThatItWasAdmittedIn) {
   EXPECT_EQ(Used("demo", Dimension::kTokenBudget), 1);
 }
 
-TEST_F(BudgetsTest, TimeOfDevicesIsRestoredByKindAndChargedFromThere) {
+TEST_F(BudgetsTest, DeviceTimeIsRestoredByKindAndThenCharged) {
   constexpr int64_t kMuch = 1'000'000'000;
   ASSERT_TRUE(Configure({{"demo", {{Dimension::kDeviceBudget, kMuch, Period::kMonth, "", "h100"}}},
                          {"demo/search", {{Dimension::kDeviceBudget, kMuch, Period::kMonth, ""}}}})
@@ -185,7 +186,7 @@ TEST_F(BudgetsTest, TimeOfDevicesIsRestoredByKindAndChargedFromThere) {
       held("demo/search", "chat-small", "h100", 700),
       held(std::string(ledger::kIdle), "chat-small", "h100", 700)};
   for (int i = 0; i < 10; ++i) charges.Charge(little, now);
-  EXPECT_EQ(Used("demo", Dimension::kDeviceBudget), 6507) << "nothing is rounded away";
+  EXPECT_EQ(Used("demo", Dimension::kDeviceBudget), 6507) << "rounding loses nothing";
   EXPECT_EQ(WhyDevicesUsedUp(world.shared.limits, "demo/search", std::vector<std::string>{"h100"}, now), "");
   charges.Charge(std::vector<ledger::DeviceRecord>{held("demo/search", "", "h100", kMuch * 1000)}, now);
   EXPECT_THAT(WhyDevicesUsedUp(world.shared.limits, "demo/search", std::vector<std::string>{"h100"}, now),

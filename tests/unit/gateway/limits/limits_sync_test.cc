@@ -130,7 +130,7 @@ struct Gateway {
   std::optional<LimitsSync> sync;
 };
 
-TEST(LimitsSync, SharesEveryLimitBetweenGatewaysAndMovesRoomToWhereItIsAskedFor) {
+TEST(LimitsSync, SharesEveryLimitAndMovesRoomToTheGatewayThatNeedsIt) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     Store store;
     FakeRedis& server = Listening(loop, store);
@@ -178,7 +178,7 @@ TEST(LimitsSync, ClaimsForAllLimitsInOneWrite) {
     EXPECT_TRUE(co_await Eventually(loop, [&] { return sync.status().claims == 40; }));
     EXPECT_EQ(server.reads, before + 1);
     EXPECT_GT(sync.status().round_trip, 0ns);
-    // Idle limits claim for the sake of their leases only: 4 times in one, however many rounds there are.
+    // Idle limits claim only to keep their leases: 4 times per lease, however many rounds there are.
     const size_t claims = store.claims;
     const uint64_t rounds = sync.status().rounds;
     const conf::TimePoint start = Now();
@@ -193,7 +193,7 @@ TEST(LimitsSync, ClaimsForAllLimitsInOneWrite) {
   });
 }
 
-TEST(LimitsSync, KeepsABudgetsLeaseOverARestartAndTakesANewOneForAWindow) {
+TEST(LimitsSync, KeepsTheLeaseOfABudgetAcrossARestartButNotOfAWindow) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     Store store;
     FakeRedis& server = Listening(loop, store);
@@ -220,7 +220,7 @@ TEST(LimitsSync, KeepsABudgetsLeaseOverARestartAndTakesANewOneForAWindow) {
   });
 }
 
-TEST(LimitsSync, ReturnsWhatIsNotUsedUpWhenItStopsAndTakesItUpAgainAfterwards) {
+TEST(LimitsSync, ReturnsUnusedRoomWhenItStopsAndClaimsItAgainLater) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     Store store;
     FakeRedis& server = Listening(loop, store);
@@ -241,7 +241,7 @@ TEST(LimitsSync, ReturnsWhatIsNotUsedUpWhenItStopsAndTakesItUpAgainAfterwards) {
         if (gateway.starts_with("one")) kept += lease.held;
       }
     }
-    EXPECT_EQ(kept, 10) << "what was admitted stays counted, and nothing else";
+    EXPECT_EQ(kept, 10) << "only what was admitted still counts";
 
     int admitted = 0;
     EXPECT_TRUE(co_await Eventually(loop, [&] {
@@ -250,7 +250,7 @@ TEST(LimitsSync, ReturnsWhatIsNotUsedUpWhenItStopsAndTakesItUpAgainAfterwards) {
     })) << admitted;
     EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(two.limits, 0) == 8; }));
 
-    // Nothing is left of it for the next process of that name.
+    // The next process with that name has none of it.
     one.sync.emplace(loop, one.redis, one.limits, Named("one"));
     EXPECT_TRUE(co_await Eventually(loop, [&] { return one.status().gateways == 2; }));
     EXPECT_FALSE(Admits(one.limits));
@@ -260,7 +260,7 @@ TEST(LimitsSync, ReturnsWhatIsNotUsedUpWhenItStopsAndTakesItUpAgainAfterwards) {
   });
 }
 
-TEST(LimitsSync, ADeadRedisDoesNotHoldUpTheEnd) {
+TEST(LimitsSync, ADeadRedisDoesNotDelayTheStop) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     Store store;
     FakeRedis& server = Listening(loop, store);
@@ -274,13 +274,13 @@ TEST(LimitsSync, ADeadRedisDoesNotHoldUpTheEnd) {
     const uint64_t failures = gateway.redis.state().failures;
     co_await gateway.sync->Stop();
     EXPECT_LE(gateway.redis.state().failures, failures + 2)
-        << "a claim under way and one return time out, whatever the number of limits";
+        << "a running claim and one return time out, whatever the number of limits";
     co_await gateway.redis.Stop();
     server.Stop();
   });
 }
 
-TEST(LimitsSync, DeclaresWhatItDoesWithoutRedisAndIsBackAfterwards) {
+TEST(LimitsSync, ReportsItsStateWithoutRedisAndRecovers) {
   for (const OnLoss on_loss : {OnLoss::kKeepShare, OnLoss::kFailClosed}) {
     RunOnLoop([on_loss](TestLoop& loop) -> Task<void> {
       Store store;
@@ -302,7 +302,7 @@ TEST(LimitsSync, DeclaresWhatItDoesWithoutRedisAndIsBackAfterwards) {
       EXPECT_GT(gateway.status().failed_rounds, 0u);
       EXPECT_EQ(ShareOf(gateway.limits), on_loss == OnLoss::kKeepShare ? 8 : 0);
 
-      store.loaded = false;  // a restarted server knows no scripts
+      store.loaded = false;  // a restarted server has lost the script
       server.Listen();
       EXPECT_TRUE(co_await Eventually(loop, [&] { return shared() && ShareOf(gateway.limits) == 8; }));
       EXPECT_EQ(gateway.status().reason, "");
@@ -343,14 +343,14 @@ TEST(LimitsSync, LoadsTheScriptAgainWhenTheServerHasForgottenIt) {
   });
 }
 
-TEST(LimitsSync, FollowsAReloadAndDividesWhatItIsTold) {
+TEST(LimitsSync, FollowsAReloadAndBeginsWithItsPartOfEachLimit) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     Store store;
     FakeRedis& server = Listening(loop, store);
     LimitsSync::Options options = Named("one");
     options.gateways = 4;
     Gateway gateway(loop, server, {{Dimension::kConcurrency, 8}}, options);
-    EXPECT_EQ(ShareOf(gateway.limits), 0) << "it asks first";
+    EXPECT_EQ(ShareOf(gateway.limits), 0) << "it asks Redis first";
     EXPECT_TRUE(co_await gateway.sync->AwaitShares());
     EXPECT_GE(ShareOf(gateway.limits), 2);
     EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(gateway.limits) == 8; }));
@@ -367,7 +367,7 @@ TEST(LimitsSync, FollowsAReloadAndDividesWhatItIsTold) {
   });
 }
 
-TEST(LimitsSync, SaysWhenTheStoreAnswersNonsense) {
+TEST(LimitsSync, ReportsAnUnusableAnswerOfTheStore) {
   for (const auto& [answer, reason] : std::map<std::string, std::string>{
            {"*1\r\n:1\r\n", "not six integers"},
            {"*6\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n$1\r\n1\r\n", "not six integers"},

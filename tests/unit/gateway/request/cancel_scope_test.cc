@@ -10,7 +10,7 @@ struct Operation final : net::Abortable {
   int aborts = 0;
 };
 
-TEST(CancelScope, AbortsTheRunningOperationAlone) {
+TEST(CancelScope, AbortsOnlyTheRunningOperation) {
   CancelScope scope;
   Operation first;
   Operation second;
@@ -32,7 +32,7 @@ TEST(CancelScope, AnEndedOperationIsNotAborted) {
   EXPECT_EQ(operation.aborts, 0);
 }
 
-TEST(CancelScope, TheNextOperationBeginsUncancelled) {
+TEST(CancelScope, TheNextOperationIsNotCancelled) {
   CancelScope scope;
   scope.MarkCancelled();
   scope.Reset(false);

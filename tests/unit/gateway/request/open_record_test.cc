@@ -1,4 +1,4 @@
-// The ring of the ledger's records is full, since its thread is behind: requests wait for a moment.
+// The ring of the ledger's records is full because its thread is behind: requests wait for a moment.
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -12,7 +12,7 @@
 namespace gateway {
 namespace {
 
-// Holds the ledger's thread in a sync until it is told to go on.
+// Blocks the ledger's thread in a sync until the test releases it.
 class HeldDisk final : public ledger::FileOps {
  public:
   absl::Status Sync(int fd) override {

@@ -24,7 +24,7 @@ struct Scanned {
   router::BodyFacts facts;
 };
 
-TEST(ParameterPolicy, RefusesWhatIsDeniedOrNotAllowed) {
+TEST(ParameterPolicy, RefusesMembersThatAreDeniedOrNotAllowed) {
   const Scanned body(R"({"model":"m","messages":[],"prior\u0069ty":1,"temperature":0.5})");
   EXPECT_EQ(body.Refused({.deny = {"priority"}}), "priority");
   EXPECT_EQ(body.Refused({.deny = {"chat_template"}}), "");
@@ -33,7 +33,7 @@ TEST(ParameterPolicy, RefusesWhatIsDeniedOrNotAllowed) {
   EXPECT_EQ(body.Refused({.allow = {std::vector<std::string>{}}}), "priority");
 }
 
-TEST(ParameterPolicy, RefusesTypesOfToolsThatAreNotAllowed) {
+TEST(ParameterPolicy, RefusesToolTypesThatAreNotAllowed) {
   const config::Parameters policy{.tools = {{"function", "custom"}}};
   EXPECT_EQ(Scanned(R"({"model":"m","tools":[{"type":"function","function":{"type":"mcp"}},{"name":"x"}]})")
                 .Refused(policy),
@@ -50,7 +50,7 @@ TEST(ParameterPolicy, RefusesTypesOfToolsThatAreNotAllowed) {
       "");
 }
 
-TEST(ParameterPolicy, RefusesMediaOfOtherHostsInWhateverForm) {
+TEST(ParameterPolicy, RefusesMediaOfOtherHostsInEveryForm) {
   const config::Parameters policy{.media_hosts = {{"cdn.example.com", "*.img.example.com"}}};
   const auto with = [&](std::string_view part) {
     return Scanned(R"({"model":"m","messages":[{"role":"user","content":[)" + std::string(part) + "]}]}")
@@ -78,7 +78,7 @@ TEST(ParameterPolicy, KnowsWhichUrlsEnginesMayFetch) {
     EXPECT_FALSE(MayFetch(url, policy)) << url;
 }
 
-TEST(ParameterPolicy, WritesWhatIsForcedWhereverItStands) {
+TEST(ParameterPolicy, WritesForcedMembersWhereverTheyStand) {
   const config::Parameters root{.force = {{"service_tier", "\"flex\""}, {"temperature", "0"}}};
   const config::Parameters leaf{.force = {{"temperature", "1"}, {"seed", "7"}}};
   const std::array<const config::Parameters*, 2> policies{&root, &leaf};

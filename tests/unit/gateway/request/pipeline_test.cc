@@ -38,7 +38,7 @@ std::vector<std::string> NamesOf(const Steps& steps) {
   return names;
 }
 
-TEST(Pipeline, ThePageNamesItsStagesInOrder) {
+TEST(Pipeline, ThePageNamesTheStagesInOrder) {
   EXPECT_THAT(NamesInChapter("Stages"), ElementsAreArray(NamesOf(Stages())));
   EXPECT_THAT(NamesInChapter("Endings"), ElementsAreArray(NamesOf(Endings())));
 }
@@ -48,7 +48,7 @@ TEST(Pipeline, EachStageDecidesOrWaits) {
     EXPECT_TRUE(stage.decide != nullptr || stage.wait != nullptr) << stage.name;
 }
 
-TEST(Pipeline, APlaceAndMemoryAreClaimedBeforeTheBodyIsReadAndContentIsCheckedBeforeLimitsAreCharged) {
+TEST(Pipeline, ClaimsComeBeforeTheBodyAndContentIsCheckedBeforeLimitsAreCharged) {
   EXPECT_THAT(NamesOf(Stages()), IsSupersetOf({"check_body", "claim_place", "claim_memory", "read_body",
                                                "read_facts", "check_content", "reserve"}));
   const std::vector<std::string> order = NamesOf(Stages());

@@ -46,7 +46,7 @@ TEST_F(PromptPrefixes, APolicyThatIgnoresPromptsNeedsNoBlocks) {
   EXPECT_EQ(prefix.affinity(), 0u);
 }
 
-TEST_F(PromptPrefixes, AReplicaIsTakenToHoldThePromptThatWasSentThere) {
+TEST_F(PromptPrefixes, AReplicaCountsAsHoldingAPromptThatWasSentToIt) {
   TestRequest first(world, router::Api::kChatCompletions, Chat("chat", text));
   const PromptPrefix sent = Found(first);
   EXPECT_THAT(sent.matches(), IsEmpty());
@@ -58,7 +58,7 @@ TEST_F(PromptPrefixes, AReplicaIsTakenToHoldThePromptThatWasSentThere) {
   ASSERT_THAT(prefix.matches(), SizeIs(1));
   EXPECT_EQ(prefix.matches()[0].replica, world.ReplicaNamed("b"));
   EXPECT_GT(prefix.matches()[0].tokens, again.body.prompt_tokens / 2);
-  EXPECT_EQ(prefix.affinity(), sent.affinity()) << "prompts that begin alike belong together";
+  EXPECT_EQ(prefix.affinity(), sent.affinity()) << "prompts with the same beginning belong together";
 
   TestRequest other(world, router::Api::kChatCompletions, Chat("chat", "y" + text));
   EXPECT_THAT(Found(other).matches(), IsEmpty());
@@ -74,7 +74,7 @@ TEST_F(PromptPrefixes, ATryOnAFallbackTeachesNothing) {
   EXPECT_THAT(Found(again).matches(), IsEmpty());
 }
 
-TEST_F(PromptPrefixes, TheOnlyReplicaIsTakenToHoldTheShareThatItReports) {
+TEST_F(PromptPrefixes, TheOnlyReplicaCountsAsHoldingTheShareThatItReports) {
   TestRequest request(world, router::Api::kChatCompletions, Chat("alone", text));
   const PromptPrefix prefix = Found(request);
   ASSERT_THAT(prefix.matches(), SizeIs(1));
@@ -92,7 +92,7 @@ TEST_F(PromptPrefixes, ASessionIsTheAffinityOfItsRequests) {
   EXPECT_NE(Found(one).affinity(), Found(other).affinity());
 }
 
-TEST_F(PromptPrefixes, OnlyAnEngineThatReportsItsCacheHasItsPromptsLearned) {
+TEST_F(PromptPrefixes, PromptsAreLearnedOnlyFromAnEngineThatReportsItsCache) {
   const router::prefix::MemberId member = *world.runtime->load()[world.ReplicaNamed("a")].member;
   TestRequest request(world, router::Api::kChatCompletions, Chat("chat", text));
   const PromptPrefix prefix = Found(request);

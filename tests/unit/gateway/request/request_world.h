@@ -1,5 +1,5 @@
-// The parts of a request below the exchange, over a real shard and runtime: a request as the stages before
-// them leave it, and a replica that answers as a test says.
+// The parts of a request below the exchange, with a real shard and runtime: a request in the state in which the
+// earlier stages leave it, and a replica whose answers the test chooses.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@
 
 namespace gateway {
 
-// A client's stream that holds a request head, and nothing after it.
+// A client's stream that has a request's head and nothing after it.
 class HeadStream final : public net::Stream {
  public:
   HeadStream(net::Loop& loop, std::string head) : loop_(loop), head_(std::move(head)) {}
@@ -99,7 +99,7 @@ class RequestWorld {
     return kNoReplica;
   }
 
-  // A replica that answers with what `answer` gives for the path and the body of a request.
+  // A replica that answers with the result of `answer` for a request's path and body.
   struct Answer {
     int status = 200;
     std::string body;

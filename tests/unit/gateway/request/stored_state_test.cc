@@ -21,7 +21,7 @@ std::string Named(const std::string& members) {
   return std::string(NamesStoredState(scanner, text).value_or(""));
 }
 
-TEST(StoredState, FindsWhatIsNamedByItsId) {
+TEST(StoredState, FindsStateThatIsNamedByItsId) {
   const struct {
     const char* members;
     const char* named;
@@ -42,7 +42,7 @@ TEST(StoredState, FindsWhatIsNamedByItsId) {
   for (const auto& c : cases) EXPECT_EQ(Named(c.members), c.named) << c.members;
 }
 
-TEST(StoredState, LeavesWhatARequestSaysItself) {
+TEST(StoredState, IgnoresTheContentOfTheRequestItself) {
   for (
       const char* members :
       {R"("input":"conversation")", R"("conversation":null,"prompt":null,"input":[])",

@@ -13,7 +13,7 @@ std::string Event(const std::string& rest) {
   return kBegin + rest + "\n\n";
 }
 
-// What a client gets of `events` that did not ask for usage.
+// The part of `events` that a client gets if it did not ask for usage.
 std::string Passed(StreamTally& tally, std::string events) {
   events.resize(tally.Pass(events.data(), events.size()));
   return events;
@@ -48,7 +48,7 @@ TEST(StreamTally, AnEventOfSeveralLinesIsChangedAsOne) {
   EXPECT_TRUE(passed.ends_with("}\n\n")) << passed;
 }
 
-TEST(StreamTally, AnEventWithUsageAloneIsRemovedAndCounted) {
+TEST(StreamTally, AnEventWithOnlyUsageIsRemovedAndCounted) {
   StreamTally tally(router::Api::kChatCompletions, true);
   const std::string text = Event(R"("finish_reason":null}],"usage":null})");
   const std::string last = Event(R"("finish_reason":"length"}],"usage":null})");
@@ -66,7 +66,7 @@ TEST(StreamTally, AnEventWithUsageAloneIsRemovedAndCounted) {
   EXPECT_EQ(tally.events(), 3u);
 }
 
-TEST(StreamTally, KeepsWhatMessagesReportsOfTheInputAtTheStart) {
+TEST(StreamTally, KeepsTheInputThatMessagesReportsAtTheStart) {
   for (const char* last : {R"("output_tokens":7)", R"("input_tokens":3,"output_tokens":7)"}) {
     StreamTally tally(router::Api::kMessages, false);
     Passed(tally,
@@ -76,7 +76,7 @@ TEST(StreamTally, KeepsWhatMessagesReportsOfTheInputAtTheStart) {
                        "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"
                        "\"stop_reason\":\"end_turn\"},\"usage\":{") +
                last + "}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
-    ASSERT_TRUE(tally.output_told());
+    ASSERT_TRUE(tally.output_reported());
     EXPECT_EQ(tally.usage()->input, 453u);
     EXPECT_EQ(tally.usage()->cached_input, 50u);
     EXPECT_EQ(tally.usage()->cache_written, 400u);

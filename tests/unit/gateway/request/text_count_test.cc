@@ -50,7 +50,7 @@ TEST(TextCount, NoticesWhenAnEventIsNotLikeTheLast) {
   EXPECT_EQ(text.events(), 3u);
 }
 
-TEST(TextCount, KnowsAnEventThatDiffersFromTheLastInItsTextAlone) {
+TEST(TextCount, RecognizesAnEventThatDiffersFromTheLastOnlyInItsText) {
   TextCount text(TextCount::Form::kChat);
   EXPECT_FALSE(text.Add(R"({"id":1,"choices":[{"delta":{"content":"ab"},"finish_reason":null}]})"));
   EXPECT_TRUE(text.Add(R"({"id":1,"choices":[{"delta":{"content":"\"c"},"finish_reason":null}]})"));

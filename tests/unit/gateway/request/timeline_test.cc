@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(Timeline, OverheadLeavesOutAllWaits) {
+TEST(Timeline, OverheadExcludesAllWaits) {
   const conf::TimePoint start = conf::TimePoint() + std::chrono::hours(1);
   Timeline at;
   at.started = start;
@@ -22,7 +22,7 @@ TEST(Timeline, OverheadLeavesOutAllWaits) {
   EXPECT_EQ(at.Overhead(start + milliseconds(755)), milliseconds(5));
 }
 
-TEST(Timeline, AMomentThatHasNotComeHasNotHappened) {
+TEST(Timeline, AZeroMomentHasNotHappened) {
   const Timeline at;
   EXPECT_FALSE(Happened(at.first_token));
 }

@@ -13,7 +13,6 @@ namespace gateway {
 namespace {
 
 using nlohmann::json;
-using router::Event;
 using Kind = router::Event::Kind;
 
 constexpr std::string_view kChat =
@@ -21,7 +20,7 @@ constexpr std::string_view kChat =
 constexpr std::string_view kMessages =
     R"({"model":"chat","max_tokens":7,"messages":[{"role":"user","content":"Hello"}]})";
 
-// A replica and the requests that it got.
+// A request that the replica got.
 struct Seen {
   std::string path;
   json body;
@@ -52,7 +51,7 @@ struct Upstreams : testing::Test {
             .cancel = request.client.cancel(),
             .deadline = {}};
   }
-  Event Send(Upstream& upstream) {
+  router::Event Send(Upstream& upstream) {
     EXPECT_FALSE(upstream.Prepare());
     return world.Await(upstream.Send(false, net::Now()));
   }
@@ -67,7 +66,7 @@ TEST_F(Upstreams, TheReplicaGetsItsOwnNameOfTheModelAndNoCredentials) {
                       "authorization: Bearer secret\r\ncookie: a=b\r\n");
   const router::Attempt attempt = AttemptOf(request);
   Upstream upstream(request.outgoing(), Try(request, attempt));
-  const Event event = Send(upstream);
+  const router::Event event = Send(upstream);
   EXPECT_EQ(event.kind, Kind::kStatus);
   EXPECT_EQ(event.status, 200);
   EXPECT_EQ(upstream.carry(), Carry::kAsIs);
@@ -75,7 +74,7 @@ TEST_F(Upstreams, TheReplicaGetsItsOwnNameOfTheModelAndNoCredentials) {
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].path, "/v1/chat/completions");
   EXPECT_EQ(seen[0].body["model"], "Qwen/Qwen3-8B");
-  EXPECT_EQ(seen[0].body["own"], 1) << "members that the gateway does not know pass";
+  EXPECT_EQ(seen[0].body["own"], 1) << "members that the gateway does not know are passed on";
   EXPECT_EQ(seen[0].authorization, "");
   EXPECT_EQ(seen[0].cookie, "");
   upstream.Release(net::Now());
@@ -93,7 +92,7 @@ TEST_F(Upstreams, ARefusalIsReadWhole) {
   upstream.Release(net::Now());
 }
 
-TEST_F(Upstreams, MessagesGoAsChatToAnEngineThatHasOnlyChat) {
+TEST_F(Upstreams, MessagesAreSentAsChatToAnEngineWithOnlyChat) {
   ConfigureChat(world.StartReplica(Answering(200, "{}")), "engine: chat-only, model: m");
   TestRequest request(world, router::Api::kMessages, kMessages);
   const router::Attempt attempt = AttemptOf(request);
@@ -145,7 +144,7 @@ struct Transfers : Upstreams {
             .model = request.model,
             .prefill = world.ReplicaNamed("p")};
   }
-  Event Computed(TestRequest& request, PrefillTransfer& transfer) {
+  router::Event Computed(TestRequest& request, PrefillTransfer& transfer) {
     const router::Attempt attempt = AttemptOf(request);
     return world.Await(transfer.Compute(PrefillAt(request), attempt, net::Now()));
   }
@@ -169,7 +168,7 @@ TEST_F(Transfers, TheParametersOfThePrefillReplicaGoToTheReplicaThatAnswers) {
   EXPECT_EQ(seen[0].body["kv_transfer_params"]["do_remote_decode"], true);
   EXPECT_EQ(transfer.members(), R"("kv_transfer_params":{"remote_engine_id":"e"},)");
   EXPECT_EQ(transfer.computed_at(), world.ReplicaNamed("p"));
-  EXPECT_FALSE(transfer.in_vain());
+  EXPECT_FALSE(transfer.params_missing());
   transfer.Forget();
   EXPECT_EQ(transfer.members(), "");
   EXPECT_FALSE(transfer.computed_at());
@@ -180,7 +179,7 @@ TEST_F(Transfers, AnAnswerWithoutParametersIsAFailedTransfer) {
   TestRequest request(world, router::Api::kChatCompletions, kChat);
   PrefillTransfer transfer(request.outgoing(), prefix, at);
   EXPECT_EQ(Computed(request, transfer).kind, Kind::kCompleted);
-  EXPECT_TRUE(transfer.in_vain());
+  EXPECT_TRUE(transfer.params_missing());
   EXPECT_EQ(transfer.members(), "");
 }
 
@@ -200,7 +199,7 @@ TEST_F(Transfers, ARefusalIsKeptForTheClient) {
   EXPECT_EQ(transfer.refusal().body, R"({"error":{"message":"too long"}})");
 }
 
-TEST_F(Transfers, OnlyOneAnswerToOnePromptCanBeSplit) {
+TEST_F(Transfers, OnlyARequestForOneAnswerToOnePromptCanBeSplit) {
   ConfigurePool(1);
   TestRequest chat(world, router::Api::kChatCompletions, kChat);
   EXPECT_TRUE(CanSplitPrefill(chat.outgoing()));

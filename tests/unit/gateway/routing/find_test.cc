@@ -27,12 +27,12 @@ std::string Found(const std::string& path, std::string_view request) {
   return found.ok() && *found ? (*found)->request : "";
 }
 
-TEST(RoutingLog, ARequestIsFoundWhereverItsLineStands) {
+TEST(RoutingLog, ARequestIsFoundWhereverItsLineIs) {
   const tests::TempDir dir;
   const std::string path = dir / "routing.jsonl";
   {
     std::ofstream out(path);
-    // Lines that lie across the blocks in which the file is read, and one that is longer than a block.
+    // Lines that cross the blocks in which the file is read, and one that is longer than a block.
     for (int i = 0; i < 50; ++i) out << LineOf(i, i == 25 ? 3'000'000 : 60'000) << '\n';
     out << R"({"kind":"rou)";  // cut by a crash
   }
@@ -52,7 +52,7 @@ TEST(RoutingLog, AnEmptyFileHasNoRequestAndAMissingOneIsAnError) {
   EXPECT_FALSE(FindRequest(dir / "missing.jsonl", "").ok());
 }
 
-TEST(RoutingLog, PathsAreThoseOfFilesThatExistTheNewestFirst) {
+TEST(RoutingLog, PathsAreThoseOfExistingFilesTheNewestFirst) {
   const tests::TempDir dir;
   EXPECT_THAT(LogPaths(dir.path(), 3), ElementsAre(EndsWith("/routing.jsonl")));
   std::ofstream(dir / "routing.jsonl");

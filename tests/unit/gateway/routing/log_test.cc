@@ -17,7 +17,7 @@
 namespace gateway::routing {
 namespace {
 
-// What the log's thread does soon.
+// Waits for something that the log's thread does soon.
 template <class Condition>
 bool Soon(Condition condition) {
   const conf::TimePoint until = net::Now() + std::chrono::seconds(10);

@@ -91,7 +91,7 @@ struct Shard {
   uint64_t left = 0;
 };
 
-// QueueTicks does not run here: events alone wake the waiters.
+// QueueTicks does not run here: only events wake the waiters.
 TEST(ModelQueue, EveryWaiterIsWokenWhenShardsWakeOneAnother) {
   constexpr int kShards = 4;
   constexpr int kRequests = 300;
@@ -199,7 +199,8 @@ TEST(QueueConfig, APriorityMustNameABandOfSomeQueue) {
   EXPECT_EQ(with(", weight: 0").problems.size(), 1u);
   const config::Queue queue = with("").config->models[0].queue;
   EXPECT_EQ(queue.BandOf("interactive"), 0u);
-  EXPECT_EQ(queue.BandOf("normal"), 1u) << "a priority that names no band waits in the least urgent one";
+  EXPECT_EQ(queue.BandOf("normal"), 1u)
+      << "a request whose priority names no band waits in the least urgent one";
 }
 
 // The shipped file shows the defaults that hold without the section.

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(Principals, HaveTheWeightsOfTheTenantsAboveThemTheRootsFirst) {
+TEST(Principals, HaveTheWeightsOfTheirParentTenantsTheRootFirst) {
   LoadResult loaded =
       Parse(With({{"tenants",
                    "[{name: acme, models: [small], weight: 4}, {name: search, parent: acme, weight: 2}, "

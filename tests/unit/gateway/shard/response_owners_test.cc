@@ -7,7 +7,7 @@
 namespace gateway {
 namespace {
 
-TEST(ResponseOwners, KnowsTheLastResponsesAndWhoseTheyAre) {
+TEST(ResponseOwners, KnowsTheTenantsOfTheLastResponses) {
   ResponseOwners owners;
   owners.Note("resp_1", "acme");
   EXPECT_TRUE(owners.Owns("resp_1", "acme"));

@@ -34,7 +34,7 @@ KeyTable Keys(std::initializer_list<std::pair<const char*, bool>> keys) {
   return KeyTable(1, std::move(map));
 }
 
-TEST(RunningCalls, EndsTheCallsOfRevokedKeysOnceAndOfKeysThatAreGone) {
+TEST(RunningCalls, EndsTheCallsOfRevokedAndMissingKeysOnce) {
   RunningCalls calls;
   Call a(calls, "a"), a_too(calls, "a"), b(calls, "b"), gone(calls, "gone");
   calls.OnKeys(Keys({{"a", false}, {"b", false}, {"gone", false}}));

@@ -99,6 +99,33 @@ TEST(RolloutJudgement, WithoutAnOldVersionOnlyFailuresCount) {
   EXPECT_EQ(Judged(Sample(400, 40), {}).verdict, Verdict::kBad);
 }
 
+// Tries that differ in nothing but feedback.
+VersionSample Rated(uint64_t positive, uint64_t count) {
+  VersionSample sample = Sample(400, 2);
+  sample.ratings = {.count = count, .positive = positive};
+  return sample;
+}
+
+RolloutJudgement JudgedByFeedback(const VersionSample& fresh, const VersionSample& old, bool at_end = true) {
+  return JudgeRollout(fresh, old, {.feedback = FeedbackBound{.name = "helpful", .drop = 0.05}}, 200, at_end);
+}
+
+TEST(RolloutJudgement, AVersionWhoseAnswersHelpLessIsBadAndOneThatHelpsAsMuchIsGood) {
+  const RolloutJudgement bad = JudgedByFeedback(Rated(60, 100), Rated(900, 1000), false);
+  EXPECT_EQ(bad.verdict, Verdict::kBad);
+  EXPECT_THAT(bad.why, HasSubstr("helpful is true of 60.0 % of 100 answers against 90.0 % of 1000"));
+  EXPECT_EQ(JudgedByFeedback(Rated(88, 100), Rated(900, 1000)).verdict, Verdict::kGood);
+  EXPECT_EQ(JudgedByFeedback(Rated(99, 100), Rated(900, 1000)).verdict, Verdict::kGood);
+  // Somewhat less often: that may be chance.
+  EXPECT_EQ(JudgedByFeedback(Rated(82, 100), Rated(900, 1000)).verdict, Verdict::kMore);
+}
+
+TEST(RolloutJudgement, FeedbackCountsFromTwentyAnswersOfEachVersionOnAndOnlyWhereItIsAskedFor) {
+  EXPECT_EQ(JudgedByFeedback(Rated(0, 19), Rated(900, 1000)).verdict, Verdict::kGood);
+  EXPECT_EQ(JudgedByFeedback(Rated(0, 100), Rated(19, 19)).verdict, Verdict::kGood);
+  EXPECT_EQ(Judged(Rated(0, 100), Rated(900, 1000)).verdict, Verdict::kGood);
+}
+
 struct Steps : testing::Test {
   RolloutSteps steps{
       .percents = {5, 50, 100}, .hold = 10min, .patience = 1h, .min_requests = 200, .bounds = {}};
@@ -128,6 +155,15 @@ TEST_F(Steps, ReplicasThatDoNotComeOrFailEndTheRollout) {
   const RolloutMove failed = Next({}, 1min);
   EXPECT_EQ(failed.kind, Move::kRollBack);
   EXPECT_THAT(failed.why, HasSubstr("3 replicas of the new version have failed: exit code 1"));
+}
+
+TEST_F(Steps, AVersionThatGetsNoRequestsBecauseItIsUnfitForThemEndsTheRollout) {
+  standing.unusable = 59min;
+  EXPECT_EQ(Next({}, 3h).kind, Move::kStay);
+  standing.unusable = 61min;
+  const RolloutMove unfit = Next({}, 3h);
+  EXPECT_EQ(unfit.kind, Move::kRollBack);
+  EXPECT_THAT(unfit.why, HasSubstr("no replica of the new version has been fit for requests"));
 }
 
 TEST_F(Steps, AGoodStepIsFollowedByTheNextAndTheLastByThePromotion) {

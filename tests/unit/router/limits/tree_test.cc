@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-const conf::TimePoint kNow = *conf::ParseTime("2026-11-20T08:30:00Z");
+const conf::TimePoint kMorning = *conf::ParseTime("2026-11-20T08:30:00Z");
 
 ReserveRequest OneToken() {
   ReserveRequest ask;
@@ -23,10 +23,10 @@ ReserveRequest OneToken() {
   return ask;
 }
 bool Admits(const NodeRef& node, ModelRef model = {}) {
-  return std::holds_alternative<Grant>(Reserve(node, model, OneToken(), kNow));
+  return std::holds_alternative<Grant>(Reserve(node, model, OneToken(), kMorning));
 }
 Grant Take(const NodeRef& node) {
-  return std::get<Grant>(Reserve(node, {}, OneToken(), kNow));
+  return std::get<Grant>(Reserve(node, {}, OneToken(), kMorning));
 }
 
 absl::Status Update(LimitTree& tree, std::vector<NodeSpec> nodes) {
@@ -52,7 +52,7 @@ TEST(LimitTree, RefusesInvalidSpecsAndNamesThem) {
   ASSERT_TRUE(Update(tree, {{"kept", {{Dimension::kTokens, 5}}}}).ok());
   for (const Case& c : cases) {
     EXPECT_THAT(std::string(Update(tree, c.nodes).message()), HasSubstr(c.message));
-    EXPECT_EQ(tree.Snapshot(kNow).size(), 1u) << "a refused update changes nothing";
+    EXPECT_EQ(tree.Snapshot(kMorning).size(), 1u) << "a refused update changes nothing";
   }
 }
 
@@ -69,7 +69,7 @@ TEST(LimitTree, AReloadKeepsTheCountersOfLimitsThatStay) {
   const Grant c = Take(key);
   EXPECT_FALSE(Admits(key));
   ASSERT_TRUE(Update(tree, {{"acme", {{Dimension::kConcurrency, 1}}}, {"acme/k", {}}}).ok());
-  const std::vector<LimitState> states = tree.Snapshot(kNow);
+  const std::vector<LimitState> states = tree.Snapshot(kMorning);
   ASSERT_EQ(states.size(), 1u);
   EXPECT_EQ(states[0].capacity, 1);
   EXPECT_EQ(states[0].used, 3);
@@ -83,13 +83,13 @@ TEST(LimitTree, RequestsInFlightSettleWhatAReloadRemoved) {
   Grant running = Take(key);
   ASSERT_TRUE(Update(tree, {{"acme", {{Dimension::kConcurrency, 1}}}}).ok());
   EXPECT_FALSE(tree.Resolve("acme/k"));
-  const ReserveResult outcome = Reserve(key, {}, OneToken(), kNow);
+  const ReserveResult outcome = Reserve(key, {}, OneToken(), kMorning);
   ASSERT_TRUE(std::holds_alternative<Refusal>(outcome));
   EXPECT_EQ(std::get<Refusal>(outcome).limit, kRemoved);
   EXPECT_EQ(std::get<Refusal>(outcome).Message(), "acme/k: no longer exists");
-  EXPECT_EQ(tree.Snapshot(kNow).at(0).used, 1);
+  EXPECT_EQ(tree.Snapshot(kMorning).at(0).used, 1);
   running.reservation.Settle({});
-  EXPECT_EQ(tree.Snapshot(kNow).at(0).used, 0);
+  EXPECT_EQ(tree.Snapshot(kMorning).at(0).used, 0);
 
   Grant last = Take(tree.Resolve("acme"));
   ASSERT_TRUE(Update(tree, {}).ok());
@@ -142,11 +142,11 @@ TEST(LimitTree, RestoringABudgetKeepsWhatIsSettledMeanwhile) {
   const NodeRef acme = tree.Resolve("acme");
   const auto use = [&](int64_t tokens) { Take(acme).reservation.Settle({.output = tokens}); };
   use(5);  // in the ledger, as what comes next
-  const int64_t before = budget.Settled(kNow);
+  const int64_t before = budget.Settled(kMorning);
   EXPECT_EQ(before, 5);
   use(7);
-  EXPECT_TRUE(budget.Restore(*conf::ParseTime("2026-11-20"), 40, before, kNow));
-  EXPECT_EQ(budget.State(kNow).used, 47);
+  EXPECT_TRUE(budget.Restore(*conf::ParseTime("2026-11-20"), 40, before, kMorning));
+  EXPECT_EQ(budget.State(kMorning).used, 47);
 }
 
 TEST(LimitTree, BudgetsAreRestoredForThePresentPeriodOnly) {
@@ -155,18 +155,18 @@ TEST(LimitTree, BudgetsAreRestoredForThePresentPeriodOnly) {
   ASSERT_TRUE(Update(tree, {{"acme", {budget, {Dimension::kTokens, 100}}}}).ok());
   const conf::TimePoint today = *conf::ParseTime("2026-11-20");
   const std::vector<LimitRef> limits = tree.Limits();
-  EXPECT_FALSE(limits[0].Restore(today - 24h, 7, 0, kNow));
-  EXPECT_FALSE(limits[0].Restore(today + 1h, 7, 0, kNow));
-  EXPECT_FALSE(limits[1].Restore(today, 7, 0, kNow));
-  EXPECT_TRUE(limits[0].Restore(today, 9, 0, kNow));
+  EXPECT_FALSE(limits[0].Restore(today - 24h, 7, 0, kMorning));
+  EXPECT_FALSE(limits[0].Restore(today + 1h, 7, 0, kMorning));
+  EXPECT_FALSE(limits[1].Restore(today, 7, 0, kMorning));
+  EXPECT_TRUE(limits[0].Restore(today, 9, 0, kMorning));
   const Grant last = Take(tree.Resolve("acme"));
   EXPECT_FALSE(Admits(tree.Resolve("acme")));
-  EXPECT_TRUE(limits[0].Restore(today, 9, 9, kNow)) << "what is reserved stays on top";
-  const LimitState state = tree.Snapshot(kNow).front();
+  EXPECT_TRUE(limits[0].Restore(today, 9, 9, kMorning)) << "what is reserved stays on top";
+  const LimitState state = tree.Snapshot(kMorning).front();
   EXPECT_EQ(state.used, 10);
   EXPECT_EQ(state.reserved, 1);
   EXPECT_EQ(state.period->start, today);
-  EXPECT_EQ(tree.Snapshot(kNow + 24h).front().used, 0);
+  EXPECT_EQ(tree.Snapshot(kMorning + 24h).front().used, 0);
 }
 
 TEST(LimitTree, TheSnapshotListsEveryLimitInOrder) {
@@ -178,7 +178,7 @@ TEST(LimitTree, TheSnapshotListsEveryLimitInOrder) {
   for (const LimitRef& limit : tree.Limits()) ids.push_back(limit.Id());
   EXPECT_THAT(
       ids, testing::ElementsAre("a/k|budget_per_month|", "b|tokens_per_minute|m", "b|requests_per_minute|"));
-  const std::vector<LimitState> states = tree.Snapshot(kNow);
+  const std::vector<LimitState> states = tree.Snapshot(kMorning);
   ASSERT_EQ(states.size(), 3u);
   EXPECT_EQ(states[1].model, "m");
   EXPECT_EQ(states[1].effective, 7);
@@ -191,20 +191,20 @@ TEST(LimitTree, AShareBoundsThisProcessAndKeepsAmountsInUse) {
   ASSERT_TRUE(Update(tree, {{"a", {{Dimension::kConcurrency, 10}}}}).ok());
   const NodeRef a = tree.Resolve("a");
   const LimitRef limit = tree.Limits().front();
-  EXPECT_EQ(limit.SetShare(2, kNow), 2);
+  EXPECT_EQ(limit.SetShare(2, kMorning), 2);
   const Grant one = Take(a);
   const Grant two = Take(a);
-  const ReserveResult refused = Reserve(a, {}, OneToken(), kNow);
+  const ReserveResult refused = Reserve(a, {}, OneToken(), kMorning);
   ASSERT_TRUE(std::holds_alternative<Refusal>(refused));
   EXPECT_EQ(std::get<Refusal>(refused).retry, Retry::kAfter);
   EXPECT_EQ(std::get<Refusal>(refused).capacity, 10);
-  EXPECT_EQ(limit.SetShare(1, kNow), 2) << "two are in use";
-  const LimitRef::Demand demand = limit.TakeDemand(kNow);
+  EXPECT_EQ(limit.SetShare(1, kMorning), 2) << "two are in use";
+  const LimitRef::Demand demand = limit.TakeDemand(kMorning);
   EXPECT_EQ(demand.used, 2);
   EXPECT_EQ(demand.admitted, 2);
   EXPECT_EQ(demand.refused, 1);
-  EXPECT_EQ(limit.TakeDemand(kNow).refused, 0);
-  limit.SetShare(Limit::kUnshared, kNow);
+  EXPECT_EQ(limit.TakeDemand(kMorning).refused, 0);
+  limit.SetShare(Limit::kUnshared, kMorning);
   EXPECT_TRUE(Admits(a));
 }
 

@@ -62,6 +62,15 @@ TEST(RouteTable, NamesEveryFaultAtOnce) {
   }
 }
 
+TEST(RouteTable, TheReplicasOfANewVersionMayBeReadyBeforeAnyOther) {
+  ModelSpec model = Serving("m", {Endpoint("new")});
+  model.replicas[0].track = "v2";
+  model.canaries = {{.track = "v2", .percent = 50}};
+  EXPECT_FALSE(RouteTable::Build({model}).ok());
+  model.launches = true;
+  EXPECT_TRUE(RouteTable::Build({model}).ok());
+}
+
 TEST(RouteTable, NamesPoliciesAsOperatorsWriteThem) {
   for (const auto& [name, kind] : PolicyWords()) {
     EXPECT_EQ(PolicyName(kind), name);

@@ -9,7 +9,7 @@
 namespace scheduler {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Two servers of eight a100 and one of four h100, 64 cores and 512 GiB each.
 Cluster ThreeServers() {

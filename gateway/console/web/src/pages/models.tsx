@@ -1,10 +1,11 @@
 import { useState } from 'preact/hooks';
 import { post } from '../api';
-import type { Model, ModelOrder, Replica, Scaling, Traffic } from '../api_types';
+import type { Model, ModelOrder, Replica, Rollout, Scaling, Traffic } from '../api_types';
 import { refresh, useAll, useGet } from '../data';
 import { duration, listed, plural, short } from '../format';
 import { hueOf } from '../holders';
 import { may } from '../me';
+import { type LedgerRecord, detailOf } from '../records';
 import { hrefOf } from '../route';
 import { Bar, Button, Empty, Fact, Holder, Loaded, Name, Num, State, Text, Time } from '../ui/basics';
 import { Confirm } from '../ui/dialog';
@@ -13,15 +14,18 @@ import { Happenings, useTail } from '../ui/happenings';
 import { Plot } from '../ui/plot';
 import { type Column, Table } from '../ui/table';
 import { Why } from '../ui/why';
+import { AdaptersPart } from './model_adapters';
+import { RolloutNote, RolloutPart } from './model_rollout';
 
 const EVERY_MS = 2000;
 
-interface Row { model: Model; scaling?: Scaling; traffic?: Traffic }
+interface Row { model: Model; scaling?: Scaling; traffic?: Traffic; rollout?: Rollout }
 
 export function Models() {
   const models = useAll('/admin/v1/models', { everyMs: 30_000 });
   const scaling = useAll('/admin/v1/scaling', { everyMs: EVERY_MS }).value?.data ?? [];
   const traffic = useAll('/admin/v1/traffic', { everyMs: EVERY_MS }).value?.data ?? [];
+  const rollouts = useAll(may('see_replicas') ? '/admin/v1/rollouts' : null, { everyMs: EVERY_MS }).value?.data ?? [];
   const [filter, setFilter] = useState('');
   const open = opened('model');
   return (
@@ -31,6 +35,7 @@ export function Models() {
           model,
           scaling: scaling.find((each) => each.model === model.name),
           traffic: traffic.find((each) => each.model === model.name),
+          rollout: rollouts.find((each) => each.model === model.name),
         }));
         const row = open === undefined ? undefined : rows.find((each) => each.model.name === open);
         return (
@@ -53,11 +58,11 @@ export function Models() {
 const COLUMNS: Column<Row>[] = [
   {
     key: 'name', name: 'Model', wide: true, sort: (row) => row.model.name,
-    show: ({ model }) => <span class="two-lines"><Holder name={model.name} />{model.paused && <State of="paused" />}{model.held && <span class="look">held</span>}{model.aliases.length > 0 && <span class="faint">also <bdi>{listed(model.aliases)}</bdi></span>}</span>,
+    show: ({ model, rollout }) => <span class="two-lines"><Holder name={model.name} />{model.paused && <State of="paused" />}{model.held && <span class="look">held</span>}{model.aliases.length > 0 && <span class="faint">also <bdi>{listed(model.aliases)}</bdi></span>}{model.lora && <span class="faint">adapter of <bdi>{model.lora.base}</bdi></span>}{rollout && <RolloutNote of={rollout} />}</span>,
   },
   {
     key: 'replicas', name: 'Replicas', sort: (row) => row.scaling?.ready ?? -1, number: true,
-    show: ({ scaling }) => (scaling ? <Num of={`${scaling.ready} of ${scaling.wanted}`} title={scaling.reason} /> : <span class="faint">not scaled</span>),
+    show: ({ scaling, rollout }) => (scaling ? <Num of={`${scaling.ready} of ${scaling.wanted + wantedOfVersion(rollout)}`} title={scaling.reason} /> : <span class="faint">not scaled</span>),
   },
   { key: 'demand', name: 'Demand', less: true, number: true, sort: (row) => row.scaling?.demand ?? -1, show: ({ scaling }) => (scaling ? <Num of={short(scaling.demand)} unit="replicas" /> : <span class="faint">–</span>) },
   {
@@ -70,16 +75,23 @@ const COLUMNS: Column<Row>[] = [
   { key: 'price', name: 'Price in / out', less: true, number: true, sort: (row) => Number(row.model.price.output ?? 0), show: ({ model }) => (model.price.input || model.price.output ? <Num of={`$${model.price.input ?? 0} / $${model.price.output ?? 0}`} unit="per M tok" /> : <span class="faint">free</span>) },
 ];
 
-function ModelDrawer({ row: { model, scaling, traffic } }: { row: Row }) {
+// Replicas of a new version come on top of those that the policy wants.
+function wantedOfVersion(rollout: Rollout | undefined): number {
+  return rollout?.state === 'running' ? rollout.wanted_replicas : 0;
+}
+
+function ModelDrawer({ row: { model, scaling, traffic, rollout } }: { row: Row }) {
   const ttft = traffic?.first_token_ms;
   const itl = traffic?.inter_token_ms;
   return (
     <Drawer kind="model" title={<Holder name={model.name} />}>
       <Orders model={model} scaled={scaling !== undefined} />
       {scaling?.trouble && <p class="problem" role="alert">{scaling.trouble}{scaling.next_start && <> It is tried again <Time at={scaling.next_start} />.</>}</p>}
-      {scaling && <ScalingPart of={scaling} />}
+      {rollout && <RolloutPart of={rollout} scaling={scaling} />}
+      {scaling && <ScalingPart of={scaling} rollout={rollout} />}
       {may('see_replicas') && <Replicas model={model.name} />}
       {may('see_replicas') && <Waiting model={model.name} />}
+      {model.loads_adapters && may('see_replicas') && <AdaptersPart base={model.name} />}
       <h3>Last minute</h3>
       <dl class="facts">
         <Fact label="Requests"><Num of={short(traffic?.requests_per_second ?? 0)} unit="req/s" />{(traffic?.errors_per_second ?? 0) > 0 && <>, <Num of={short(traffic!.errors_per_second)} unit="errors/s" /></>}</Fact>
@@ -91,6 +103,7 @@ function ModelDrawer({ row: { model, scaling, traffic } }: { row: Row }) {
       <h3>Offer</h3>
       <dl class="facts">
         {model.aliases.length > 0 && <Fact label="Aliases"><bdi>{model.aliases.join(', ')}</bdi></Fact>}
+        {model.lora && <Fact label="Adapter"><bdi>{model.lora.adapter}</bdi> of <a href={hrefOf('models', { open: `model:${model.lora.base}` })}><bdi>{model.lora.base}</bdi></a></Fact>}
         <Fact label="Context">{model.context ? <Num of={short(Number(model.context))} unit="tokens" /> : <span class="faint">not declared</span>}</Fact>
         <Fact label="Price">
           {([['input', model.price.input], ['cached', model.price.cached_input], ['output', model.price.output]] as const).filter(([, of]) => of).map(([name, of], at) => <>{at > 0 && ', '}${of} {name}</>)}
@@ -98,7 +111,7 @@ function ModelDrawer({ row: { model, scaling, traffic } }: { row: Row }) {
         </Fact>
         <Fact label="Routing">{model.routing}</Fact>
         {model.fallbacks.length > 0 && <Fact label="Fallbacks">{listed(model.fallbacks)}</Fact>}
-        <Fact label="Endpoints">{model.endpoints.join(', ')}</Fact>
+        {model.endpoints.length > 0 && <Fact label="Endpoints">{model.endpoints.join(', ')}</Fact>}
       </dl>
       {may('read_audit') && <Recent model={model.name} />}
     </Drawer>
@@ -154,7 +167,7 @@ function GiveOrder({ model, verb, onClose }: { model: string; verb: Verb; onClos
   );
 }
 
-function ScalingPart({ of }: { of: Scaling }) {
+function ScalingPart({ of, rollout }: { of: Scaling; rollout?: Rollout }) {
   const history = useGet('/admin/v1/scaling/{model}/history', { items: { model: of.model }, everyMs: 10_000 }).value;
   const steps = history?.steps ?? [];
   return (
@@ -167,7 +180,7 @@ function ScalingPart({ of }: { of: Scaling }) {
         {of.launching + of.warming > 0 && <State of="starting" count={of.launching + of.warming} />}
         {of.waiting > 0 && <State of="waiting" count={of.waiting} />}
         {of.draining + of.stopping > 0 && <State of="draining" count={of.draining + of.stopping} />}
-        <span class="faint">wanted {of.wanted}, from {of.min} to {of.max}</span>
+        <span class="faint">wanted {of.wanted}, from {of.min} to {of.max}{wantedOfVersion(rollout) > 0 && <>, and {wantedOfVersion(rollout)} of <bdi>{rollout!.version}</bdi></>}</span>
       </p>
       <Why text={of.reason} />
       {steps.length > 1 && (
@@ -229,7 +242,7 @@ function ReplicaCard({ of }: { of: Replica }) {
       <p class="card-head"><Name of={of.id} mono /><State of={of.state} /></p>
       <p class="faint">
         {of.node ? <>on <a href={hrefOf('cluster', { open: `node:${of.node}` })}><bdi>{of.node}</bdi></a>{of.devices.length > 0 && <>, {of.device_kind} {of.devices.join(', ')}</>}</> : 'no place yet'}
-        {' · '}{of.outstanding_requests} running{' · '}in this state for <Num of={duration(of.in_state_ms)} />
+        {of.version && <>{' · '}version <bdi>{of.version}</bdi></>}{' · '}{of.outstanding_requests} running{' · '}in this state for <Num of={duration(of.in_state_ms)} />
       </p>
       <p>{of.reason}</p>
     </li>
@@ -260,12 +273,17 @@ function Waiting({ model }: { model: string }) {
   );
 }
 
+function concerns(record: LedgerRecord, model: string): boolean {
+  const { model: of, base } = detailOf(record);
+  return [record.subject, of, base].includes(model);
+}
+
 function Recent({ model }: { model: string }) {
-  const tail = useTail('action', '24h', { model });
+  const tail = useTail('action', '24h');
   return (
     <>
       <h3>Decisions</h3>
-      <Loaded from={tail} what="the decisions">{(records) => <Happenings records={records} most={15} />}</Loaded>
+      <Loaded from={tail} what="the decisions">{(records) => <Happenings records={records.filter((record) => concerns(record, model))} most={15} />}</Loaded>
     </>
   );
 }

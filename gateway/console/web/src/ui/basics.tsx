@@ -31,6 +31,8 @@ const STATES: Record<string, [shape: string, tone: string]> = {
   asleep: ['☾', ''], suspended: ['☾', ''], stopped: ['☾', ''],
   waiting: ['○', ''], pending: ['○', ''], held: ['○', ''], free: ['○', ''],
   done: ['✓', ''], succeeded: ['✓', ''], completed: ['✓', ''], replaced: ['↻', ''], expired: ['⌛', ''], cancelled: ['–', ''], revoked: ['✕', ''],
+  loaded: ['●', 'good'], loading: ['◔', ''], leaving: ['◑', ''], refused: ['✕', 'look'],
+  promoted: ['✓', ''], rolled_back: ['↩', 'look'], aborted: ['–', ''],
   failed: ['✕', 'act'], faulty: ['✕', 'act'], down: ['✕', 'act'], lost: ['✕', 'act'], unhealthy: ['✕', 'act'],
 };
 

@@ -1,0 +1,40 @@
+// DailyPeaks: how many replicas of a model were wanted at each time of the last seven days, as a forecast of what will be
+// wanted soon: the most of any of these days within the same hour. A day with a burst at nine foretells the next one.
+//
+// Pure: no clock, no threads. Memory: one number for every ten minutes of a week, 2 KiB.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "conf/time.h"
+
+namespace scheduler::autoscale {
+
+class DailyPeaks {
+ public:
+  static constexpr size_t kDays = 7;
+
+  // `wanted` replicas at `now`; times never go back.
+  void Observe(conf::TimePoint now, uint32_t wanted);
+
+  // The most that was wanted, on any of the days before, between this time of the day and `ahead` later. 0 without such a
+  // day. `ahead`: at most a day.
+  uint32_t Forecast(conf::TimePoint now, conf::Duration ahead) const;
+
+ private:
+  static constexpr conf::Duration kSlot = std::chrono::minutes(10);
+  static constexpr int64_t kSlotsOfADay = std::chrono::hours(24) / kSlot;
+  static constexpr int64_t kSlots = kSlotsOfADay * kDays;
+
+  static int64_t SlotOf(conf::TimePoint at) { return at.time_since_epoch() / kSlot; }
+  // 0 where it was not observed.
+  uint32_t At(int64_t slot) const;
+
+  std::array<uint16_t, kSlots> most_{};
+  int64_t first_ = 0;  // the first slot that was observed
+  int64_t last_ = -1;  // the last one; before first_: none was
+};
+
+}  // namespace scheduler::autoscale
