@@ -10,6 +10,7 @@
 #include "gateway/admin/answers/evaluations.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
+#include "gateway/batches/place_reader.h"
 #include "gateway/batches/service.h"
 #include "gateway/datasets/comparison.h"
 #include "gateway/datasets/evaluation.h"
@@ -19,7 +20,6 @@ namespace {
 
 using batches::Batch;
 using batches::Files;
-using batches::KeptFile;
 
 // Of a set and its results, in bytes; the command reads larger ones.
 constexpr uint64_t kMostShown = 64u << 20;
@@ -40,8 +40,8 @@ answers::Evaluation ShownEvaluation(const Batch& batch, const datasets::Evaluati
 // The files of an evaluation: its set, then its results.
 using Places = std::vector<Files::Place>;
 
-std::variant<Places, Answer> PlacesOf(const Files& files, const Batch& batch, const std::string& set,
-                                      const Call& call) {
+net::Task<std::variant<Places, Answer>> PlacesOf(Files& files, Batch batch, std::string set,
+                                                 const Call& call) {
   Places places;
   uint64_t bytes = 0;
   for (const std::string& id : {set, batch.output_file, batch.error_file}) {
@@ -49,50 +49,41 @@ std::variant<Places, Answer> PlacesOf(const Files& files, const Batch& batch, co
     const batches::StoredFile* const file = files.Find(batch.tenant, id, call.now);
     if (file == nullptr && id != set) continue;
     if (file == nullptr) {
-      return Refuse(api::Code::kNotFound,
-                    fmt::format("the data set of {} is no longer kept; `tidegate dataset evaluate --set "
-                                "FILE --batch {}` compares with your copy",
-                                batch.id, batch.id),
-                    call.request_id);
+      co_return Refuse(api::Code::kNotFound,
+                       fmt::format("the data set of {} is no longer kept; `tidegate dataset evaluate --set "
+                                   "FILE --batch {}` compares with your copy",
+                                   batch.id, batch.id),
+                       call.request_id);
     }
-    const absl::StatusOr<ledger::ContentKeyRef> key = files.KeyOf(file->sealed_by);
-    if (!key.ok()) {
-      return Refuse(api::Code::kNotFound, fmt::format("the content of {} was erased", batch.id),
-                    call.request_id);
+    absl::StatusOr<Files::Place> place = co_await files.PlaceOf(*file);
+    if (absl::IsUnavailable(place.status())) co_return Refuse(place.status(), call.request_id);
+    if (!place.ok()) {
+      co_return Refuse(api::Code::kNotFound, fmt::format("the content of {} was erased", batch.id),
+                       call.request_id);
     }
-    bytes += file->bytes;
-    places.push_back({.id = id, .path = files.PathOf(id), .key = *key, .most_bytes = file->bytes});
+    bytes += place->most_bytes;
+    places.push_back(*std::move(place));
   }
   if (bytes > kMostShown) {
-    return Refuse(
+    co_return Refuse(
         api::Code::kConflict,
         fmt::format("the set and the answers have {} MiB, more than the {} MiB that are shown here; "
                     "use `tidegate dataset evaluate --batch {}`",
                     bytes >> 20, kMostShown >> 20, batch.id),
         call.request_id);
   }
-  return places;
-}
-
-absl::StatusOr<std::string> ReadKept(const Files::Place& place) {
-  absl::StatusOr<KeptFile> file = KeptFile::Open(place.path, place.key, KeptFile::Access::kRead);
-  if (!file.ok()) return file.status();
-  std::string text(std::min(file->bytes(), kMostShown), '\0');
-  const absl::StatusOr<size_t> read = file->ReadAt(0, text);
-  if (!read.ok()) return read.status();
-  text.resize(*read);
-  return text;
+  co_return places;
 }
 
 absl::StatusOr<datasets::Comparison> CompareKept(const Places& places,
                                                  const std::vector<std::string>& models) {
-  const absl::StatusOr<std::string> text = ReadKept(places.front());
+  const absl::StatusOr<std::string> text = batches::ReadPlace(places.front(), kMostShown);
   if (!text.ok()) return text.status();
   const auto set = datasets::ReadSet(*text, datasets::kMostExamples);
   if (!set.ok()) return set.status();
   std::string results;
   for (size_t i = 1; i < places.size(); ++i) {
-    const absl::StatusOr<std::string> part = ReadKept(places[i]);
+    const absl::StatusOr<std::string> part = batches::ReadPlace(places[i], kMostShown);
     if (!part.ok()) return part.status();
     results += *part;
   }
@@ -120,12 +111,13 @@ Answer ListEvaluations(const Operations& operations, const Call& call) {
 
 net::Task<Answer> ShowEvaluation(const Operations& operations, const Call& call) {
   if (operations.shared->batches == nullptr) co_return NoEvaluation(call);
-  const batches::Service& service = *operations.shared->batches;
+  batches::Service& service = *operations.shared->batches;
   const std::vector<Batch> all = service.batches().All();
   const auto batch = std::ranges::find(all, call.item, &Batch::id);
   const auto marks = batch != all.end() ? datasets::ReadMarks(batch->metadata) : std::nullopt;
   if (!marks || !call.May(Permission::kReadContent, batch->tenant)) co_return NoEvaluation(call);
-  const std::variant<Places, Answer> places = PlacesOf(service.files(), *batch, marks->set_file, call);
+  const std::variant<Places, Answer> places =
+      co_await PlacesOf(service.files(), *batch, marks->set_file, call);
   if (const Answer* const refused = std::get_if<Answer>(&places)) co_return *refused;
   absl::StatusOr<datasets::Comparison> comparison = absl::UnknownError("not compared");
   const bool read =

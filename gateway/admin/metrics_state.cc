@@ -576,6 +576,8 @@ void Metrics::CollectBatches(MetricFamilies& out) const {
   out.Gauge("tidegate_files", "Files that applications keep").Add(uint64_t{service->files().count()});
   out.Gauge("tidegate_files_bytes", "Bytes of the files that applications keep")
       .Add(service->files().bytes());
+  out.Gauge("tidegate_files_removals_waiting", "Objects of removed files that are still in the bucket")
+      .Add(uint64_t{service->files().removals()});
 }
 
 // Only names of the configuration are labels.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "conf/text.h"
@@ -192,9 +193,15 @@ net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
                         .param = {},
                         .line = {}});
   } else {
-    absl::StatusOr<InputIndex> index =
-        co_await Check(files_.PathOf(batch.input_file), files_.KeyOfFile(batch.input_file), batch.endpoint,
-                       std::move(principal));
+    const absl::StatusOr<std::string> input = co_await InputOf(batch);
+    if (stopped_) co_return false;
+    absl::StatusOr<InputIndex> index = absl::UnknownError("not read");
+    if (!input.ok()) {
+      index = input.status();
+    } else {
+      index =
+          co_await Check(*input, files_.KeyOfFile(batch.input_file), batch.endpoint, std::move(principal));
+    }
     if (index.ok()) {
       problems = std::move(index->problems);
       counts.total = index->total;
@@ -226,11 +233,28 @@ net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
   co_return changed && !failed;
 }
 
+// The path of the input; waits until its bucket answers.
+net::Task<absl::StatusOr<std::string>> Batches::InputOf(Batch batch) {
+  bool told = false;
+  while (true) {
+    absl::StatusOr<std::string> path = co_await files_.CopyHere(batch.input_file);
+    if (path.ok() || absl::IsNotFound(path.status()) || stopped_) co_return path;
+    if (!std::exchange(told, true)) {
+      log::Error("the input of a batch cannot be fetched from the bucket; retrying",
+                 {{"batch", batch.id}, {"why", conf::Std(path.status().message())}});
+    }
+    co_await Pause();
+  }
+}
+
 net::Task<Batches::RunRef> Batches::Open(std::string id) {
   bool told = false;
   while (!stopped_) {
+    const Batch* const found = stored_.Find(id);
+    if (found == nullptr) co_return nullptr;
+    const absl::StatusOr<std::string> input = co_await InputOf(*found);
     const Batch* const batch = stored_.Find(id);
-    if (batch == nullptr) co_return nullptr;
+    if (batch == nullptr || stopped_) co_return nullptr;
     const auto input_key = files_.KeyOfFile(batch->input_file);
     const auto result_key = files_.KeyOf(batch->sealed_by);
     if (!input_key.ok() || !result_key.ok()) {
@@ -238,7 +262,8 @@ net::Task<Batches::RunRef> Batches::Open(std::string id) {
       co_return nullptr;
     }
     const auto run = std::make_shared<BatchRun>(
-        loop_, *batch, BatchRun::Input{.path = files_.PathOf(batch->input_file), .key = *input_key},
+        loop_, *batch,
+        BatchRun::Input{.path = input.ok() ? *input : files_.PathOf(batch->input_file), .key = *input_key},
         ResultFiles(files_.PathOf(batch->output_file), files_.PathOf(batch->error_file), batch->of_messages(),
                     *result_key),
         [this] { Wake(); });
@@ -292,23 +317,24 @@ net::Task<void> Batches::Finish(RunRef run) {
               {{"batch", id}, {"why", conf::Std(removed.message())}});
   const conf::TimePoint now = net::Now();
   const Batch& batch = run->batch();
-  std::vector<store::Write> also;
-  const auto keep = [&](const std::string& file, uint64_t bytes, std::string_view what) {
-    if (bytes == 0) return;
-    StoredFile made{.id = file,
+  std::vector<StoredFile> made;
+  for (const auto& [file, bytes, what] : {std::tuple(batch.output_file, run->output_bytes(), "output"),
+                                          std::tuple(batch.error_file, run->error_bytes(), "error")}) {
+    if (bytes == 0) continue;
+    made.push_back({.id = file,
                     .tenant = batch.tenant,
                     .key = batch.key,
                     .purpose = Purpose::kBatchOutput,
                     .name = fmt::format("{}_{}.jsonl", id, what),
                     .bytes = bytes,
                     .sealed_by = batch.sealed_by,
+                    .object = {},
                     .created = now,
-                    .expires = {}};
-    if (batch.output_age) made.expires = now + *batch.output_age;
-    also.push_back(Files::Making(made));
-  };
-  keep(batch.output_file, run->output_bytes(), "output");
-  keep(batch.error_file, run->error_bytes(), "error");
+                    .expires = {}});
+    if (batch.output_age) made.back().expires = now + *batch.output_age;
+  }
+  const std::optional<std::vector<store::Write>> also = co_await MoveResults(id, made);
+  if (!also) co_return;
   const bool changed = co_await stored_.Change(
       id,
       [&](Batch& stored) {
@@ -324,10 +350,39 @@ net::Task<void> Batches::Finish(RunRef run) {
               {.code = run->end()->code, .message = run->end()->message, .param = {}, .line = {}}};
         }
       },
-      "batch.end", std::move(also));
-  if (!changed) co_return;
-  if (const absl::Status current = co_await files_.CatchUp(); !current.ok())
-    log::Warn("the results of a batch are not shown yet", {{"why", conf::Std(current.message())}});
+      "batch.end", *also);
+  if (changed) {
+    if (const absl::Status current = co_await files_.CatchUp(); !current.ok())
+      log::Warn("the results of a batch are not shown yet", {{"why", conf::Std(current.message())}});
+  }
+  // Without an outcome the results stay: the next start asks again.
+  for (const StoredFile& file : made) co_await files_.Settle(file, files_.PathOf(file.id), false);
+  if (changed && !stored_.UserOf(batch.input_file)) co_await files_.DropCopy(batch.input_file);
+}
+
+// Takes the results to where files lie; tries again until the bucket has them. Nothing: the gateway stops.
+net::Task<std::optional<std::vector<store::Write>>> Batches::MoveResults(std::string id,
+                                                                         std::vector<StoredFile>& made) {
+  std::vector<store::Write> writes;
+  bool told = false;
+  for (size_t moved = 0; moved < made.size();) {
+    StoredFile& file = made[moved];
+    absl::StatusOr<std::vector<store::Write>> making = co_await files_.Move(file, files_.PathOf(file.id));
+    if (making.ok()) {
+      std::ranges::move(*making, std::back_inserter(writes));
+      ++moved;
+      continue;
+    }
+    if (!stopped_ && !std::exchange(told, true)) {
+      log::Error("the results of a batch cannot be put into the bucket; retrying",
+                 {{"batch", id}, {"why", conf::Std(making.status().message())}});
+    }
+    if (!stopped_) co_await Pause();
+    if (!stopped_) continue;
+    for (size_t i = 0; i < moved; ++i) co_await files_.Settle(made[i], files_.PathOf(made[i].id), false);
+    co_return std::nullopt;
+  }
+  co_return writes;
 }
 
 void Batches::Wake() {

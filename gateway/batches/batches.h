@@ -89,9 +89,12 @@ class Batches {
   net::Task<void> Drive(std::string id, PrincipalRef principal);
   // False: it has ended, or the gateway stops.
   net::Task<bool> Validate(std::string id, PrincipalRef principal);
+  net::Task<absl::StatusOr<std::string>> InputOf(Batch batch);
   net::Task<RunRef> Open(std::string id);
   net::Task<void> FailErased(std::string id);
   net::Task<void> Finish(RunRef run);
+  net::Task<std::optional<std::vector<store::Write>>> MoveResults(std::string id,
+                                                                  std::vector<StoredFile>& made);
   net::Task<void> Pump();
   void DriveAll();
   void SendMore();

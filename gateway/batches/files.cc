@@ -3,8 +3,10 @@
 #include <dirent.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -20,8 +22,9 @@
 namespace gateway::batches {
 namespace {
 
-constexpr std::string_view kPart = ".part";  // of a file that is being uploaded
-constexpr size_t kMaxUploads = 16;           // of a tenant, at once
+constexpr std::string_view kPart = ".part";    // of a file that is being uploaded
+constexpr std::string_view kCopied = ".copy";  // of a file that comes from the bucket, and its validator
+constexpr size_t kMaxUploads = 16;             // of a tenant, at once
 // Of an upload that nobody continues; one that begins during a sweep is younger.
 constexpr conf::Duration kPartAge = std::chrono::minutes(1);
 
@@ -74,13 +77,22 @@ Files::Files(net::Loop& loop, store::Store& store, ledger::ContentKeys* keys, st
       keys_(keys),
       dir_(std::move(dir)),
       options_(std::move(options)),
-      copy_(loop, store, store::kFile, DecodeFile, [] {}) {}
+      copy_(loop, store, store::kFile, DecodeFile, [] {}),
+      bucket_(loop, options_),
+      removals_(loop, store, bucket_) {}
 
 net::Task<absl::Status> Files::Start() {
   if (options_()) {
     if (absl::Status made = net::MakeDirectories(dir_, 0700); !made.ok()) co_return made;
   }
-  co_return co_await copy_.Start();
+  if (absl::Status started = co_await copy_.Start(); !started.ok()) co_return started;
+  co_return co_await removals_.Start();
+}
+
+void Files::Stop() {
+  copy_.Stop();
+  removals_.Stop();
+  bucket_.Stop();
 }
 
 std::string Files::PathOf(std::string_view id) const {
@@ -168,8 +180,40 @@ net::Task<Result<Files::Place>> Files::Hold(std::string tenant, uint64_t bytes) 
   co_return place;
 }
 
-store::Write Files::Making(const StoredFile& file) {
-  return store::Write::Create(store::kFile, file.id, EncodeFile(file));
+net::Task<absl::StatusOr<std::vector<store::Write>>> Files::Move(StoredFile& file, std::string path) {
+  std::vector<store::Write> writes;
+  file.object.clear();  // of an earlier try
+  bool fits = false;    // only results can be too large
+  if (bucket_.configured()) {
+    fits = co_await net::OffLoop(loop_, [&path] {
+      std::error_code error;
+      return std::filesystem::file_size(path, error) <= plugins::weights::S3Bucket::kMostBytes || error;
+    });
+  }
+  if (fits) {
+    file.object = bucket_.ObjectFor(file.id);
+    if (absl::Status held = co_await removals_.Hold(file.id, file.object); !held.ok()) co_return held;
+    if (absl::Status put = co_await bucket_.Put(path, file.object); !put.ok()) {
+      removals_.Release(file.id);
+      co_return put;
+    }
+    writes.push_back(removals_.Forgetting(file.id));
+  } else if (const std::string place = PathOf(file.id); path != place) {
+    const absl::Status renamed =
+        co_await net::OffLoop(loop_, [&path, &place] { return net::RenameFile(path, place); });
+    if (!renamed.ok()) co_return renamed;
+  }
+  writes.push_back(store::Write::Create(store::kFile, file.id, EncodeFile(file)));
+  co_return writes;
+}
+
+net::Task<void> Files::Settle(StoredFile file, std::string path, bool failed) {
+  if (file.object.empty()) {
+    if (failed) (co_await RemoveBytes(PathOf(file.id))).IgnoreError();
+    co_return;
+  }
+  removals_.Release(file.id);
+  if (copy_.Find(file.id) != nullptr) (co_await RemoveBytes(path)).IgnoreError();
 }
 
 net::Task<Result<StoredFile>> Files::Keep(Upload upload, conf::TimePoint now) {
@@ -180,26 +224,68 @@ net::Task<Result<StoredFile>> Files::Keep(Upload upload, conf::TimePoint now) {
                   .name = std::move(upload.name),
                   .bytes = upload.bytes,
                   .sealed_by = {},
+                  .object = {},
                   .created = now,
                   .expires = {}};
   if (upload.age) file.expires = now + *upload.age;
   if (const auto held = held_.find(file.id); held != held_.end()) file.sealed_by = held->second.sealed_by;
-  const std::string path = PathOf(file.id);
-  absl::Status kept =
-      co_await net::OffLoop(loop_, [&] { return net::RenameFile(UploadPathOf(file.id), path); });
-  if (kept.ok()) {
-    std::vector<store::Write> writes;
-    writes.push_back(Making(file));
-    writes.push_back(EventFor("file.create", file.key, file.id, file.tenant, FileDetail(file)));
-    kept = (co_await store_.Commit(std::move(writes))).status();
+  const std::string path = UploadPathOf(file.id);
+  absl::StatusOr<std::vector<store::Write>> writes = co_await Move(file, path);
+  absl::Status kept = writes.status();
+  if (writes.ok()) {
+    writes->push_back(EventFor("file.create", file.key, file.id, file.tenant, FileDetail(file)));
+    kept = (co_await store_.Commit(*std::move(writes))).status();
+    // After an unknown outcome the store may have it: then its bytes stay.
+    const bool failed = !kept.ok() && !absl::IsUnknown(kept);
     if (kept.ok()) kept = co_await copy_.CatchUp();
+    co_await Settle(file, path, failed);
   }
   held_.erase(file.id);
   if (kept.ok()) co_return file;
   log::Warn("an uploaded file could not be kept", {{"why", conf::Std(kept.message())}});
-  // After an unknown outcome the store may have it: then its bytes stay.
-  if (!absl::IsUnknown(kept)) (co_await RemoveBytes(path)).IgnoreError();
+  (co_await RemoveBytes(path)).IgnoreError();
+  if (!writes.ok())
+    co_return api::Make(api::Code::kStoreUnavailable, "the gateway cannot keep a file now; try again");
   co_return ErrorOf(kept);
+}
+
+net::Task<absl::StatusOr<Files::Place>> Files::PlaceOf(StoredFile file) {
+  const absl::StatusOr<ledger::ContentKeyRef> key = KeyOf(file.sealed_by);
+  if (!key.ok()) co_return key.status();
+  Place place{.id = file.id, .path = PathOf(file.id), .key = *key, .most_bytes = file.bytes};
+  if (file.object.empty()) co_return place;
+  const absl::StatusOr<Bucket::Access> bucket = co_await bucket_.Open();
+  if (!bucket.ok()) co_return absl::UnavailableError(bucket.status().message());
+  place.object = file.object;
+  place.bucket = *bucket;
+  co_return place;
+}
+
+net::Task<absl::StatusOr<std::string>> Files::CopyHere(std::string id) {
+  const auto* const entry = copy_.Find(id);
+  if (entry == nullptr) co_return absl::NotFoundError(conf::Abseil(fmt::format("there is no file {}", id)));
+  std::string path = PathOf(id);
+  const std::string object = entry->value.object;
+  if (object.empty()) co_return path;
+  const bool here = co_await net::OffLoop(loop_, [&path] { return access(path.c_str(), F_OK) == 0; });
+  if (here) co_return path;  // copies get their names when they are whole
+  const std::string name = fmt::format("{}.{}{}", id, ++copies_, kCopied);
+  const std::string part = PathOf(name);
+  copying_.insert(name);
+  absl::Status copied = co_await net::OffLoop(loop_, [this] { return net::MakeDirectories(dir_, 0700); });
+  if (copied.ok()) copied = co_await bucket_.Get(object, part);
+  if (copied.ok())
+    copied = co_await net::OffLoop(loop_, [&part, &path] { return net::RenameFile(part, path); });
+  copying_.erase(name);
+  if (copied.ok()) co_return path;
+  (co_await RemoveBytes(part)).IgnoreError();
+  co_return copied;
+}
+
+net::Task<void> Files::DropCopy(std::string id) {
+  const auto* const entry = copy_.Find(id);
+  if (entry == nullptr || entry->value.object.empty()) co_return;
+  (co_await RemoveBytes(PathOf(id))).IgnoreError();
 }
 
 net::Task<void> Files::Abandon(std::string id) {
@@ -235,15 +321,27 @@ net::Task<Result<StoredFile>> Files::Remove(std::string tenant, std::string id, 
   if (found == nullptr)
     co_return api::Make(api::Code::kNotFound, fmt::format("there is no file {}", id), "file_id");
   const StoredFile file = *found;
-  std::vector<store::Write> writes;
-  writes.push_back({store::kFile, id, copy_.Find(id)->version, std::nullopt});
-  writes.push_back(EventFor("file.delete", key, id, tenant, FileDetail(file)));
-  absl::Status removed = (co_await store_.Commit(std::move(writes))).status();
+  absl::Status removed = (co_await store_.Commit(RemovalOf(file, "file.delete", key))).status();
   if (removed.ok()) removed = co_await copy_.CatchUp();
   if (!removed.ok()) co_return ErrorOf(removed);
-  if (const absl::Status gone = co_await RemoveBytes(PathOf(id)); !gone.ok())
-    log::Warn("a deleted file still takes disk space", {{"why", conf::Std(gone.message())}});
+  co_await Removed(file);
   co_return file;
+}
+
+std::vector<store::Write> Files::RemovalOf(const StoredFile& file, std::string_view action,
+                                           const std::string& actor) const {
+  std::vector<store::Write> writes;
+  writes.push_back({store::kFile, file.id, copy_.Find(file.id)->version, std::nullopt});
+  writes.push_back(EventFor(action, actor, file.id, file.tenant, FileDetail(file)));
+  if (!file.object.empty()) writes.push_back(BucketRemovals::Noting(file.id, file.object));
+  return writes;
+}
+
+// The store has forgotten it.
+net::Task<void> Files::Removed(StoredFile file) {
+  if (const absl::Status gone = co_await RemoveBytes(PathOf(file.id)); !gone.ok())
+    log::Warn("a deleted file still takes disk space", {{"why", conf::Std(gone.message())}});
+  if (!file.object.empty()) removals_.Wake();
 }
 
 net::Task<void> Files::Sweep(std::set<std::string> used, conf::TimePoint now) {
@@ -252,30 +350,39 @@ net::Task<void> Files::Sweep(std::set<std::string> used, conf::TimePoint now) {
     if (now >= entry.value.EndsAt(max_age()) && !used.contains(id)) old.push_back(entry.value);
   }
   for (const StoredFile& file : old) {
-    const auto* const entry = copy_.Find(file.id);
-    if (entry == nullptr) continue;
-    std::vector<store::Write> writes;
-    writes.push_back({store::kFile, file.id, entry->version, std::nullopt});
-    writes.push_back(EventFor("file.expire", "control", file.id, file.tenant, FileDetail(file)));
-    if (!(co_await store_.Commit(std::move(writes))).ok() || !(co_await copy_.CatchUp()).ok()) co_return;
-    (co_await RemoveBytes(PathOf(file.id))).IgnoreError();
+    if (copy_.Find(file.id) == nullptr) continue;
+    if (!(co_await store_.Commit(RemovalOf(file, "file.expire", "control"))).ok() ||
+        !(co_await copy_.CatchUp()).ok())
+      co_return;
+    co_await Removed(file);
   }
   // What a crash has left: uploads that nobody continues, and bytes that the store does not know. Those may
-  // be all there is after a loss of the store, so they stay as long as a file may.
+  // be all there is after a loss of the store, so they stay as long as a file may. Copies of what is in the
+  // bucket go at once.
   std::set<std::string> known = std::move(used);
-  for (const auto& [id, entry] : copy_.all()) known.insert(id);
+  std::set<std::string> copies;
+  for (const auto& [id, entry] : copy_.all()) {
+    if (entry.value.object.empty()) {
+      known.insert(id);
+    } else {
+      copies.insert(id);
+    }
+  }
+  known.insert(copying_.begin(), copying_.end());
   for (const auto& [id, held] : held_) known.insert(id + std::string(kPart));
   const conf::Duration age = max_age();
-  const absl::Status swept = co_await net::OffLoop(loop_, [this, &known, age, now]() -> absl::Status {
-    const auto names = ListFolder(dir_);
-    if (!names.ok()) return names.status();
-    for (const auto& [name, changed] : *names) {
-      const bool part = std::string_view(name).ends_with(kPart);
-      if (known.contains(name) || now < changed + (part ? kPartAge : age)) continue;
-      if (absl::Status removed = net::RemoveFile(PathOf(name)); !removed.ok()) return removed;
-    }
-    return absl::OkStatus();
-  });
+  const absl::Status swept =
+      co_await net::OffLoop(loop_, [this, &known, &copies, age, now]() -> absl::Status {
+        const auto names = ListFolder(dir_);
+        if (!names.ok()) return names.status();
+        for (const auto& [name, changed] : *names) {
+          const bool passing = std::string_view(name).ends_with(kPart) ||
+                               name.find(kCopied) != std::string::npos || copies.contains(name);
+          if (known.contains(name) || now < changed + (passing ? kPartAge : age)) continue;
+          if (absl::Status removed = net::RemoveFile(PathOf(name)); !removed.ok()) return removed;
+        }
+        return absl::OkStatus();
+      });
   if (!swept.ok() && options_())
     log::Warn("remains of files could not be removed", {{"why", conf::Std(swept.message())}});
 }

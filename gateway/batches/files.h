@@ -1,7 +1,9 @@
-// Files: what applications keep here: bytes in a folder of state_dir, what is known of them in the store.
+// Files: what applications keep here: bytes in a folder of state_dir or in a bucket, what is known of them in
+// the store.
 //
 // A file is 0600, named by its id, and there before the store has it; the store forgets it before it is
-// removed. Each tenant has at most so many files and bytes, those that are being uploaded included. A file of
+// removed. With a bucket, the folder has uploads that are not whole yet, the results of running batches, and
+// copies of their inputs. Files from before the bucket was configured stay in the folder. Each tenant has at most so many files and bytes, those that are being uploaded included. A file of
 // another tenant does not exist.
 //
 // Owner: the process. Thread: the loop's; what blocks runs beside it.
@@ -20,6 +22,8 @@
 
 #include "conf/time.h"
 #include "gateway/api/error.h"
+#include "gateway/batches/bucket.h"
+#include "gateway/batches/bucket_removals.h"
 #include "gateway/batches/stored_file.h"
 #include "gateway/config/batches.h"
 #include "gateway/ledger/content_keys.h"
@@ -45,7 +49,9 @@ class Files {
         std::function<std::optional<config::Files>()> options);
 
   net::Task<absl::Status> Start();
-  void Stop() { copy_.Stop(); }
+  // Removes what was to be removed from the bucket before.
+  void Begin() { removals_.Begin(); }
+  void Stop();
 
   struct Upload {
     std::string id = {};
@@ -61,6 +67,8 @@ class Files {
     std::string path;           // to write to; 0600
     ledger::ContentKeyRef key;  // as KeptFile has it
     uint64_t most_bytes;        // that it may have
+    std::string object = {};    // in the bucket; empty: it is at `path`
+    Bucket::Access bucket = {};
   };
   // Holds room for a file of at most `bytes`, until Keep or Abandon.
   net::Task<Result<Place>> Hold(std::string tenant, uint64_t bytes);
@@ -70,10 +78,16 @@ class Files {
   absl::StatusOr<ledger::ContentKeyRef> KeyOf(const std::string& sealed_by) const;
   // Of a file that is kept or being uploaded.
   absl::StatusOr<ledger::ContentKeyRef> KeyOfFile(const std::string& id) const;
-  // The bytes are written and synced.
+  // The bytes are written and synced at UploadPathOf.
   net::Task<Result<StoredFile>> Keep(Upload upload, conf::TimePoint now);
   net::Task<void> Abandon(std::string id);
   std::string UploadPathOf(std::string_view id) const;
+
+  // Takes synced bytes from `path` to where files lie, and says so in `file`. The writes make it a file; Settle
+  // must follow their commit. Unavailable: another try makes sense; the bytes are still at `path`.
+  net::Task<absl::StatusOr<std::vector<store::Write>>> Move(StoredFile& file, std::string path);
+  // `failed`: the commit has changed nothing, for sure.
+  net::Task<void> Settle(StoredFile file, std::string path, bool failed);
 
   // Null: the tenant has none of that id.
   const StoredFile* Find(std::string_view tenant, std::string_view id, conf::TimePoint now) const;
@@ -81,11 +95,17 @@ class Files {
   net::Task<Result<StoredFile>> Remove(std::string tenant, std::string id, std::string key,
                                        conf::TimePoint now);
 
-  // The write by which a file becomes one, for a transaction with others; CatchUp shows it.
-  static store::Write Making(const StoredFile& file);
+  // Where the bytes of a file are. FailedPrecondition: the content was erased; Unavailable: its bucket is not
+  // configured, or its certificates cannot be read.
+  net::Task<absl::StatusOr<Place>> PlaceOf(StoredFile file);
+  // The path of a file whose bytes are in the folder, or of a copy there of those in the bucket; it stays as
+  // long as the sweep is told that it is used, or until DropCopy. NotFound: no file, or no object.
+  net::Task<absl::StatusOr<std::string>> CopyHere(std::string id);
+  net::Task<void> DropCopy(std::string id);
   net::Task<absl::Status> CatchUp() { return copy_.CatchUp(); }
 
-  // Removes those that are too old, and the remains of uploads; `used`: ids that must stay.
+  // Removes those that are too old, the remains of uploads, and copies of what is in the bucket; `used`: ids that
+  // must stay.
   net::Task<void> Sweep(std::set<std::string> used, conf::TimePoint now);
 
   std::string PathOf(std::string_view id) const;
@@ -93,6 +113,7 @@ class Files {
   const std::function<std::optional<config::Files>()>& options() const { return options_; }
   uint64_t bytes() const;
   size_t count() const { return copy_.all().size(); }
+  size_t removals() const { return removals_.count(); }
 
  private:
   struct Held {
@@ -101,6 +122,9 @@ class Files {
     std::string sealed_by;
   };
   net::Task<absl::Status> RemoveBytes(std::string path);
+  std::vector<store::Write> RemovalOf(const StoredFile& file, std::string_view action,
+                                      const std::string& actor) const;
+  net::Task<void> Removed(StoredFile file);
 
   net::Loop& loop_;
   store::Store& store_;
@@ -108,7 +132,11 @@ class Files {
   const std::string dir_;
   const std::function<std::optional<config::Files>()> options_;
   store::StoredCopy<StoredFile> copy_;
+  Bucket bucket_;
+  BucketRemovals removals_;
   absl::flat_hash_map<std::string, Held> held_;  // uploads, by id
+  std::set<std::string> copying_;                // names in the folder
+  uint64_t copies_ = 0;                          // made until now
 };
 
 }  // namespace gateway::batches

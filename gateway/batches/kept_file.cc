@@ -12,28 +12,10 @@
 #include <utility>
 
 #include "conf/text.h"
+#include "gateway/batches/frame.h"
 #include "gateway/net/files.h"
 
 namespace gateway::batches {
-namespace {
-
-constexpr size_t kLengthBytes = 4;
-constexpr size_t kOffsetBytes = 8;
-constexpr size_t kFrameExtra = kLengthBytes + kOffsetBytes + ledger::ContentKey::kOverhead;
-
-template <size_t kBytes>
-void PutNumber(uint64_t number, char* to) {
-  for (size_t i = 0; i < kBytes; ++i) to[i] = static_cast<char>(number >> (8 * i) & 0xff);
-}
-
-template <size_t kBytes>
-uint64_t NumberAt(const char* from) {
-  uint64_t number = 0;
-  for (size_t i = 0; i < kBytes; ++i) number |= uint64_t{static_cast<uint8_t>(from[i])} << (8 * i);
-  return number;
-}
-
-}  // namespace
 
 absl::StatusOr<KeptFile> KeptFile::Create(std::string path, ledger::ContentKeyRef key) {
   absl::StatusOr<net::Fd> fd = net::OpenFile(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
@@ -60,13 +42,14 @@ absl::StatusOr<KeptFile> KeptFile::Open(std::string path, ledger::ContentKeyRef 
 }
 
 absl::Status KeptFile::FindFrames() {
-  std::array<char, kLengthBytes> head{};
+  std::array<char, kFrameLengthBytes> head{};
   uint64_t at = 0;
   while (at + kFrameExtra <= disk_) {
     const absl::StatusOr<size_t> read = net::ReadAt(fd_.get(), path_, at, head);
     if (!read.ok()) return read.status();
-    const uint64_t length = NumberAt<kLengthBytes>(head.data());
-    if (length == 0 || length > kFrameText || at + kFrameExtra + length > disk_) break;
+    const std::optional<size_t> found = FrameLength({head.data(), head.size()});
+    if (!found || at + kFrameExtra + *found > disk_) break;
+    const uint64_t length = *found;
     frames_.push_back({.text = bytes_, .disk = at});
     bytes_ += length;
     at += kFrameExtra + length;
@@ -91,11 +74,11 @@ absl::Status KeptFile::ReadFrame(size_t frame) {
   if (frame == opened_frame_) return absl::OkStatus();
   opened_frame_ = SIZE_MAX;
   const Frame& at = frames_[frame];
-  std::string sealed(EndOf(frame) - at.text + kOffsetBytes + ledger::ContentKey::kOverhead, '\0');
-  const absl::StatusOr<size_t> read = net::ReadAt(fd_.get(), path_, at.disk + kLengthBytes, sealed);
+  std::string sealed(EndOf(frame) - at.text + kFrameExtra - kFrameLengthBytes, '\0');
+  const absl::StatusOr<size_t> read = net::ReadAt(fd_.get(), path_, at.disk + kFrameLengthBytes, sealed);
   if (!read.ok()) return read.status();
-  std::optional<std::string> text = *read == sealed.size() ? key_->Open(sealed) : std::nullopt;
-  if (!text || NumberAt<kOffsetBytes>(text->data()) != at.text) {
+  std::optional<std::string> text = *read == sealed.size() ? OpenFrame(*key_, at.text, sealed) : std::nullopt;
+  if (!text) {
     return absl::DataLossError(
         conf::Abseil(fmt::format("{} was changed at byte {}, or sealed under another key", path_, at.disk)));
   }
@@ -112,7 +95,7 @@ absl::StatusOr<size_t> KeptFile::ReadAt(uint64_t offset, std::span<char> out) {
        ++frame) {
     if (absl::Status opened = ReadFrame(frame); !opened.ok()) return opened;
     const std::string_view text =
-        std::string_view(opened_).substr(kOffsetBytes + (offset - frames_[frame].text));
+        std::string_view(opened_).substr(kFrameOffsetBytes + (offset - frames_[frame].text));
     const size_t taken = std::min(text.size(), out.size() - read);
     std::memcpy(out.data() + read, text.data(), taken);
     read += taken;
@@ -130,12 +113,7 @@ absl::Status KeptFile::Append(std::string_view text) {
   }
   while (!text.empty()) {
     const std::string_view part = text.substr(0, kFrameText);
-    std::string open(kOffsetBytes, '\0');
-    PutNumber<kOffsetBytes>(bytes_, open.data());
-    open += part;
-    std::string frame(kFrameExtra + part.size(), '\0');
-    PutNumber<kLengthBytes>(part.size(), frame.data());
-    key_->Seal(open, frame.data() + kLengthBytes);
+    const std::string frame = SealFrame(*key_, bytes_, part);
     if (absl::Status written = net::WriteAll(fd_.get(), path_, frame); !written.ok()) return written;
     frames_.push_back({.text = bytes_, .disk = disk_});
     bytes_ += part.size();
@@ -167,7 +145,7 @@ absl::Status KeptFile::CutTo(uint64_t bytes) {
     const Frame last = frames_.back();
     if (last.text < bytes) {
       if (absl::Status opened = ReadFrame(frames_.size() - 1); !opened.ok()) return opened;
-      kept = opened_.substr(kOffsetBytes, bytes - last.text);
+      kept = opened_.substr(kFrameOffsetBytes, bytes - last.text);
     }
     frames_.pop_back();
     opened_frame_ = SIZE_MAX;

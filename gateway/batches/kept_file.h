@@ -1,9 +1,7 @@
 // KeptFile: the bytes of a file as they lie on the disk: as they are, or sealed under the content key of their
 // tenant, so that a disk or a backup shows nothing, and erasing the key erases them.
 //
-//   frame = length of the text (4, little-endian) | offset of the text in the file (8) and text, sealed
-//
-// A frame is never changed. An Append that a crash has cut short leaves an incomplete frame at the end, which
+// Sealed text lies in frames (frame.h). A frame is never changed. An Append that a crash has cut short leaves an incomplete frame at the end, which
 // does not count. Bytes and offsets are those of the text.
 //
 // All calls block. One thread at a time. Memory: 16 bytes a frame, and one frame's text.
@@ -26,8 +24,6 @@ namespace gateway::batches {
 
 class KeptFile {
  public:
-  static constexpr size_t kFrameText = 64u << 10;  // at most, in one frame
-
   // An empty one; AlreadyExists: there is a file. `key`: null: its bytes lie there as they are.
   static absl::StatusOr<KeptFile> Create(std::string path, ledger::ContentKeyRef key);
   enum class Access : uint8_t { kRead, kAppend };

@@ -9,10 +9,12 @@
 #include <variant>
 #include <vector>
 
+#include "conf/text.h"
 #include "gateway/batches/batch_request.h"
 #include "gateway/batches/listing.h"
 #include "gateway/batches/message_batch.h"
 #include "gateway/batches/message_requests.h"
+#include "gateway/log.h"
 #include "gateway/net/clock.h"
 
 namespace gateway::batches {
@@ -90,6 +92,7 @@ net::Task<absl::Status> Service::Start() {
 }
 
 void Service::Begin() {
+  files_.Begin();
   batches_.Begin();
   OnAlarm();
 }
@@ -154,7 +157,7 @@ net::Task<Reply> Service::ReplyTo(Call call) {
       co_return file ? Answered(ShowFile(*file, files_.max_age())) : NoSuch("file", call.id);
     }
     case Op::kFileContent:
-      co_return ContentOf(call, call.id);
+      co_return co_await ContentOf(call, call.id);
     case Op::kDeleteFile:
       co_return co_await DeleteFile(std::move(call));
     case Op::kCreateBatch:
@@ -182,20 +185,24 @@ net::Task<Reply> Service::ReplyTo(Call call) {
     co_return Refused(api::Code::kNotFound,
                       fmt::format("the batch {} has no results yet; it has them when it has ended", call.id));
   }
-  co_return ContentOf(call, batch->output_file);
+  co_return co_await ContentOf(std::move(call), batch->output_file);
 }
 
-Reply Service::ContentOf(const Call& call, const std::string& id) const {
+net::Task<Reply> Service::ContentOf(Call call, std::string id) {
   const StoredFile* const file = files_.Find(call.principal->tenant, id, net::Now());
-  if (file == nullptr) return NoSuch("file", id);
-  const absl::StatusOr<ledger::ContentKeyRef> sealed_by = files_.KeyOf(file->sealed_by);
-  if (!sealed_by.ok()) {
-    return Refused(api::Code::kNotFound, fmt::format("the content of the file {} was erased", id), "file_id");
+  if (file == nullptr) co_return NoSuch("file", id);
+  absl::StatusOr<Files::Place> place = co_await files_.PlaceOf(*file);
+  if (absl::IsUnavailable(place.status())) {
+    log::Error("a file cannot be read", {{"file", id}, {"why", conf::Std(place.status().message())}});
+    co_return Refused(api::Code::kStoreUnavailable, "the gateway cannot read this file now; try again");
+  }
+  if (!place.ok()) {
+    co_return Refused(api::Code::kNotFound, fmt::format("the content of the file {} was erased", id),
+                      "file_id");
   }
   Reply reply;
-  reply.place = {
-      .id = file->id, .path = files_.PathOf(file->id), .key = *sealed_by, .most_bytes = file->bytes};
-  return reply;
+  reply.place = *std::move(place);
+  co_return reply;
 }
 
 Reply Service::ListFiles(const Call& call) const {

@@ -71,6 +71,7 @@ class Service final : private net::Alarm {
   void Drain() { batches_.Drain(); }
   void Stop();
 
+  Files& files() { return files_; }
   const Files& files() const { return files_; }
   const Batches& batches() const { return batches_; }
 
@@ -83,7 +84,7 @@ class Service final : private net::Alarm {
   net::Task<Reply> CreateBatch(Call call);
   net::Task<Reply> CreateMessages(Call call);
   net::Task<Reply> DeleteBatch(Call call);
-  Reply ContentOf(const Call& call, const std::string& id) const;
+  net::Task<Reply> ContentOf(Call call, std::string id);
   void OnAlarm() override;
   net::Task<void> Sweep();
 

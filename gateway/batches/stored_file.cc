@@ -32,6 +32,7 @@ constexpr void Bind(O& o, StoredFile& file) {
   o.Optional("name", file.name);
   o.Always("bytes", file.bytes);
   o.Optional("sealed_by", file.sealed_by);
+  o.Optional("object", file.object);
   o.Required("created", file.created);
   o.Optional("expires", file.expires);
 }

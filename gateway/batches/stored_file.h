@@ -1,4 +1,5 @@
-// StoredFile: what is known of a file that an application keeps here; its bytes lie in the folder of files.
+// StoredFile: what is known of a file that an application keeps here; its bytes lie in the folder of files, or in a
+// bucket.
 //
 // A value: pure, any thread.
 #pragma once
@@ -31,6 +32,7 @@ struct StoredFile {
   std::string name = {};
   uint64_t bytes = 0;
   std::string sealed_by = {};  // the id of a content key; empty: its bytes lie there as they are
+  std::string object = {};     // the name of its object in the bucket; empty: it lies in the folder
   conf::TimePoint created = {};
   std::optional<conf::TimePoint> expires = {};  // its maker's wish
 

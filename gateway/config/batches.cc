@@ -1,10 +1,35 @@
 #include "gateway/config/batches.h"
 
 #include "conf/reader.h"
+#include "plugins/weights/listing.h"
 
 namespace gateway::config {
 
 using conf::Range;
+
+namespace {
+
+struct ObjectPrefix {
+  std::string operator()(const std::string& prefix) const {
+    return plugins::weights::PathDefect(prefix).empty()
+               ? ""
+               : "must be names with slashes between them, such as gateway/files";
+  }
+};
+
+}  // namespace
+
+static void Bind(conf::Object& o, FilesBucket& bucket) {
+  o.Required("endpoint", bucket.endpoint);
+  o.Required("bucket", bucket.bucket, conf::NotEmpty());
+  o.Optional("prefix", bucket.prefix, ObjectPrefix());
+  o.Optional("region", bucket.region, conf::NotEmpty());
+  o.Required("access_key", bucket.access_key);
+  o.Required("secret_key", bucket.secret_key);
+  o.Optional("ca", bucket.ca, conf::NotEmpty());
+  if (!bucket.ca.empty() && !bucket.endpoint.tls())
+    o.Error("has an effect only with an endpoint that begins with https://", "ca");
+}
 
 void Bind(conf::Object& o, Files& files) {
   o.Optional("file_bytes", conf::Size(files.file_bytes), Range{uint64_t{1} << 10, uint64_t{1} << 32});
@@ -12,6 +37,7 @@ void Bind(conf::Object& o, Files& files) {
   o.Optional("tenant_files", files.tenant_files, Range{1U, 100'000U});
   o.Optional("max_age", files.max_age,
              Range{conf::Duration(std::chrono::hours(1)), conf::Duration(std::chrono::days(3650))});
+  o.Optional("s3", files.s3);
   if (files.tenant_bytes < files.file_bytes)
     o.Error("must not be less than file_bytes, or no file of that size could be kept", "tenant_bytes");
 }

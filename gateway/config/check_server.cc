@@ -267,6 +267,7 @@ void CheckFiles(conf::Document& document, const Config& config) {
     if (!config.state->certificate.empty())
       files.KeyPair("/state", config.state->certificate, config.state->key);
   }
+  if (config.files && config.files->s3) files.Certificate("/files/s3/ca", config.files->s3->ca);
   if (config.redis) files.Client("/redis/tls", config.redis->tls);
   if (config.telemetry.otlp) files.Client("/telemetry/otlp/tls", config.telemetry.otlp->tls);
 }

@@ -14,6 +14,7 @@
 #include "conf/text.h"
 #include "gateway/audit/stored_position.h"
 #include "gateway/batches/batch.h"
+#include "gateway/batches/bucket_removals.h"
 #include "gateway/batches/stored_file.h"
 #include "gateway/config/state_files.h"
 #include "gateway/control/adapter.h"
@@ -286,9 +287,10 @@ void TakePeople(const std::vector<store::Object>& stored, std::vector<store::Wri
 // Files and batches of applications; where a batch goes on, its result files say.
 void TakeBatches(const std::vector<store::Object>& stored, std::vector<store::Write>& writes) {
   for (const store::Object& object : stored) {
-    const bool readable = object.kind == store::kFile
-                              ? batches::DecodeFile(object.body).ok()
-                              : object.kind == store::kBatch && batches::DecodeBatch(object.body).ok();
+    const bool readable = object.kind == store::kFile    ? batches::DecodeFile(object.body).ok()
+                          : object.kind == store::kBatch ? batches::DecodeBatch(object.body).ok()
+                                                         : object.kind == store::kFileRemoval &&
+                                                               batches::DecodeRemoval(object.body).ok();
     if (readable) writes.push_back(store::Write::Create(object.kind, object.id, object.body));
   }
 }

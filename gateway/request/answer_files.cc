@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "conf/text.h"
+#include "gateway/batches/kept_file.h"
 #include "gateway/batches/message_requests.h"
+#include "gateway/batches/place_reader.h"
 #include "gateway/batches/service.h"
 #include "gateway/batches/upload_form.h"
 #include "gateway/log.h"
@@ -206,31 +208,29 @@ net::Task<StageResult> Upload(Exchange& x) {
 net::Task<StageResult> Download(Exchange& x, Call call) {
   Reply found = co_await AskBatches(x, std::move(call));
   if (found.error) co_return x.Fail(*std::move(found.error));
-  const batches::Files::Place place = std::move(found.place);
-  using batches::KeptFile;
-  absl::StatusOr<KeptFile> file = co_await net::OffLoop(
-      x.shard.loop, [&place] { return KeptFile::Open(place.path, place.key, KeptFile::Access::kRead); });
-  if (!file.ok()) {
-    log::Error("a file cannot be read", {{"why", conf::Std(file.status().message())}});
+  const uint64_t bytes = found.place.most_bytes;
+  batches::PlaceReader reader(x.shard.loop, std::move(found.place));
+  // The first piece comes before the head: what is wrong with a file is seen there, mostly.
+  std::string piece;
+  absl::Status read = co_await reader.Open();
+  if (read.ok()) read = co_await reader.Next(piece);
+  if (!read.ok()) {
+    log::Error("a file cannot be read", {{"why", conf::Std(read.message())}});
+    if (absl::IsUnavailable(read))
+      co_return x.Fail(api::Code::kStoreUnavailable, "the gateway cannot read this file now; try again");
     co_return x.Fail(api::Code::kInternalError, "the gateway cannot read this file");
   }
   x.answer_head.clear();
   const std::string_view type = OfMessages(x) ? "application/x-jsonl" : "application/octet-stream";
-  RenderRelayedHead(x, nullptr, 200, type, {place.most_bytes}, x.answer_head);
+  RenderRelayedHead(x, nullptr, 200, type, {bytes}, x.answer_head);
   x.outcome.status = 200;
   x.delivery.head_sent = true;
   if (!co_await x.client.connection().Write(net::AsBuffer(x.answer_head))) co_return x.Gone();
-  std::string piece(std::min<uint64_t>(kPieceBytes, place.most_bytes), '\0');
-  for (uint64_t sent = 0; sent < place.most_bytes;) {
-    piece.resize(std::min<uint64_t>(kPieceBytes, place.most_bytes - sent));
-    const absl::StatusOr<size_t> read =
-        co_await net::OffLoop(x.shard.loop, [&file, &piece, sent] { return file->ReadAt(sent, piece); });
-    if (!read.ok() || *read < piece.size()) {
-      co_return x.Fail(api::Code::kInternalError, "the gateway cannot read the rest of this file");
-    }
+  while (!piece.empty()) {
     if (!co_await x.client.connection().Write(net::AsBuffer(piece))) co_return x.Gone();
-    sent += piece.size();
     x.outcome.counts.bytes_out += piece.size();
+    if (!(co_await reader.Next(piece)).ok())
+      co_return x.Fail(api::Code::kInternalError, "the gateway cannot read the rest of this file");
   }
   x.outcome.answer_whole = true;
   co_return StageResult::kAnswered;

@@ -35,11 +35,13 @@ inline constexpr char kLeaderCall[] =
     "leader_call";  // admin: a call that the leader is to answer, and its answer
 inline constexpr char kNodeWeights[] = "node_weights";  // control: what a node's store of weights holds
 inline constexpr char kFile[] = "file";                 // batches: a file that an application keeps here
-inline constexpr char kBatch[] = "batch";               // batches: a batch, and how far it has come
+inline constexpr char kFileRemoval[] =
+    "file_removal";  // batches: an object in the bucket that no file needs; id: the file's that it was for
+inline constexpr char kBatch[] = "batch";  // batches: a batch, and how far it has come
 
 // What belongs to one gateway's ledger and machine, where several share a store: gateway_view.h.
-inline constexpr const char* kKindsOfGateway[] = {kKeyEvent, kLedgerEvent, kCheckpoint, kPosition,
-                                                  kImport,   kFile,        kBatch};
+inline constexpr const char* kKindsOfGateway[] = {kKeyEvent, kLedgerEvent, kCheckpoint,  kPosition,
+                                                  kImport,   kFile,        kFileRemoval, kBatch};
 
 // Ids of secrets.
 inline constexpr char kReplicaKeys[] = "replica_keys";

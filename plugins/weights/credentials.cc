@@ -17,7 +17,7 @@ constexpr size_t kLongestToken = 64U << 10;
 class BearerCredentials final : public Credentials {
  public:
   explicit BearerCredentials(const std::string& token) : field_("Bearer " + token) {}
-  WebFields FieldsOf(std::string_view, const gateway::net::Url&, conf::TimePoint) override {
+  WebFields FieldsOf(const WebRequest&, const gateway::net::Url&, conf::TimePoint) override {
     return {{"authorization", field_}};
   }
 
@@ -28,8 +28,13 @@ class BearerCredentials final : public Credentials {
 class SigningCredentials final : public Credentials {
  public:
   explicit SigningCredentials(S3Keys keys) : keys_(std::move(keys)) {}
-  WebFields FieldsOf(std::string_view method, const gateway::net::Url& url, conf::TimePoint now) override {
-    return SignS3({std::string(method), url.Authority(), url.path, url.query}, keys_, now);
+  WebFields FieldsOf(const WebRequest& request, const gateway::net::Url& url, conf::TimePoint now) override {
+    return SignS3({.method = request.method,
+                   .host = url.Authority(),
+                   .path = url.path,
+                   .query = url.query,
+                   .body_sha256 = request.body ? request.body->sha256 : std::string()},
+                  keys_, now);
   }
 
  private:
@@ -58,10 +63,9 @@ std::shared_ptr<Credentials> BearerOf(const std::string& token) {
   return token.empty() ? nullptr : std::make_shared<BearerCredentials>(token);
 }
 
-std::shared_ptr<Credentials> SigningOf(const S3Source& source) {
-  if (source.access_key.empty()) return nullptr;
-  return std::make_shared<SigningCredentials>(
-      S3Keys{source.region, source.access_key, source.secret_key, source.session_token});
+std::shared_ptr<Credentials> SigningOf(S3Keys keys) {
+  if (keys.access_key.empty()) return nullptr;
+  return std::make_shared<SigningCredentials>(std::move(keys));
 }
 
 RegistryCredentials::RegistryCredentials(std::string username, std::string password, std::string repository)
@@ -70,7 +74,7 @@ RegistryCredentials::RegistryCredentials(std::string username, std::string passw
                  : "Basic " + absl::Base64Escape(conf::Abseil(fmt::format("{}:{}", username, password)))),
       repository_(std::move(repository)) {}
 
-WebFields RegistryCredentials::FieldsOf(std::string_view, const gateway::net::Url&, conf::TimePoint) {
+WebFields RegistryCredentials::FieldsOf(const WebRequest&, const gateway::net::Url&, conf::TimePoint) {
   const std::scoped_lock lock(mutex_);
   if (field_.empty()) return {};
   return {{"authorization", field_}};

@@ -5,7 +5,6 @@
 #include <mutex>
 #include <string>
 
-#include "plugins/weights/order.h"
 #include "plugins/weights/s3_signature.h"
 #include "plugins/weights/web.h"
 
@@ -15,14 +14,14 @@ namespace plugins::weights {
 std::shared_ptr<Credentials> BearerOf(const std::string& token);
 
 // Signs each request. Null without keys.
-std::shared_ptr<Credentials> SigningOf(const S3Source& source);
+std::shared_ptr<Credentials> SigningOf(S3Keys keys);
 
 // A registry's: a token from the service that its challenge names, for which user and password are given, if
 // there are any; or these themselves, where the registry wants them ("Basic").
 class RegistryCredentials final : public Credentials {
  public:
   RegistryCredentials(std::string username, std::string password, std::string repository);
-  WebFields FieldsOf(std::string_view method, const gateway::net::Url& url, conf::TimePoint now) override;
+  WebFields FieldsOf(const WebRequest& request, const gateway::net::Url& url, conf::TimePoint now) override;
   gateway::net::Task<bool> Renew(Web& web, std::string challenge) override;
 
  private:

@@ -51,9 +51,9 @@ std::vector<std::pair<std::string, std::string>> SignS3(const S3Request& request
   std::erase_if(stamp, [](char c) { return c == '-' || c == ':'; });
   stamp += 'Z';
   const std::string day = stamp.substr(0, 8);
-  const std::string empty = Sha256Hex({});
+  const std::string body = request.body_sha256.empty() ? Sha256Hex({}) : request.body_sha256;
   std::map<std::string, std::string> fields = {
-      {"host", request.host}, {"x-amz-content-sha256", empty}, {"x-amz-date", stamp}};
+      {"host", request.host}, {"x-amz-content-sha256", body}, {"x-amz-date", stamp}};
   if (!keys.session_token.empty()) fields["x-amz-security-token"] = keys.session_token;
   std::string canonical_fields;
   std::string signed_names;
@@ -63,7 +63,7 @@ std::vector<std::pair<std::string, std::string>> SignS3(const S3Request& request
   }
   const std::string canonical =
       fmt::format("{}\n{}\n{}\n{}\n{}\n{}", request.method, request.path.empty() ? "/" : request.path,
-                  CanonicalQuery(request.query), canonical_fields, signed_names, empty);
+                  CanonicalQuery(request.query), canonical_fields, signed_names, body);
   const std::string scope = fmt::format("{}/{}/s3/aws4_request", day, keys.region);
   const std::string to_sign = fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", stamp, scope, Sha256Hex(canonical));
   std::string key = HmacSha256("AWS4" + keys.secret_key, day);
@@ -78,6 +78,11 @@ std::vector<std::pair<std::string, std::string>> SignS3(const S3Request& request
   fields.erase("host");
   out.insert(out.end(), fields.begin(), fields.end());
   return out;
+}
+
+std::string S3BucketUrl(std::string_view endpoint, std::string_view bucket) {
+  while (endpoint.ends_with('/')) endpoint.remove_suffix(1);
+  return fmt::format("{}/{}", endpoint, gateway::net::PercentEncode(bucket));
 }
 
 std::string EncodeS3Key(std::string_view key) {

@@ -1,4 +1,4 @@
-// AWS Signature Version 4 for requests without a body, as S3 and its likes demand it. Pure.
+// AWS Signature Version 4, as S3 and its likes demand it. Pure.
 // Source: "Signature Calculations for the Authorization Header", Amazon S3 API Reference.
 #pragma once
 
@@ -20,15 +20,18 @@ struct S3Keys {
 
 struct S3Request {
   std::string method = "GET";
-  std::string host{};   // as in the Host field
-  std::string path{};   // encoded once, as sent
-  std::string query{};  // likewise, without '?'
+  std::string host{};         // as in the Host field
+  std::string path{};         // encoded once, as sent
+  std::string query{};        // likewise, without '?'
+  std::string body_sha256{};  // hex; empty: there is no body
 };
 
 // The fields that sign the request, as sent at `now`.
 std::vector<std::pair<std::string, std::string>> SignS3(const S3Request& request, const S3Keys& keys,
                                                         conf::TimePoint now);
 
+// With the bucket in the path.
+std::string S3BucketUrl(std::string_view endpoint, std::string_view bucket);
 // A key as a path: all but unreserved characters and '/' encoded.
 std::string EncodeS3Key(std::string_view key);
 

@@ -20,14 +20,12 @@ using gateway::net::Task;
 Task<absl::StatusOr<FilePlan>> PlanS3(Web& web, S3Source source, std::string digest) {
   constexpr size_t kLongestPage = 16U << 20;
   constexpr int kMostPages = 1000;  // of 1,000 objects
-  std::string base = source.endpoint;
-  while (base.ends_with('/')) base.pop_back();
-  base += "/" + gateway::net::PercentEncode(source.bucket);
+  const std::string base = S3BucketUrl(source.endpoint, source.bucket);
   std::string prefix = source.prefix;
   while (prefix.starts_with('/')) prefix.erase(0, 1);
   if (!prefix.empty() && !prefix.ends_with('/')) prefix += '/';
   FilePlan plan;
-  plan.credentials = SigningOf(source);
+  plan.credentials = SigningOf({source.region, source.access_key, source.secret_key, source.session_token});
   if (!source.listing.empty()) {
     co_return co_await PlanListed(web, {fmt::format("{}/{}", base, EncodeS3Key(prefix)), source.listing,
                                         std::move(digest), plan.credentials});

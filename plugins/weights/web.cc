@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "conf/shown.h"
@@ -22,9 +23,14 @@ using gateway::net::Url;
 using ReadStatus = gateway::net::http::ClientConnection::Status;
 
 constexpr int kMostRedirects = 10;
+constexpr size_t kSentPiece = 256U << 10;
 
 bool IsRedirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+bool IsGood(const WebRequest& request, int status) {
+  return status == 200 || (status == 204 && request.method == "DELETE");
 }
 
 std::string HostUrl(const Url& url) {
@@ -109,7 +115,8 @@ Task<absl::StatusOr<std::unique_ptr<Web::Connection>>> Web::Once(const WebReques
   };
   add(request.fields);
   if (with_credentials && request.credentials != nullptr)
-    add(request.credentials->FieldsOf(request.method, url, Now()));
+    add(request.credentials->FieldsOf(request, url, Now()));
+  if (request.body) head += fmt::format("content-length: {}\r\n", request.body->bytes);
   head += "accept-encoding: identity\r\n\r\n";
   auto connection = std::make_unique<Connection>(loop_, std::move(connected.stream));
   connection->SetTimeoutAt(Now() + options_.silence);
@@ -117,10 +124,29 @@ Task<absl::StatusOr<std::unique_ptr<Web::Connection>>> Web::Once(const WebReques
   const std::array<ConstBuffer, 1> parts{AsBuffer(head)};
   const gateway::net::IoResult written = co_await connection->Write(parts);
   if (!written) co_return absl::UnavailableError(fmt::format("{}: {}", shown, written.error.message()));
+  // A server that refuses may answer before it has read the body, and close.
+  if (request.body) {
+    const absl::StatusOr<bool> sent = co_await Send(*connection, *request.body);
+    if (!sent.ok()) co_return sent.status();
+  }
   const ReadStatus status = co_await connection->ReadHead({}, request.method == "HEAD");
   connection->ClearTimeout();
   if (status != ReadStatus::kOk) co_return CutError(status, shown);
   co_return connection;
+}
+
+Task<absl::StatusOr<bool>> Web::Send(Connection& connection, const WebBody& body) {
+  std::string piece;
+  for (uint64_t sent = 0; sent < body.bytes; sent += piece.size()) {
+    piece.resize(std::min<uint64_t>(kSentPiece, body.bytes - sent));
+    if (absl::Status read = body.read(sent, piece); !read.ok()) co_return read;
+    connection.SetTimeoutAt(Now() + options_.silence);
+    const std::array<ConstBuffer, 1> parts{AsBuffer(piece)};
+    const gateway::net::IoResult written = co_await connection.Write(parts);
+    if (!written) co_return false;
+  }
+  connection.SetTimeoutAt(Now() + options_.silence);
+  co_return true;
 }
 
 Task<absl::StatusOr<std::unique_ptr<Web::Connection>>> Web::Open(const WebRequest& request) {
@@ -134,14 +160,15 @@ Task<absl::StatusOr<std::unique_ptr<Web::Connection>>> Web::Open(const WebReques
     if (!connection.ok()) co_return connection.status();
     const gateway::net::http::Head& head = (*connection)->head();
     const int status = head.status;
-    if (status == 200 || status == 206 || status == 416) co_return connection;
+    if (IsGood(request, status) || status == 206 || status == 416) co_return connection;
     if (status == 401 && own && request.credentials != nullptr && !renewed) {
       renewed = true;
       std::string challenge(head.Find("www-authenticate"));
       connection->reset();
       if (co_await request.credentials->Renew(*this, std::move(challenge))) continue;
     }
-    const std::string_view location = IsRedirect(status) ? head.Find("location") : std::string_view();
+    const std::string_view location =
+        IsRedirect(status) && !request.body ? head.Find("location") : std::string_view();
     if (location.empty()) co_return WebError(status, Whole(*url));
     absl::StatusOr<Url> next = Target(*url, location);
     if (!next.ok()) {
@@ -168,7 +195,7 @@ Task<absl::StatusOr<WebAnswer>> Web::AskOnce(const WebRequest& request, size_t m
   answer.status = connection.head().status;
   answer.link = connection.head().Find("link");
   answer.length = connection.head().content_length;
-  if (answer.status != 200) co_return WebError(answer.status, request.url);
+  if (!IsGood(request, answer.status)) co_return WebError(answer.status, request.url);
   while (true) {
     answer.body.append(connection.payload());
     connection.Take(connection.payload().size());

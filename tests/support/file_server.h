@@ -25,6 +25,7 @@ class FileServer {
     std::string method;
     std::string target;
     std::map<std::string, std::string> fields;  // names in lower case
+    std::string body{};
 
     std::string Field(const std::string& name) const {
       const auto found = fields.find(name);
@@ -115,6 +116,15 @@ class FileServer {
       text.append(buffer, static_cast<size_t>(got));
     }
     Request request = Parse(text);
+    if (const std::string length = request.Field("content-length"); !length.empty()) {
+      std::string body = text.substr(text.find("\r\n\r\n") + 4);
+      while (body.size() < std::stoul(length)) {
+        const ssize_t got = recv(fd, buffer, sizeof buffer, 0);
+        if (got <= 0) return;
+        body.append(buffer, static_cast<size_t>(got));
+      }
+      request.body = std::move(body);
+    }
     {
       const std::scoped_lock lock(mutex_);
       seen_.push_back(request);

@@ -57,6 +57,8 @@ class MemoryStore final : public gateway::store::Store {
   gateway::net::Task<absl::StatusOr<gateway::store::Committed>> Commit(
       std::vector<gateway::store::Write> writes, uint64_t epoch = 0) override {
     if (!refuses.ok()) co_return refuses;
+    if (std::ranges::any_of(writes, [&](const auto& write) { return write.kind == refuses_kind; }))
+      co_return absl::UnavailableError("the test refuses this kind");
     if (const uint64_t leads = now < lead_ends_ ? lead_.epoch : 0; epoch != 0 && epoch != leads)
       co_return gateway::store::DeposedError(epoch, leads);
     if (absl::Status checked = CheckWrites(writes); !checked.ok()) co_return checked;
@@ -128,6 +130,7 @@ class MemoryStore final : public gateway::store::Store {
   uint64_t number = 0;
   uint64_t commits = 0;
   absl::Status refuses;
+  std::string refuses_kind;  // writes of which end with Unavailable
   absl::Status lists;
   absl::Status campaigns;
   int asks = 0;                                                     // for the lead

@@ -1,14 +1,18 @@
-// Batches, while the gateway is killed at any point, keys end and disks are slow: one result for each line.
+// Batches, while the gateway is killed at any point, keys end, disks are slow and buckets away: one result for each
+// line.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 
 #include "tests/fault/gateway/scaling.h"
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
+#include "tests/support/s3_server.h"
 
 namespace tests {
 namespace {
@@ -122,6 +126,68 @@ TEST(Batches, KilledAgainAndAgainEachLineHasOneResult) {
   ExpectOneEach(IdsIn(gateway, ended["output_file_id"]), 200);
   // Lines that were under way at a kill are sent again, and no others.
   EXPECT_LE(engine.Stat("/requests/received"), 200u + 5 * 4);
+  EXPECT_TRUE(gateway.Settles());
+  EXPECT_TRUE(Balance(gateway.Records()).none());
+}
+
+// The bucket comes and goes, too; what it did not take, and what it did not remove, it does later.
+TEST(Batches, WithABucketKilledAgainAndAgainEachLineHasOneResult) {
+  const EngineProcess engine(
+      {"--preset", "demo", "--load-time", "0s", "--step-base", "10ms", "--step-per-sequence", "0s"});
+  S3Server bucket;
+  const TempDir secrets;
+  std::ofstream(secrets / "access") << S3Server::kAccessKey;
+  std::ofstream(secrets / "secret") << S3Server::kSecretKey;
+  GatewayProcess gateway(
+      {.replicas = {engine.port()},
+       .sections = fmt::format("files: {{s3: {{endpoint: '{}', bucket: {}, region: {}, prefix: of/gw-1, "
+                               "access_key: 'file:{}', secret_key: 'file:{}'}}}}\n"
+                               "batches: {{max_in_flight: 4}}\n",
+                               bucket.url(), S3Server::kBucket, S3Server::kRegion, secrets / "access",
+                               secrets / "secret")});
+  const std::string batch = Begin(gateway, InputOf(150));
+  ASSERT_TRUE(Within(kBatchPatience, [&] {
+    return StateOf(gateway, batch)["request_counts"].value("completed", uint64_t{0}) > 0;
+  }));
+  for (int kill = 0; kill < 4; ++kill) {
+    Pause(milliseconds(200 + 100 * kill));
+    if (kill == 1) bucket.FailWith(503);
+    gateway.Restart();
+  }
+  const Answer refused = gateway.Ask(UploadOf("x"));
+  EXPECT_EQ(refused.status, 503) << refused.body;
+  EXPECT_EQ(refused.code(), "store_unavailable");
+  const auto all_done = [&] {
+    return StateOf(gateway, batch)["request_counts"].value("completed", uint64_t{0}) == 150;
+  };
+  ASSERT_TRUE(Within(kBatchPatience, all_done));
+  EXPECT_EQ(StateOf(gateway, batch)["status"], "in_progress") << "its results are not in the bucket yet";
+  gateway.Restart();
+  bucket.Recover();
+  const Json ended = Await(gateway, batch, "completed");
+  EXPECT_EQ(ended["status"], "completed") << ended.dump();
+  EXPECT_EQ(ended["request_counts"]["completed"], 150);
+  ExpectOneEach(IdsIn(gateway, ended["output_file_id"]), 150);
+  EXPECT_LE(engine.Stat("/requests/received"), 150u + 5 * 4);
+  const std::string folder = gateway.state_dir() + "/files";
+  EXPECT_TRUE(Within(kBatchPatience, [&] { return std::filesystem::is_empty(folder); }));
+  EXPECT_EQ(bucket.objects().size(), 2u);
+
+  const std::string output = ended["output_file_id"];
+  bucket.FailWith(0);
+  EXPECT_EQ(gateway.Ask(Get(fmt::format("/v1/files/{}/content", output))).code(), "store_unavailable");
+  for (const std::string& file : {output, ended["input_file_id"].get<std::string>()}) {
+    const Answer removed =
+        gateway.Ask(fmt::format("DELETE /v1/files/{} HTTP/1.1\r\nHost: gateway\r\n\r\n", file));
+    EXPECT_EQ(removed.status, 200) << removed.body;
+  }
+  EXPECT_TRUE(
+      Within(kBatchPatience, [&] { return gateway.Metric("tidegate_files_removals_waiting") == 2.0; }));
+  gateway.Restart();
+  bucket.Recover();
+  EXPECT_TRUE(Within(kBatchPatience, [&] { return bucket.objects().empty(); }));
+  EXPECT_TRUE(
+      Within(kBatchPatience, [&] { return gateway.Metric("tidegate_files_removals_waiting") == 0.0; }));
   EXPECT_TRUE(gateway.Settles());
   EXPECT_TRUE(Balance(gateway.Records()).none());
 }

@@ -4,18 +4,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
+#include "gateway/batches/place_reader.h"
 #include "gateway/config/load.h"
 #include "gateway/config/sources.h"
 #include "gateway/shard/shared.h"
 #include "gateway/store/kinds.h"
 #include "tests/support/loop_test.h"
 #include "tests/support/memory_store.h"
+#include "tests/support/s3_server.h"
 #include "tests/support/temp_dir.h"
 
 namespace gateway::batches {
@@ -35,14 +38,15 @@ std::string InputLineOf(int number, std::string_view model) {
 
 // Files and batches over a store and a folder that outlive them, and lines that are answered as a test says.
 struct World {
-  explicit World(tests::TestLoop& on) : loop(on) {
+  // `bucket`: an option of files in flow form, or nothing.
+  explicit World(tests::TestLoop& on, std::string_view bucket = "") : loop(on) {
     const std::string text = fmt::format(
         "server: {{listen: '127.0.0.1:0', state_dir: {}}}\ntenants: [{{name: demo, models: ['*']}}]\n"
-        "files: {{tenant_bytes: 1MiB, file_bytes: 64KiB, tenant_files: 8}}\n"
+        "files: {{tenant_bytes: 1MiB, file_bytes: 64KiB, tenant_files: 8{}}}\n"
         "batches: {{max_in_flight: 3, tenant_batches: 2}}\n"
         "models:\n  - {{name: a, endpoints: [{{url: 'http://127.0.0.1:1', engine: vllm}}]}}\n"
         "  - {{name: b, endpoints: [{{url: 'http://127.0.0.1:1', engine: vllm}}]}}\n",
-        dir.path());
+        dir.path(), bucket);
     LoadResult loaded = ParseConfig(text, "t.yaml", SystemSources());
     for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << ToString(problem);
     runtime = *Runtime::Build(*std::move(loaded.config), shared.learned(), net::Now());
@@ -65,6 +69,7 @@ struct World {
             .send = [this](LineCall call) { return Send(std::move(call)); }});
     EXPECT_TRUE((co_await files->Start()).ok());
     EXPECT_TRUE((co_await batches->Start()).ok());
+    files->Begin();
     batches->Begin();
   }
   net::Task<void> Close() {
@@ -91,15 +96,18 @@ struct World {
     co_return answer(call);
   }
 
-  net::Task<std::string> Begin(int lines, std::string_view model = "a",
-                               conf::TimePoint created_at = net::Now()) {
+  net::Task<Result<StoredFile>> Upload(std::string text) {
     const auto place = std::get<Files::Place>(co_await files->Hold("demo", 1000));
-    std::string text;
-    for (int i = 1; i <= lines; ++i) text += InputLineOf(i, model);
     absl::StatusOr<KeptFile> upload = KeptFile::Create(place.path, place.key);
     EXPECT_TRUE(upload.ok() && upload->Append(text).ok()) << upload.status();
-    const auto kept = co_await files->Keep(
+    co_return co_await files->Keep(
         {.id = place.id, .tenant = "demo", .purpose = Purpose::kBatch, .bytes = text.size()}, net::Now());
+  }
+  net::Task<std::string> Begin(int lines, std::string_view model = "a",
+                               conf::TimePoint created_at = net::Now()) {
+    std::string text;
+    for (int i = 1; i <= lines; ++i) text += InputLineOf(i, model);
+    const Result<StoredFile> kept = co_await Upload(text);
     auto created = co_await batches->Create(
         {.principal = principal, .input_file = std::get<StoredFile>(kept).id, .endpoint = std::string(kUrl)},
         created_at);
@@ -121,6 +129,18 @@ struct World {
     for (std::string line; std::getline(in, line);)
       ids.insert(nlohmann::json::parse(line)["custom_id"].get<std::string>());
     return ids;
+  }
+
+  net::Task<absl::StatusOr<std::string>> Read(std::string file) {
+    const StoredFile* const found = files->Find("demo", file, net::Now());
+    if (found == nullptr) co_return absl::NotFoundError("no file");
+    absl::StatusOr<Files::Place> place = co_await files->PlaceOf(*found);
+    if (!place.ok()) co_return place.status();
+    co_return ReadPlace(*std::move(place), 1u << 20);
+  }
+  size_t FilesInFolder() const {
+    const std::filesystem::directory_iterator folder(dir / "files");
+    return static_cast<size_t>(std::distance(begin(folder), end(folder)));
   }
 
   tests::TestLoop& loop;
@@ -341,6 +361,74 @@ TEST(Files, OldFilesAndRemainsOfUploadsAreRemoved) {
     EXPECT_FALSE(std::filesystem::exists(world.files->PathOf("file-unknown")));
     co_await world.batches->stored().Sweep(later);
     EXPECT_EQ(world.batches->Find("demo", id), std::nullopt);
+    co_await world.Close();
+  });
+}
+
+// The option `s3` of files, for that server.
+struct BucketOption {
+  explicit BucketOption(const std::string& url) {
+    std::ofstream(dir / "access") << tests::S3Server::kAccessKey;
+    std::ofstream(dir / "secret") << tests::S3Server::kSecretKey;
+    text = fmt::format(
+        ", s3: {{endpoint: '{}', bucket: {}, region: {}, prefix: p/q, access_key: 'file:{}', secret_key: "
+        "'file:{}'}}",
+        url, tests::S3Server::kBucket, tests::S3Server::kRegion, dir / "access", dir / "secret");
+  }
+  tests::TempDir dir;
+  std::string text;
+};
+
+int LinesIn(const absl::StatusOr<std::string>& text) {
+  return text.ok() ? static_cast<int>(std::ranges::count(*text, '\n')) : -1;
+}
+
+TEST(BatchesInABucket, ABatchReadsItsInputThereAndItsResultsGoThere) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    const tests::S3Server server;
+    const BucketOption option(server.url());
+    World world(loop, option.text);
+    co_await world.Open();
+    const std::string id = co_await world.Begin(20);
+    EXPECT_TRUE(co_await world.Ends(id));
+    const Batch batch = world.Of(id);
+    EXPECT_EQ(batch.state, BatchState::kCompleted);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.FilesInFolder() == 0; }));
+    EXPECT_EQ(LinesIn(co_await world.Read(batch.input_file)), 20);
+    EXPECT_EQ(LinesIn(co_await world.Read(batch.output_file)), 20);
+    const auto objects = server.objects();
+    EXPECT_EQ(objects.size(), 2u);
+    for (const std::string& file : {batch.input_file, batch.output_file}) {
+      const auto object = objects.find("p/q/" + file);
+      EXPECT_TRUE(object != objects.end()) << file;
+      if (object == objects.end()) continue;
+      EXPECT_EQ(object->second.find("custom_id"), std::string::npos) << "it is sealed";
+    }
+    EXPECT_EQ(world.store.Count(store::kFileRemoval), 0u);
+    co_await world.Close();
+  });
+}
+
+TEST(BatchesInABucket, ABatchThatEndsWhileItDoesNotAnswerEndsLaterAndRepeatsNothing) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    tests::S3Server server;
+    const BucketOption option(server.url());
+    World world(loop, option.text);
+    co_await world.Open();
+    const std::string id = co_await world.Begin(10);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.sent.size() >= 3; }));
+    server.FailWith(503);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.Of(id).counts.completed == 10; }));
+    EXPECT_EQ(world.Of(id).state, BatchState::kInProgress);
+    co_await world.Close();
+    co_await world.Open();
+    server.Recover();
+    EXPECT_TRUE(co_await world.Ends(id));
+    EXPECT_EQ(world.Of(id).state, BatchState::kCompleted);
+    EXPECT_EQ(LinesIn(co_await world.Read(world.Of(id).output_file)), 10);
+    for (const auto& [line, times] : world.sent) EXPECT_EQ(times, 1) << line;
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.store.Count(store::kFileRemoval) == 0; }));
+    EXPECT_EQ(server.objects().size(), 2u);
     co_await world.Close();
   });
 }

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "gateway/batches/frame.h"
 #include "tests/support/temp_dir.h"
 
 namespace gateway::batches {
@@ -22,7 +23,7 @@ std::string TextOf(KeptFile& file, uint64_t offset = 0) {
 }
 
 std::string Long(char first) {
-  std::string text(3 * KeptFile::kFrameText + 17, '\0');
+  std::string text(3 * kFrameText + 17, '\0');
   for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(first + static_cast<char>(i % 23));
   return text;
 }
@@ -55,8 +56,8 @@ TEST_P(KeptFileTest, WhatWasAppendedIsReadFromAnyOffset) {
   ASSERT_TRUE(file.ok()) << file.status();
   const std::string all = first + "a line\n";
   EXPECT_EQ(file->bytes(), all.size());
-  for (const uint64_t offset : {uint64_t{0}, uint64_t{1}, uint64_t{KeptFile::kFrameText - 1},
-                                uint64_t{KeptFile::kFrameText}, first.size(), all.size()}) {
+  for (const uint64_t offset :
+       {uint64_t{0}, uint64_t{1}, uint64_t{kFrameText - 1}, uint64_t{kFrameText}, first.size(), all.size()}) {
     EXPECT_EQ(TextOf(*file, offset), all.substr(offset)) << offset;
   }
   ASSERT_TRUE(file->Append("more").ok());
@@ -68,7 +69,7 @@ TEST_P(KeptFileTest, CanBeTruncatedAnywhereAndContinuedThere) {
   absl::StatusOr<KeptFile> file = Open();
   ASSERT_TRUE(file.ok()) << file.status();
   ASSERT_TRUE(file->Append(text).ok());
-  for (const size_t left : {text.size(), text.size() - 1, 2 * KeptFile::kFrameText, size_t{100}, size_t{0}}) {
+  for (const size_t left : {text.size(), text.size() - 1, 2 * kFrameText, size_t{100}, size_t{0}}) {
     ASSERT_TRUE(file->CutTo(left).ok()) << left;
     EXPECT_EQ(TextOf(*file), text.substr(0, left));
     ASSERT_TRUE(file->Append("end").ok());

@@ -399,6 +399,16 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/routing_log/sample (line 2): must be between 0 and 1|"
        "t.yaml:/routing_log/file_bytes (line 2): must be between 65536 and 1073741824|"
        "t.yaml:/routing_log/files (line 2): must be between 1 and 1000"},
+      {With({{"files", "{s3: {bucket: b, endpoint: 'redis://h', prefix: /x/, access_key: env:K}}"}}),
+       "t.yaml:/files/s3/endpoint (line 1): expected a URL that begins with http:// or https://, found "
+       "redis://|"
+       "t.yaml:/files/s3/prefix (line 1): must be names with slashes between them, such as gateway/files|"
+       "t.yaml:/files/s3/secret_key (line 1): is required"},
+      {With({{"files",
+              "{s3: {bucket: b, endpoint: 'http://h', ca: a.crt, access_key: env:K, secret_key: k}}"}}),
+       "t.yaml:/files/s3/secret_key (line 1): a secret is given by reference only, env:NAME or file:PATH, so "
+       "that it is never in a configuration file|"
+       "t.yaml:/files/s3/ca (line 1): has an effect only with an endpoint that begins with https://"},
       {OneModel("price: {input: -0.1, output: 1}"),
        "t.yaml:/models/0/price/input (line 1): expected an amount in USD of at least 0 with at most six "
        "decimals, such "

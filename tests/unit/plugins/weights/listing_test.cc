@@ -68,6 +68,16 @@ TEST(S3Signature, IsThatOfTheReferenceExamples) {
   EXPECT_EQ(signature("lifecycle"), "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
   EXPECT_EQ(signature("max-keys=2&prefix=J"),
             "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
+  // With a body, as the package aws4 of npm computes it.
+  const auto put = SignS3({.method = "PUT",
+                           .host = "examplebucket.s3.amazonaws.com",
+                           .path = "/p/test%24file.text",
+                           .query = {},
+                           .body_sha256 = Sha256Hex("Welcome to Amazon S3.")},
+                          keys, at);
+  EXPECT_TRUE(put.front().second.ends_with(
+      "Signature=f666d8558f6e579ae300e8ea5e34d9298790dc877f827759c7b42580ceaa3c3b"))
+      << put.front().second;
 }
 
 TEST(S3Listing, ReadsKeysAndTheNextPage) {
