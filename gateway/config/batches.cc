@@ -1,6 +1,7 @@
 #include "gateway/config/batches.h"
 
 #include "conf/reader.h"
+#include "gateway/config/bucket_name.h"
 #include "plugins/weights/listing.h"
 
 namespace gateway::config {
@@ -21,7 +22,7 @@ struct ObjectPrefix {
 
 static void Bind(conf::Object& o, FilesBucket& bucket) {
   o.Required("endpoint", bucket.endpoint);
-  o.Required("bucket", bucket.bucket, conf::NotEmpty());
+  o.Required("bucket", bucket.bucket, BucketName());
   o.Optional("prefix", bucket.prefix, ObjectPrefix());
   o.Optional("region", bucket.region, conf::NotEmpty());
   o.Required("access_key", bucket.access_key);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "conf/reader.h"
+#include "gateway/config/bucket_name.h"
 #include "plugins/weights/digest.h"
 #include "plugins/weights/listing.h"
 
@@ -79,7 +80,7 @@ static void Bind(conf::Object& o, OciWeights& oci) {
 
 static void Bind(conf::Object& o, S3Weights& s3) {
   o.Required("endpoint", s3.endpoint, WebUrl());
-  o.Required("bucket", s3.bucket, conf::NotEmpty());
+  o.Required("bucket", s3.bucket, BucketName());
   o.Optional("prefix", s3.prefix, PathBelow());
   o.Optional("listing", s3.listing, PathBelow());
   o.Optional("region", s3.region, conf::NotEmpty());

@@ -399,9 +399,11 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/routing_log/sample (line 2): must be between 0 and 1|"
        "t.yaml:/routing_log/file_bytes (line 2): must be between 65536 and 1073741824|"
        "t.yaml:/routing_log/files (line 2): must be between 1 and 1000"},
-      {With({{"files", "{s3: {bucket: b, endpoint: 'redis://h', prefix: /x/, access_key: env:K}}"}}),
+      {With({{"files", "{s3: {bucket: 'a b', endpoint: 'redis://h', prefix: /x/, access_key: env:K}}"}}),
        "t.yaml:/files/s3/endpoint (line 1): expected a URL that begins with http:// or https://, found "
        "redis://|"
+       "t.yaml:/files/s3/bucket (line 1): must be letters, digits, dots, hyphens and underscores, such as "
+       "tidegate-files|"
        "t.yaml:/files/s3/prefix (line 1): must be names with slashes between them, such as gateway/files|"
        "t.yaml:/files/s3/secret_key (line 1): is required"},
       {With({{"files",
