@@ -15,6 +15,7 @@
 #include "tests/support/memory_store.h"
 #include "tests/support/s3_server.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/gateway/batches/stored_files.h"
 
 namespace gateway::batches {
 namespace {
@@ -65,17 +66,8 @@ struct Keeper {
     EXPECT_TRUE(upload.ok() && upload->Append(text).ok()) << upload.status();
     co_return co_await files->Keep({.id = place.id, .tenant = "demo", .bytes = text.size()}, net::Now());
   }
-  net::Task<absl::StatusOr<std::string>> Read(std::string id) {
-    const StoredFile* const found = files->Find("demo", id, net::Now());
-    if (found == nullptr) co_return absl::NotFoundError("no file");
-    absl::StatusOr<Files::Place> place = co_await files->PlaceOf(*found);
-    if (!place.ok()) co_return place.status();
-    co_return ReadPlace(*std::move(place), 1u << 20);
-  }
-  size_t FilesInFolder() const {
-    const std::filesystem::directory_iterator folder(dir / "files");
-    return static_cast<size_t>(std::distance(begin(folder), end(folder)));
-  }
+  net::Task<absl::StatusOr<std::string>> Read(std::string id) { return ReadStored(*files, std::move(id)); }
+  size_t FilesInFolder() const { return EntriesOf(dir / "files"); }
 
   tests::TestLoop& loop;
   tests::TempDir dir;
