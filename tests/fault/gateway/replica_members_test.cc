@@ -101,7 +101,7 @@ TEST_F(ReplicaMembers, ShareALeafAndAKilledWorkerEndsTheWholeReplica) {
   EXPECT_THAT(StopOf(scaled, id), HasSubstr(why));
   EXPECT_EQ(PidOf(id), 0) << "the leader has ended, too";
   EXPECT_THAT(scaled.gateway.process().Output(), AllOf(HasSubstr("replica failed"), HasSubstr(why)));
-  EXPECT_EQ(scaled.Names("replica.launch"), 2);
+  EXPECT_EQ(scaled.Names("replica.launch"), 2) << scaled.gateway.process().Output();
   EXPECT_TRUE(scaled.gateway.Settles());
 }
 
