@@ -25,14 +25,15 @@ constexpr conf::Duration kShortestPause = std::chrono::milliseconds(50);
 constexpr conf::Duration kLongestPause = std::chrono::seconds(1);
 constexpr conf::Duration kConnectTimeout = std::chrono::seconds(2);
 
-// Keeps a connection alive, and closes it when the other side is not heard.
+// Keeps a connection alive, and closes it when the other side is not heard. Silence is counted in pulses, not by the clock:
+// a process that itself stood still meanwhile has not listened.
 class Pulse final : public gateway::net::Alarm {
  public:
   Pulse(gateway::net::Loop& loop, Stream& stream, const GangOptions& options)
       : Alarm(loop.watchdog), stream_(stream), options_(options) {
     SetAfter(options_.pulse);
   }
-  void OnBeat() { heard_ = Now(); }
+  void OnBeat() { silent_ = 0; }
   // Now, and from now on.
   void Beat() {
     beats_ = true;
@@ -42,14 +43,14 @@ class Pulse final : public gateway::net::Alarm {
 
  private:
   void OnAlarm() override {
-    if (Now() - heard_ > options_.patience) return stream_.Close();
+    if (++silent_ * options_.pulse > options_.patience) return stream_.Close();
     if (beats_) Beat();
     SetAfter(options_.pulse);
   }
 
   Stream& stream_;
   const GangOptions& options_;
-  conf::TimePoint heard_ = Now();
+  int silent_ = 0;  // pulses
   bool beats_ = false;
 };
 
