@@ -69,7 +69,7 @@ void Service::Take(Call call, Done done) {
     size_t& of_tenant = of_tenant_[call.principal->tenant];
     if (stopping_) {
       refused.error =
-          api::Make(api::Code::kDraining, "this gateway is shutting down; another one will take it");
+          api::Make(api::Code::kDraining, "this gateway is shutting down; send the request again");
     } else if (of_tenant >= kMaxOfTenant) {
       refused.error = api::Make(
           api::Code::kConcurrencyLimit,
@@ -105,7 +105,7 @@ void Service::Run() {
     if (stopping) {
       for (Waiting& waiting : calls) {
         waiting.reply.error =
-            api::Make(api::Code::kDraining, "this gateway is shutting down; another one will take it");
+            api::Make(api::Code::kDraining, "this gateway is shutting down; send the request again");
       }
     } else {
       Handle(calls);
