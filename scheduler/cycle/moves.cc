@@ -377,10 +377,10 @@ void Moves::BringTogether() {
     if (!move) continue;
     Move(*move,
          {"comes-together",
-          fmt::format("{} {} so that all {} are below one {}; it stands still for {:.0f} s of the {} "
+          fmt::format("moves {} so that all {} are below one {}; it stands still for {:.0f} s of the {} "
                       "that it is expected to run",
-                      conf::Counted(move->from.size(), "member"), move->from.size() == 1 ? "moves" : "move",
-                      entry.members, entry.job.topology.level, cost, conf::InWords(Rounded(left)))});
+                      conf::Counted(move->from.size(), "member"), entry.members, entry.job.topology.level,
+                      cost, conf::InWords(Rounded(left)))});
   }
 }
 
