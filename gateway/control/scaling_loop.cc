@@ -425,6 +425,7 @@ void ScalingLoop::OnAlarm() {
   replica_moves_.SetAside();
   telemetry_.Tick();
   device_faults_.Tick();
+  replicas_.LeaveFaulty(device_faults_.known());
   node_power_.Tick(telemetry_.status().get(), [this] { return workloads_.Held(began_); });
   power_caps_.Tick(telemetry_.status().get());
   if (urgent_ || now >= next_decision_) {
