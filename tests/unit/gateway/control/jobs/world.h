@@ -95,7 +95,7 @@ class ScriptedLauncher final : public plugins::launchers::Launcher {
   std::string logs = "/nowhere/";
   absl::Status refuse;
   absl::Status signals;  // the answer to a save signal
-  uint16_t port = 0;  // where what serves listens
+  uint16_t port = 0;     // where what serves listens
   bool comes_up = true;
   bool saves_and_ends = true;
   std::string unreachable;  // a run that is told and does not hear
