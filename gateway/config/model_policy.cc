@@ -18,6 +18,7 @@
 #include "plugins/launchers/mps.h"
 #include "plugins/launchers/visible_devices.h"
 #include "scheduler/engine/presets.h"
+#include "scheduler/filler.h"
 #include "scheduler/io/units.h"
 #include "scheduler/model.h"
 
@@ -416,7 +417,7 @@ scheduler::Job AskForBatches(const ModelPolicy& policy) {
   scheduler::Job job = AskOf(policy);
   job.work = WorkClass::kBatch;
   job.preemptible = true;
-  job.priority = static_cast<int32_t>(Rank::kBatch);
+  job.priority = scheduler::kFillerPriority;
   job.never_preempts = SparedBy({});
   return job;
 }

@@ -28,18 +28,22 @@ void NodeDrain::Tick() {
     if (std::optional<Order> order = OrderFor(workload)) {
       if (!workload.ends()) leaving.emplace_back(workload.id, *std::move(order));
     } else if (workload.kind == Kind::kReplica && workload.state == State::kRunning &&
-               !workload.serving.set_aside) {
+               !workload.for_batches && !workload.serving.set_aside) {
       ++ready[workload.model];
     }
   }
   for (const auto& [id, order] : leaving) {
     Workload& workload = *workloads_.Find(id);
     if (workload.kind == Kind::kJob) {
-      if (!workload.file().job.preemptible) continue;
+      if (order.jobs_may_stay || !workload.file().job.preemptible) continue;
       workload.blameless = true;  // it asks for another place, and uses no restart
       workloads_.End(workload, Afterwards::kWaits, order.why, order.by);
     } else if (workload.kind == Kind::kReplica) {
       if (workload.busy) continue;
+      if (workload.for_batches) {
+        replicas_.Retire(workload, order.why);
+        continue;
+      }
       const bool serves = workload.state == State::kRunning;
       if (serves && ready[workload.model] < env_.wanted(workload.model)) continue;
       replicas_.Retire(workload, serves ? order.why + "; the replicas elsewhere are enough" : order.why);

@@ -1,6 +1,6 @@
-// NodeDrain: empties the nodes that operators, or the cluster's own manager, drain. A replica is replaced elsewhere first, and ends when the
-// others are enough; a preemptible job saves its work and starts again elsewhere; other jobs run to their end.
-// New work is kept away by the cordon (cordons.h), or by the node's health.
+// NodeDrain: empties the nodes that operators, or the cluster's own manager, drain. A replica is replaced elsewhere first,
+// and ends when the others are enough; a replica for batches ends at once; a preemptible job saves its work and starts
+// again elsewhere; other jobs run to their end. New work is kept away by the cordon (cordons.h), or by the node's health.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -19,8 +19,9 @@ namespace gateway::control {
 class NodeDrain {
  public:
   struct Order {
-    std::string why;  // "node-7 is drained by ada: new firmware"
-    std::string by;   // who gave it
+    std::string why;             // "node-7 is drained by ada: new firmware"
+    std::string by;              // who gave it
+    bool jobs_may_stay = false;  // to their end, unless the planner finds another place for them
   };
   struct Environment {
     // The order to drain a node.

@@ -38,8 +38,8 @@ class NodeTrust {
   std::optional<NodeWatch::Doubt> DoubtOf(const std::string& node) const;
   // Likewise, but also before it is in the ledger.
   bool doubted(const std::string& node) const { return watch_.doubt(node).has_value(); }
-  // Why what runs there is to move elsewhere, as the cluster's manager says.
-  std::optional<std::string> WhyLeave(const std::string& node) const { return watch_.WhyLeave(node); }
+  // What is to move elsewhere, as the cluster's manager says.
+  std::optional<NodeWatch::Leave> LeaveOf(const std::string& node) const { return watch_.LeaveOf(node); }
 
   std::vector<NodeStatus> Rows() const;
   // Sentences for the explanation of waiting jobs.

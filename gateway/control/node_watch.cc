@@ -28,7 +28,7 @@ void NodeWatch::Update(const std::vector<plugins::launchers::SharedNode>& nodes,
     if (added || node.said != seen.health) node.said_since = now;
     node.said = seen.health;
     node.said_why = seen.why;
-    node.leave = seen.leave;
+    node.leaving = seen.leaving;
   }
   std::erase_if(nodes_, [&](const auto& entry) {
     const bool gone = !there.contains(entry.first);
@@ -168,9 +168,10 @@ std::optional<NodeWatch::Doubt> NodeWatch::doubt(const std::string& name) const 
   return std::nullopt;
 }
 
-std::optional<std::string> NodeWatch::WhyLeave(const std::string& name) const {
+std::optional<NodeWatch::Leave> NodeWatch::LeaveOf(const std::string& name) const {
   const Node* const node = Find(name);
-  return node != nullptr && node->leave ? std::optional(node->said_why) : std::nullopt;
+  if (node == nullptr || node->leaving == plugins::launchers::Leaving::kNobody) return std::nullopt;
+  return Leave{node->leaving, node->said_why};
 }
 
 bool NodeWatch::suspect(const std::string& node) const {

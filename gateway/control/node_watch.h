@@ -75,8 +75,13 @@ class NodeWatch {
   };
   // Suspected by us or by the manager, or given up by the manager; nothing: the node is trusted.
   std::optional<Doubt> doubt(const std::string& node) const;
-  // Why what runs there is to move elsewhere, as the manager says; nothing: it may stay.
-  std::optional<std::string> WhyLeave(const std::string& node) const;
+  // What is to move elsewhere, as the manager says, and why; nothing: all may stay.
+  struct Leave {
+    plugins::launchers::Leaving who = plugins::launchers::Leaving::kAll;
+    std::string why{};
+    friend bool operator==(const Leave&, const Leave&) = default;
+  };
+  std::optional<Leave> LeaveOf(const std::string& node) const;
   bool suspect(const std::string& node) const;         // by us
   std::set<std::string> suspects() const;              // by us
   uint64_t suspicions() const { return suspicions_; }  // since the start, by us
@@ -85,7 +90,7 @@ class NodeWatch {
   struct Node {
     scheduler::Health said = scheduler::Health::kHealthy;
     std::string said_why{};
-    bool leave = false;
+    plugins::launchers::Leaving leaving = plugins::launchers::Leaving::kNobody;
     conf::TimePoint said_since{};
     bool can_be_asked = true;
     std::optional<conf::TimePoint> asked{};

@@ -156,7 +156,7 @@ void Reconciler::UpdateMember(Workload& workload, Member& member, const RunStatu
     member.port = run.port;
   }
   if (run.state != RunState::kEnded) {
-    if (!run.why.empty()) member.why = run.why;
+    if (member.running || !run.why.empty()) member.why = run.why;  // what it waited for is over
     return;
   }
   member.ended = true;

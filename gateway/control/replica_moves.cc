@@ -55,7 +55,8 @@ void ReplicaMoves::Tick() {
   std::vector<std::string> ids;
   for (const Workload& workload : workloads_.all()) {
     if (workload.kind != Kind::kReplica) continue;
-    if (workload.state == State::kRunning && !workload.serving.set_aside) ++ready[workload.model];
+    const bool counts = !workload.for_batches && !workload.serving.set_aside;
+    if (workload.state == State::kRunning && counts) ++ready[workload.model];
     if (workload.replaces.empty()) continue;
     ids.push_back(workload.id);
     moving_.try_emplace(workload.id, Move{.old = workload.replaces});  // of an earlier process

@@ -336,6 +336,25 @@ void Replicas::SetAside(
   for (auto& [id, why] : elsewhere) Retire(*workloads_.Find(id), std::move(why));
 }
 
+void Replicas::LeaveFaulty(const std::vector<plugins::launchers::DeviceFault>& faults) {
+  if (faults.empty()) return;
+  std::vector<std::pair<std::string, std::string>> leaving;  // id, and why
+  for (const Workload& replica : workloads_.all()) {
+    if (!replica.for_batches || !replica.holds() || replica.ends()) continue;
+    const auto hits = [&](const plugins::launchers::DeviceFault& fault) {
+      return std::ranges::any_of(replica.members, [&](const Member& member) {
+        return (member.at.holding.devices >> fault.device & 1U) != 0 &&
+               NodeOf(context_.cluster(), member.at) == fault.node;
+      });
+    };
+    const auto fault = std::ranges::find_if(faults, hits);
+    if (fault == faults.end()) continue;
+    leaving.emplace_back(replica.id,
+                         fmt::format("leaves device {} of {}: {}", fault->device, fault->node, fault->why));
+  }
+  for (auto& [id, why] : leaving) Retire(*workloads_.Find(id), std::move(why));
+}
+
 void Replicas::CountRuns(std::map<std::string, NodeWatch::Runs>& runs) const {
   const conf::TimePoint now = context_.now();
   for (const Workload& replica : workloads_.all()) {

@@ -92,6 +92,8 @@ class Replicas final : public WorkloadKind {
   // A replica on a node without trust counts less and less, but is not ended; one that was to start there
   // starts elsewhere.
   void SetAside(const std::function<std::optional<NodeWatch::Doubt>(const std::string& node)>& doubt_of);
+  // Replicas for batches end where a device of theirs has a fault: they can start elsewhere when lines wait again.
+  void LeaveFaulty(const std::vector<plugins::launchers::DeviceFault>& faults);
   // Adds, by node, the replicas that should answer, those that do not, and those that start late.
   void CountRuns(std::map<std::string, NodeWatch::Runs>& runs) const;
   std::vector<ReplicaStatus> Rows() const;

@@ -409,9 +409,11 @@ net::Task<void> ScalingLoop::Begin() {
 std::optional<NodeDrain::Order> ScalingLoop::WhyDrained(const std::string& node) const {
   if (const Cordon* const order = cordons_.Drains(node))
     return NodeDrain::Order{fmt::format("{} is {}", node, WhyOf(*order)), order->by};
-  if (const std::optional<std::string> why = node_trust_.WhyLeave(node))
-    return NodeDrain::Order{fmt::format("{} has to be emptied: {}", node, *why),
-                            std::string(launcher_->name())};
+  if (const std::optional<NodeWatch::Leave> leave = node_trust_.LeaveOf(node)) {
+    return NodeDrain::Order{.why = fmt::format("{} has to be emptied: {}", node, leave->why),
+                            .by = std::string(launcher_->name()),
+                            .jobs_may_stay = leave->who == plugins::launchers::Leaving::kReplicas};
+  }
   return std::nullopt;
 }
 
@@ -425,6 +427,7 @@ void ScalingLoop::OnAlarm() {
   replica_moves_.SetAside();
   telemetry_.Tick();
   device_faults_.Tick();
+  replicas_.LeaveFaulty(device_faults_.known());
   node_power_.Tick(telemetry_.status().get(), [this] { return workloads_.Held(began_); });
   power_caps_.Tick(telemetry_.status().get());
   if (urgent_ || now >= next_decision_) {

@@ -258,8 +258,12 @@ net::Task<void> StepRunner::SignalSave(std::string id) {
     const std::string run = member.run;
     const absl::Status told = co_await context_.launcher->Signal(run, signal);
     if (told.ok() || absl::IsNotFound(told)) continue;
-    log::Warn("save signal not delivered",
+    log::Warn("save signal not delivered; retrying",
               {{"workload", id}, {"run", run}, {"why", conf::Std(told.message())}});
+    workload = workloads_.Find(id);
+    if (workload->state != State::kSaving) co_return;
+    workload->members[rank].told = false;  // it may come twice: work that is not saved is lost
+    workload->next_step = context_.now() + kRetry;
   }
 }
 

@@ -136,6 +136,13 @@ struct SharedHost {
   friend bool operator==(const SharedHost&, const SharedHost&) = default;
 };
 
+// Which runs are to move off a node.
+enum class Leaving : uint8_t {
+  kNobody,
+  kReplicas,  // jobs may run to their end, which replicas do not have
+  kAll,
+};
+
 // A node of a cluster that others use too: its health, its devices, and how many of them others hold.
 struct SharedNode {
   std::string name{};
@@ -143,8 +150,8 @@ struct SharedNode {
   std::string kind{};  // of its devices; empty: it has none
   uint32_t devices = 0;
   uint32_t taken = 0;
-  std::string why{};                 // why it is not healthy; may be empty
-  bool leave = false;                // its runs are to move elsewhere
+  std::string why{};  // why it is not healthy; may be empty
+  Leaving leaving = Leaving::kNobody;
   std::optional<SharedHost> host{};  // absent: not told
   friend bool operator==(const SharedNode&, const SharedNode&) = default;
 };

@@ -182,7 +182,10 @@ void SlurmLauncher::Share() {
                      .kind = type.devices > 0 ? cluster.kinds[type.kind].name : std::string(),
                      .devices = type.devices});
     if (node.health == scheduler::Health::kHealthy) continue;
-    if (const slurm::Node* const said = NodeOf(node.name)) nodes.back().why = WhyNot(*said);
+    const slurm::Node* const said = NodeOf(node.name);
+    if (said == nullptr) continue;
+    nodes.back().why = WhyNot(*said);
+    if (slurm::IsDrained(*said)) nodes.back().leaving = Leaving::kReplicas;
   }
   for (const slurm::Occupant& occupant : seen.occupants) {
     if (occupant.ours || occupant.preemptible) continue;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "conf/shown.h"
+#include "scheduler/filler.h"
 #include "scheduler/state/node_state.h"
 
 namespace scheduler {
@@ -84,6 +85,12 @@ bool Moves::MayMove(JobIndex job) const {
   return ExpectedEnd(job) >= now + policy.least_left;
 }
 
+bool Moves::MayStop(JobIndex filler, const Job& waiting) const {
+  const JobEntry& entry = s_.jobs[filler];
+  return entry.phase == Phase::kRunning && IsFiller(entry.job) && entry.job.priority < waiting.priority &&
+         std::ranges::find(waiting.never_preempts, entry.job.work) == waiting.never_preempts.end();
+}
+
 // By its reservation; without one, a job that has waited is expected to wait as long again.
 conf::Duration Moves::GainOf(JobIndex job) const {
   const auto reserved = std::ranges::find_if(s_.reservations, [&](const Reservation& reservation) {
@@ -113,6 +120,7 @@ std::vector<Moves::Relocated> Moves::MustLeave(const std::vector<Victim>& victim
   Trial& trial = draft_.trial();
   std::vector<Relocated> moves;
   for (const Victim& victim : victims) {
+    if (IsFiller(s_.jobs[victim.job].job)) continue;  // it is stopped
     Relocated move{.job = victim.job, .from = {}, .to = {}};
     std::vector<Member> stays;
     for (const MemberAt& at : victim.members) {
@@ -173,6 +181,11 @@ void Moves::Move(const Relocated& move, Reason why) {
   draft_.Move(move.job, from, move.to, std::move(why));
 }
 
+void Moves::StopFiller(const Victim& victim, const Job& waiting) {
+  draft_.Stop(victim.job, ActionKind::kPreempt, AfterStop::kWaits, draft_.GraceOf(s_.jobs[victim.job]),
+              {"preempted", fmt::format("makes room for {}: it only used what was idle", waiting.id)});
+}
+
 // The jobs that can be moved so that the waiting one fits, and its places then; none: there is no such set.
 std::vector<Victim> Moves::FindRoom(JobIndex job, const std::set<JobIndex>& stay,
                                     std::vector<MemberAt>& places) {
@@ -190,14 +203,16 @@ std::vector<Victim> Moves::FindRoom(JobIndex job, const std::set<JobIndex>& stay
   book_.AssignNominations();
   std::vector<Victim> victims;
   if (!place(trial)) {  // else others make room already
-    const VictimSearchInput input{
-        .trial = trial,
-        .jobs = s_.jobs,
-        .shapes = s_.shapes,
-        .tree = s_.queues,
-        .policy = s_.policy.preemption,
-        .now = now,
-        .movable = [&](JobIndex other) { return !stay.contains(other) && MayMove(other); }};
+    const VictimSearchInput input{.trial = trial,
+                                  .jobs = s_.jobs,
+                                  .shapes = s_.shapes,
+                                  .tree = s_.queues,
+                                  .policy = s_.policy.preemption,
+                                  .now = now,
+                                  .movable = [&](JobIndex other) {
+                                    return !stay.contains(other) &&
+                                           (MayStop(other, entry.job) || MayMove(other));
+                                  }};
     Rng own = OwnRng(entry.job);
     victims = FindVictims(input, job, PreemptMode::kMove, place, own);
     for (const Victim& victim : victims) {
@@ -273,6 +288,9 @@ bool Moves::TryFor(JobIndex job) {
                               waiting.job.id, DevicesOf(waiting), conf::InWords(Rounded(gain)),
                               conf::Counted(moves.size(), "job"), moves.size() == 1 ? "moves" : "move", cost,
                               gained)});
+    }
+    for (const Victim& victim : victims) {
+      if (IsFiller(s_.jobs[victim.job].job)) StopFiller(victim, waiting.job);
     }
     book_.Nominate(job, std::move(places));
     return true;
@@ -377,10 +395,10 @@ void Moves::BringTogether() {
     if (!move) continue;
     Move(*move,
          {"comes-together",
-          fmt::format("{} {} so that all {} are below one {}; it stands still for {:.0f} s of the {} "
+          fmt::format("moves {} so that all {} are below one {}; it stands still for {:.0f} s of the {} "
                       "that it is expected to run",
-                      conf::Counted(move->from.size(), "member"), move->from.size() == 1 ? "moves" : "move",
-                      entry.members, entry.job.topology.level, cost, conf::InWords(Rounded(left)))});
+                      conf::Counted(move->from.size(), "member"), entry.members, entry.job.topology.level,
+                      cost, conf::InWords(Rounded(left)))});
   }
 }
 

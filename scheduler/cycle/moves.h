@@ -4,7 +4,8 @@
 // What moves: inference replicas, which are replaced at the new place first, and preemptible jobs that resume
 // from a checkpoint. What stays: a job that has started or moved a short time ago, or is expected to end soon.
 // Every move starts at places that are free while the old ones are still held. Moves for a waiting job must cost
-// less than the job gains by starting earlier, and the job is nominated for the places, as after a preemption.
+// less than the job gains by starting earlier, and the job is nominated for the places, as after a preemption. Work
+// that only fills what is idle does not move: it is stopped where it is in the way of such a job.
 //
 // Inside the planner only; lives for one cycle.
 #pragma once
@@ -42,6 +43,7 @@ class Moves {
   };
 
   bool CanMove(const JobEntry& entry) const;
+  bool MayStop(JobIndex filler, const Job& waiting) const;
   conf::TimePoint ExpectedEnd(JobIndex job) const;
   bool HasMovedLately(const JobEntry& entry) const;
   conf::Duration GainOf(JobIndex job) const;
@@ -50,6 +52,7 @@ class Moves {
   std::vector<Relocated> Relocate(JobIndex job, const std::vector<Victim>& victims,
                                   const std::vector<MemberAt>& places, OffNodes off, JobIndex& stuck);
   std::vector<Relocated> MustLeave(const std::vector<Victim>& victims);
+  void StopFiller(const Victim& victim, const Job& waiting);
   bool FindPlaces(Relocated& move, const NodeSet* except);
   bool FindPlacesBeside(Relocated& move, const NodeSet* except);
   bool AreFree(const std::vector<MemberAt>& places) const;

@@ -4,12 +4,14 @@
 
 #include <utility>
 
+#include "scheduler/filler.h"
+
 namespace scheduler {
 
 bool Preemption::MayPreempt(JobIndex job) const {
-  if (!s_.policy.preemption.by_priority) return false;
   const auto lowest = s_.running_by_priority.begin();
-  return lowest != s_.running_by_priority.end() && lowest->first < s_.jobs[job].job.priority;
+  if (lowest == s_.running_by_priority.end() || lowest->first >= s_.jobs[job].job.priority) return false;
+  return s_.policy.preemption.by_priority || lowest->first <= kFillerPriority;
 }
 
 bool Preemption::MayReclaim(JobIndex job) const {

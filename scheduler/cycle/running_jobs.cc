@@ -1,10 +1,13 @@
 #include "scheduler/cycle/running_jobs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "conf/shown.h"
 #include "scheduler/cycle/defrag.h"
@@ -74,13 +77,17 @@ void MoveOffDrainingNodes(PlanDraft& draft, ReservationBook& book, JobIndex job)
   if (placed.placed.size() != moved.size()) return trial.Rollback(mark);
   draft.rng() = draws;
   std::vector<MemberAt> from;
+  std::vector<std::string> nodes;
   for (const Member& member : moved) {
     trial.Assign(member);
     from.push_back({member.role, member.rank, member.holding});
+    nodes.push_back(s.state.cluster().nodes[member.holding.node].name);
   }
+  std::ranges::sort(nodes);
+  nodes.erase(std::ranges::unique(nodes).begin(), nodes.end());
   draft.Move(job, from, std::move(placed.placed),
-             {"draining", fmt::format("{} {} on nodes that drain", conf::Counted(moved.size(), "member"),
-                                      moved.size() == 1 ? "runs" : "run")});
+             {"draining", fmt::format("leaves {}, which {}", fmt::join(nodes, " and "),
+                                      nodes.size() == 1 ? "drains" : "drain")});
 }
 
 }  // namespace
@@ -170,9 +177,10 @@ void Defragment(PlanDraft& draft, ReservationBook& book, const Moves& moves) {
       s.jobs[move.job].moved = now;
       s.moves.push_back(now);
     }
-    draft.Move(move.job, {{from.role, from.rank, from.holding}}, {{from.role, from.rank, move.to}},
-               {"defragmented", fmt::format("node {} becomes free for jobs that need a whole node",
-                                            s.state.cluster().nodes[from.holding.node].name)});
+    draft.Move(
+        move.job, {{from.role, from.rank, from.holding}}, {{from.role, from.rank, move.to}},
+        {"defragmented", fmt::format("leaves {}, so that it becomes free for jobs that need a whole node",
+                                     s.state.cluster().nodes[from.holding.node].name)});
   }
 }
 

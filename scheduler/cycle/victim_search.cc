@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "conf/shown.h"
+#include "scheduler/filler.h"
 #include "scheduler/placement/filters.h"
 
 namespace scheduler {
@@ -95,6 +96,10 @@ class VictimSearch {
   std::vector<MemberId> Ordered(std::span<const MemberId> members) const;
   std::vector<Amount> HeldBy(const std::vector<MemberId>& members) const;
   int64_t MilliOf(const std::vector<MemberId>& members) const;
+  // Queues do not keep what only fills them.
+  bool StopsFreely(const Candidate& c) const {
+    return mode_ == PreemptMode::kPriority && IsFiller(jobs_[c.job].job);
+  }
   bool MayStop(const Candidate& c, const std::vector<Amount>& held) const;
   bool MayStayStopped(const Stop& stop, const std::vector<Amount>& demand) const;
   bool Allows(const Candidate& c, KindId kind, int64_t theirs_after, const Standing& theirs,
@@ -192,8 +197,8 @@ bool VictimSearch::MayChoose(JobIndex other) const {
   const JobEntry& entry = jobs_[other];
   const std::vector<WorkClass>& spared = entry_.job.never_preempts;
   if (!entry.job.preemptible || std::ranges::find(spared, entry.job.work) != spared.end()) return false;
-  return mode_ == PreemptMode::kPriority ? entry.job.priority < entry_.job.priority
-                                         : entry.queue != entry_.queue;
+  if (mode_ == PreemptMode::kReclaim) return entry.queue != entry_.queue;
+  return entry.job.priority < entry_.job.priority && (policy_.by_priority || IsFiller(entry.job));
 }
 
 void VictimSearch::GatherCandidates(Rng& rng) {
@@ -264,7 +269,7 @@ bool VictimSearch::Allows(const Candidate& c, KindId kind, int64_t theirs_after,
 
 // Whether the rules between the queues allow that `held` goes next; nothing: that anything goes.
 bool VictimSearch::MayStop(const Candidate& c, const std::vector<Amount>& held) const {
-  if (mode_ == PreemptMode::kMove) return true;
+  if (mode_ == PreemptMode::kMove || StopsFreely(c)) return true;
   if (c.ours == c.theirs) return mode_ == PreemptMode::kPriority;
   const auto allows = [&](KindId kind) {
     const KindId by = tree_.CountedBy(c.theirs, kind);
@@ -277,7 +282,7 @@ bool VictimSearch::MayStop(const Candidate& c, const std::vector<Amount>& held) 
 
 bool VictimSearch::MayStayStopped(const Stop& stop, const std::vector<Amount>& demand) const {
   const Candidate& c = candidates_[stop.candidate];
-  return mode_ == PreemptMode::kMove || c.ours == c.theirs ||
+  return mode_ == PreemptMode::kMove || c.ours == c.theirs || StopsFreely(c) ||
          std::ranges::all_of(
              stop.held,
              [&](KindId kind) {

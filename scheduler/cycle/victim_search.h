@@ -1,7 +1,7 @@
 // The search for victims: which jobs to stop so that one job can start, the fewest, at the least cost.
 //
 // By priority, a job stops preemptible work of lower priority: of its own queue freely, of other queues only
-// what they run beyond what they deserve. By reclaim, a job whose queue stays within what it deserves takes
+// what they run beyond what they deserve; work that only fills what is idle (IsFiller) freely, too. By reclaim, a job whose queue stays within what it deserves takes
 // from queues that are beyond theirs, and leaves them what they deserve. Only where jobs are too large for
 // that, a queue that holds no more than half of what it deserves with the job may go further, as long as the
 // others stay at least as well off, in parts of deserved, as its own is then. So each reclaim raises the
@@ -13,7 +13,8 @@
 // of elastic gangs before whole jobs; try the domains from the lightest; give back, from the heaviest, every
 // victim without which the job fits, too. For a pinned job, its places alone are looked at.
 //
-// For moves, the victims are jobs that can go on elsewhere; where to, the caller decides.
+// For moves, the victims are jobs that can go on elsewhere, and those that only fill what is idle; where the former go,
+// the caller decides.
 //
 // Costs are in GPU-seconds of work lost or done again. Pure; same input, same victims.
 #pragma once
@@ -37,7 +38,7 @@ namespace scheduler {
 enum class PreemptMode : uint8_t {
   kPriority,
   kReclaim,
-  kMove,  // jobs that go on elsewhere: whole ones, whatever their queues and priorities
+  kMove,  // jobs that go on elsewhere or only fill what is idle: whole ones, whatever their queues
 };
 
 struct Victim {

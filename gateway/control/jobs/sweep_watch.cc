@@ -37,8 +37,7 @@ absl::Status Wrong(std::string_view why) {
   return absl::FailedPreconditionError(conf::Abseil(why));
 }
 absl::Status SystemWrong(int error) {
-  const std::string why = fmt::format("the file cannot be read: {}", std::generic_category().message(error));
-  return error == ENOENT ? absl::NotFoundError(why) : Wrong(why);
+  return Wrong(fmt::format("the file cannot be read: {}", std::generic_category().message(error)));
 }
 
 // Opens each folder on the way by itself, so that no part of the path can be a link.
@@ -58,6 +57,8 @@ absl::StatusOr<net::Fd> OpenWithoutLinks(const std::string& path) {
         const int error = errno;
         if (error == ELOOP || (error == ENOTDIR && !last))
           return Wrong("a part of the file's path is a link or not a folder");
+        if (error == ENOENT && last) return absl::NotFoundError("");
+        if (error == ENOENT) return Wrong("the machine of the gateway does not have the file's folder");
         return SystemWrong(error);
       }
       at = std::move(next);
@@ -147,6 +148,9 @@ std::string SweepInWords(const Workload& job) {
   if (progress.step) {
     out = fmt::format("Its last report: {} {:.6g} at step {}, the best {:.6g}.", name, progress.value,
                       *progress.step, progress.best);
+  } else if (progress.unread.empty() && job.state == State::kRunning) {
+    out = progress.file_id == 0 ? "It has reported nothing yet: the gateway finds no file of its reports."
+                                : "It has reported nothing yet.";
   }
   if (!progress.unread.empty())
     out += fmt::format("{}Its reports are not read: {}.", out.empty() ? "" : " ", progress.unread);
@@ -228,7 +232,7 @@ bool SweepWatch::OnRead(const Watched& read) {
   Workload* const job = workloads_.Find(read.job);
   if (job == nullptr || !job->of || !job->file().sweep || !job->file().sweep->metric) return false;
   SweepProgress& progress = job->progress;
-  // It writes none before its first step.
+  // There is no file before its first report.
   progress.unread = read.status.ok() || absl::IsNotFound(read.status)
                         ? std::string()
                         : std::string(conf::Std(read.status.message()));

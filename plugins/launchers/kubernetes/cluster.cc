@@ -162,7 +162,7 @@ SharedCluster Share(const std::map<std::string, Node>& nodes, const std::map<std
     }
     const Node& node = found->second;
     SharedNode row{.name = name, .health = HealthOf(node, tolerated), .why = WhyNot(node, tolerated)};
-    row.leave = row.health == scheduler::Health::kDraining;
+    if (row.health == scheduler::Health::kDraining) row.leaving = Leaving::kAll;
     const auto by_others = taken.find(name);
     const Taken held = by_others == taken.end() ? Taken() : by_others->second;
     row.host = {.has = {node.cpu_milli, node.memory_mib}, .taken = held.host};

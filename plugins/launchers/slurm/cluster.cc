@@ -175,6 +175,11 @@ scheduler::Health HealthOf(const Node& node) {
   return scheduler::Health::kHealthy;
 }
 
+bool IsDrained(const Node& node) {
+  return HealthOf(node) == scheduler::Health::kDraining &&
+         (Has(node.flags, "DRAIN") || Has(node.flags, "REBOOT_REQUESTED"));
+}
+
 View ViewOf(const std::vector<Node>& nodes, const std::vector<Job>& jobs, const ViewOptions& options,
             const std::function<bool(const Job&)>& is_ours) {
   View view;

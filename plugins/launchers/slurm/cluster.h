@@ -58,4 +58,7 @@ View ViewOf(const std::vector<Node>& nodes, const std::vector<Job>& jobs, const 
 // suspect.
 scheduler::Health HealthOf(const Node& node);
 
+// Whether the node waits for its jobs to end: drained, or to be rebooted then. A replica has no end.
+bool IsDrained(const Node& node);
+
 }  // namespace plugins::launchers::slurm

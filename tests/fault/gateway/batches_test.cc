@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 
+#include "tests/fault/gateway/job_commands.h"
 #include "tests/fault/gateway/scaling.h"
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
@@ -210,8 +211,10 @@ TEST(Batches, RequestsOfOthersGoBeforeLinesThatWait) {
   EXPECT_LT(done(), 200u) << "there were lines all the time";
 }
 
-TEST(Batches, AModelAtZeroIsStartedForLinesWhereItsPolicySaysSo) {
+TEST(Batches, AModelAtZeroIsStartedForLinesWhereItsPolicySaysSoAndAnyJobTakesItsDevicesBack) {
+  const std::string placement = "placement: {devices: [{kind: h100, count: 1}]}\n";
   ScaledModel model;
+  model.more = placement;
   Scaled scaled(model, "cluster: [{kind: h100, count: 2}]",
                 {.replicas = {}, .sections = "files: {}\nbatches: {max_in_flight: 8}\n"});
   const GatewayProcess& gateway = scaled.gateway;
@@ -220,7 +223,7 @@ TEST(Batches, AModelAtZeroIsStartedForLinesWhereItsPolicySaysSo) {
   Pause(std::chrono::seconds(1));
   EXPECT_EQ(scaled.Replicas().size(), 0u) << "its policy starts none for batches";
   EXPECT_EQ(StateOf(gateway, batch)["request_counts"]["completed"], 0);
-  model.more = "batch: {may_start: true}\n";
+  model.more = placement + "batch: {may_start: true}\n";
   scaled.WritePolicy(model);
   scaled.gateway.Reload();
   const Json ended = Await(gateway, batch, "completed");
@@ -230,6 +233,20 @@ TEST(Batches, AModelAtZeroIsStartedForLinesWhereItsPolicySaysSo) {
   ASSERT_NE(launch, actions.end());
   EXPECT_THAT(launch->detail, testing::HasSubstr("of batches to run"));
   EXPECT_EQ(scaled.Names("replica.launch"), 1);
+
+  // The replica is still there, in case that more lines come.
+  EXPECT_EQ(scaled.Replicas().size(), 1u);
+  const JobCommands commands(gateway);
+  const std::string job = commands.Submit(
+      "name: low\nwork: batch\npriority: batch\ncommand: [/bin/sleep, \"600\"]\n"
+      "devices: [{kind: h100, count: 2}]\n");
+  EXPECT_TRUE(commands.Comes(job, "running")) << commands.Explain(job) << scaled.Replicas();
+  EXPECT_EQ(scaled.Replicas().size(), 0u);
+  const std::vector<gateway::ledger::Record> after = scaled.Actions();
+  const auto drain = std::ranges::find(after, "replica.drain", &gateway::ledger::Record::action);
+  ASSERT_NE(drain, after.end());
+  EXPECT_THAT(drain->detail, testing::HasSubstr("makes room for " + job));
+  EXPECT_TRUE(commands.CancelAll());
 }
 
 TEST(Batches, ACancelledBatchKeepsWhatWasDoneAndNamesTheRest) {

@@ -5,15 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
-#include <thread>
 
 #include "gateway/net/process_handle.h"
 #include "tests/fault/gateway/job_commands.h"
+#include "tests/fault/gateway/moving.h"
 
 namespace tests {
 namespace {
@@ -40,33 +39,6 @@ save() { echo $step > saved.new && mv saved.new saved; echo "saved $step"; exit 
 trap save USR1
 while :; do step=$((step + 1)); sleep 0.05; done
 )";
-
-// Asks without a pause until it ends, and counts the answers.
-class Callers {
- public:
-  explicit Callers(const GatewayProcess& gateway) {
-    thread_ = std::thread([this, &gateway] {
-      while (!end_) {
-        const Answer answer = gateway.Ask(Chat({{"max_tokens", 8}}));
-        ++(answer.status == 200 ? answered_ : failed_);
-        Pause(milliseconds(20));
-      }
-    });
-  }
-  ~Callers() { End(); }
-  void End() {
-    end_ = true;
-    if (thread_.joinable()) thread_.join();
-  }
-  int answered() const { return answered_; }
-  int failed() const { return failed_; }
-
- private:
-  std::atomic<bool> end_ = false;
-  std::atomic<int> answered_ = 0;
-  std::atomic<int> failed_ = 0;
-  std::thread thread_;
-};
 
 class MovesFault : public testing::Test {
  protected:
@@ -130,14 +102,6 @@ class MovesFault : public testing::Test {
   TempDir folder_;
 };
 
-// No two workloads hold one device.
-void ExpectNoDeviceTwice(const Scaled& scaled) {
-  const Json nodes = scaled.Admin("/admin/v1/nodes")["data"];
-  for (const Json& node : nodes) {
-    for (const Json& device : node["each"]) EXPECT_LE(device["held_by"].size(), 1u) << node;
-  }
-}
-
 TEST_F(MovesFault, AGangThatNeedsAWholeNodeStartsAfterATrainingAndAReplicaHaveMoved) {
   Scaled scaled(TwoReplicas(), Section());
   const JobCommands commands(scaled.gateway);
@@ -164,7 +128,7 @@ TEST_F(MovesFault, AGangThatNeedsAWholeNodeStartsAfterATrainingAndAReplicaHaveMo
   ASSERT_TRUE(commands.Comes(second, "running")) << commands.Explain(second) << scaled.Replicas();
   ASSERT_TRUE(scaled.Becomes(2, "ready", kLong)) << scaled.Replicas();
   callers.End();
-  EXPECT_EQ(callers.failed(), 0);
+  EXPECT_EQ(callers.failed(), 0) << callers.first_failure();
   EXPECT_GT(callers.answered(), 20);
   size_t stayed = 0;
   const Json replicas = scaled.Replicas();
@@ -271,7 +235,7 @@ TEST_F(MovesFault, AReplicaWhoseSuccessorFailsStaysAndServes) {
   ASSERT_TRUE(scaled.Becomes(2, "ready", kLong)) << scaled.Replicas();
   EXPECT_EQ(commands.StateOf(whole), "pending");
   callers.End();
-  EXPECT_EQ(callers.failed(), 0);
+  EXPECT_EQ(callers.failed(), 0) << callers.first_failure();
   ExpectNoDeviceTwice(scaled);
   EXPECT_TRUE(commands.CancelAll());
 }
@@ -302,7 +266,7 @@ TEST_F(MovesFault, WorkLeavesADeviceWithUncorrectedErrorsAndAnOperatorIsTold) {
     EXPECT_NE(after["devices"][0], before["devices"][0]);
     EXPECT_THAT(after["gain"].get<std::string>(), HasSubstr("which has a fault"));
     callers.End();
-    EXPECT_EQ(callers.failed(), 0);
+    EXPECT_EQ(callers.failed(), 0) << callers.first_failure();
     EXPECT_EQ(commands.StateOf(train), "running");
     bool told = false;
     for (const Record& record : scaled.Actions()) {

@@ -12,8 +12,8 @@
 #include <set>
 
 #include "tests/fault/gateway/scaling.h"
+#include "tests/fault/slurm/slurm_world.h"
 #include "tests/support/run_cli.h"
-#include "tests/support/slurm_cluster.h"
 
 namespace tests {
 namespace {
@@ -33,33 +33,7 @@ pid_t EngineOf(const std::string& run) {
   return 0;
 }
 
-class SlurmGateway : public testing::Test {
- protected:
-  void SetUp() override {
-    if (const std::string why = SlurmCluster::WhyNot(); !why.empty()) GTEST_SKIP() << why;
-    cluster_ = std::make_unique<SlurmCluster>();
-    ASSERT_EQ(cluster_->Start(), "");
-    std::ofstream(folder_ / "cluster.yaml")
-        << "devices: [{name: h100, memory: 80GiB}]\n"
-           "types: [{name: server, cpu: 64, memory: 500GiB, device: h100, count: 8}]\n"
-           "nodes: [{name: \"node{1..4}\", type: server}]\n";
-    std::ofstream(folder_ / "token") << cluster_->Token();
-  }
-  std::string Section(const std::string& more = {}) const {
-    return fmt::format(
-        "launcher: slurm, cluster: {}, on_exit: keep, slurm: {{url: \"http://127.0.0.1:{}\", user: {}, "
-        "token: "
-        "\"file:{}\", partition: main, logs: {}/work, directory: {}/work{}}}",
-        folder_ / "cluster.yaml", cluster_->rest_port(), cluster_->user(), folder_ / "token",
-        cluster_->folder(), cluster_->folder(), more);
-  }
-  std::string Jobs(const std::string& states) const {
-    return cluster_->Run({"/usr/bin/squeue", "-h", "-t", states, "-o", "%j %b"});
-  }
-
-  TempDir folder_;
-  std::unique_ptr<SlurmCluster> cluster_;
-};
+class SlurmGateway : public SlurmWorld {};
 
 TEST_F(SlurmGateway, AReplicaIsABatchJobThatAKilledGatewayTakesOver) {
   ScaledModel model;
@@ -98,7 +72,7 @@ TEST_F(SlurmGateway, AReplicaOfTwoMembersIsTwoBatchJobsUnderOneSwitchAndIsReplac
   model.replica =
       fmt::format("worker_command: [\"{}\", --preset, instant, --worker-of, \"{{leader}}:{{leader_port}}\"]",
                   TIDEGATE_ENGINE_BINARY);
-  Scaled scaled(model, Section(fmt::format(", topology: {}", folder_ / "topology.conf")));
+  Scaled scaled(model, Section("keep", fmt::format(", topology: {}", folder_ / "topology.conf")));
   constexpr milliseconds kLong{60'000};
   ASSERT_TRUE(scaled.Becomes(1, "ready", kLong)) << scaled.Replicas();
   const Json before = scaled.Replicas()[0];
@@ -147,7 +121,7 @@ TEST_F(SlurmGateway, AGangThatAsksForOneLeafStandsUnderOneSwitch) {
   ASSERT_TRUE(Within(RawClient::kPatience, [&] { return !Jobs("R").empty(); }));
   ScaledModel model;
   model.more = "placement: {devices: [{kind: h100, count: 1}]}\n";
-  Scaled scaled(model, Section(fmt::format(", topology: {}", folder_ / "topology.conf")));
+  Scaled scaled(model, Section("keep", fmt::format(", topology: {}", folder_ / "topology.conf")));
   std::ofstream(folder_ / "key") << kScalingAdminKey << "\n";
   std::ofstream(folder_ / "job.yaml") << "name: gang\ncommand: [/bin/sleep, \"300\"]\nmembers: 2\n"
                                          "devices: [{kind: h100, count: 8}]\n"

@@ -50,11 +50,12 @@ TEST_F(SlurmTest, JobsOfOthersAreSeenAsWhatTheyHold) {
       EXPECT_TRUE(of_scavenger->ends.has_value());
       EXPECT_EQ(of_scavenger->holds[0].devices.size(), 2u);
     }
-    EXPECT_THAT(launcher.shared()->nodes, ElementsAre(SharedNode{"node1", Health::kHealthy, "h100", 8, 3},
-                                                      SharedNode{"node2", Health::kHealthy, "h100", 8, 3},
-                                                      SharedNode{"node3", Health::kHealthy, "h100", 8, 0},
-                                                      SharedNode{"node4", Health::kDraining, "h100", 8, 0,
-                                                                 "Slurm says idle DRAIN (fan)"}));
+    EXPECT_THAT(launcher.shared()->nodes,
+                ElementsAre(SharedNode{"node1", Health::kHealthy, "h100", 8, 3},
+                            SharedNode{"node2", Health::kHealthy, "h100", 8, 3},
+                            SharedNode{"node3", Health::kHealthy, "h100", 8, 0},
+                            SharedNode{"node4", Health::kDraining, "h100", 8, 0,
+                                       "Slurm says idle DRAIN (fan)", Leaving::kReplicas}));
     co_await launcher.Close();
   });
 }

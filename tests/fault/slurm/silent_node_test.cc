@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "tests/fault/gateway/scaling.h"
+#include "tests/fault/slurm/slurm_world.h"
 #include "tests/support/run_cli.h"
-#include "tests/support/slurm_cluster.h"
 
 namespace tests {
 namespace {
@@ -18,29 +18,14 @@ using testing::Not;
 
 constexpr milliseconds kLong{60'000};
 
-class SilentNode : public testing::Test {
+class SilentNode : public SlurmWorld {
  protected:
+  SlurmCluster::Options ClusterOptions() const override { return {.nodes = 3}; }
   void SetUp() override {
-    if (const std::string why = SlurmCluster::WhyNot(); !why.empty()) GTEST_SKIP() << why;
-    cluster_ = std::make_unique<SlurmCluster>(SlurmCluster::Options{.nodes = 3});
-    ASSERT_EQ(cluster_->Start(), "");
-    std::ofstream(folder_ / "cluster.yaml")
-        << "devices: [{name: h100, memory: 80GiB}]\n"
-           "types: [{name: server, cpu: 64, memory: 500GiB, device: h100, count: 8}]\n"
-           "nodes: [{name: \"node{1..3}\", type: server}]\n";
-    std::ofstream(folder_ / "token") << cluster_->Token();
+    SlurmWorld::SetUp();
     std::ofstream(folder_ / "key") << kScalingAdminKey;
   }
-  std::string Section(const std::string& on_exit) const {
-    return fmt::format(
-        "launcher: slurm, cluster: {0}, on_exit: {5}, slurm: {{url: \"http://127.0.0.1:{1}\", user: {2}, "
-        "token: \"file:{3}\", partition: main, logs: {4}/work, directory: {4}/work}}",
-        folder_ / "cluster.yaml", cluster_->rest_port(), cluster_->user(), folder_ / "token",
-        cluster_->folder(), on_exit);
-  }
-  std::string Running() const {
-    return cluster_->Run({"/usr/bin/squeue", "-h", "-t", "PD,R,CG", "-o", "%j %N"});
-  }
+  std::string Running() const { return Jobs("PD,R,CG", "%j %N"); }
   static Json NodeOf(const Scaled& scaled, const std::string& name) {
     const Answer answer = scaled.gateway.AskAdmin(Get("/admin/v1/nodes", Scaled::Credentials()));
     if (answer.status != 200) return Json::object();  // it is not known yet what runs
@@ -50,9 +35,6 @@ class SilentNode : public testing::Test {
     }
     return Json::object();
   }
-
-  TempDir folder_;
-  std::unique_ptr<SlurmCluster> cluster_;
 };
 
 TEST_F(SilentNode, GetsNoNewWorkUntilItAnswersAgainAndTheReasonIsReported) {

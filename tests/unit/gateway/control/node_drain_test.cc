@@ -21,16 +21,26 @@ class NodeDrainTest : public testing::Test {
   JobsWorld world{store, launcher, kStart};
   Cordon order{.node = "local", .reason = "new firmware", .by = "ada", .since = kStart, .drains = true};
   bool drained = false;
+  bool jobs_may_stay = false;
   NodeDrain drain{world.context,
                   world.workloads,
                   world.replicas,
                   {.order =
                        [this](const std::string& node) {
-                         return drained
-                                    ? std::optional(NodeDrain::Order{node + " is " + WhyOf(order), order.by})
-                                    : std::nullopt;
+                         return drained ? std::optional(NodeDrain::Order{node + " is " + WhyOf(order),
+                                                                         order.by, jobs_may_stay})
+                                        : std::nullopt;
                        },
-                   .wanted = [](const std::string&) { return 0u; }}};
+                   .wanted = [this](const std::string&) { return wanted; }}};
+  uint32_t wanted = 0;
+
+  // One that serves, with a device of that number.
+  gateway::control::Workload& Serving(gateway::control::Replicas::For whom, uint32_t device) {
+    gateway::control::Workload& replica = world.replicas.Add("chat", "lines wait", whom);
+    replica.state = State::kRunning;
+    replica.members.emplace_back().at.holding = {.node = 0, .devices = 1U << device};
+    return replica;
+  }
 };
 
 TEST_F(NodeDrainTest, APreemptibleJobLeavesAndWaitsForAnotherPlace) {
@@ -58,6 +68,39 @@ TEST_F(NodeDrainTest, AJobThatMayNotBePreemptedRunsToItsEnd) {
       world.Submit("name: train\ncommand: [x]\ndevices: [{kind: h100, count: 2}]\npreemptible: false\n");
   world.Settle();
   drained = true;
+  drain.Tick();
+  world.Settle();
+  EXPECT_EQ(world.jobs->Find(id)->state, State::kRunning);
+}
+
+TEST_F(NodeDrainTest, AReplicaForBatchesEndsWithoutAReplacement) {
+  wanted = 1;
+  const auto& replica = Serving(gateway::control::Replicas::For::kAll, 0);
+  const auto& for_batches = Serving(gateway::control::Replicas::For::kBatches, 1);
+  drained = true;
+  drain.Tick();
+  EXPECT_FALSE(replica.ends()) << "none serves elsewhere";
+  EXPECT_TRUE(for_batches.ends());
+}
+
+TEST_F(NodeDrainTest, AReplicaForBatchesLeavesADeviceWithAFault) {
+  const auto& replica = Serving(gateway::control::Replicas::For::kAll, 0);
+  const auto& for_batches = Serving(gateway::control::Replicas::For::kBatches, 1);
+  const auto& other = Serving(gateway::control::Replicas::For::kBatches, 2);
+  world.replicas.LeaveFaulty({{.node = "local", .device = 0, .why = "2 uncorrected ECC errors"},
+                              {.node = "local", .device = 1, .why = "2 uncorrected ECC errors"},
+                              {.node = "elsewhere", .device = 2, .why = "2 uncorrected ECC errors"}});
+  EXPECT_FALSE(replica.ends()) << "it moves, or goes on";
+  EXPECT_FALSE(other.ends());
+  EXPECT_TRUE(for_batches.ends());
+  EXPECT_THAT(for_batches.why, testing::HasSubstr("device 1 of local: 2 uncorrected ECC errors"));
+}
+
+TEST_F(NodeDrainTest, AJobStaysWhereTheManagerWaitsForItsEnd) {
+  const std::string id =
+      world.Submit("name: train\ncommand: [x]\ndevices: [{kind: h100, count: 2}]\npreemptible: true\n");
+  world.Settle();
+  drained = jobs_may_stay = true;
   drain.Tick();
   world.Settle();
   EXPECT_EQ(world.jobs->Find(id)->state, State::kRunning);

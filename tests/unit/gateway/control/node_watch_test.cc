@@ -197,13 +197,16 @@ TEST_F(NodeWatched, TheManagersReportOverridesOurSuspicion) {
 
 TEST_F(NodeWatched, ANodeThatTheManagerDrainsHasToBeEmptied) {
   Nodes(2);
-  EXPECT_EQ(watch_.WhyLeave("n1"), std::nullopt);
-  nodes_[0].leave = true;
+  EXPECT_EQ(watch_.LeaveOf("n1"), std::nullopt);
+  nodes_[0].leaving = plugins::launchers::Leaving::kReplicas;
   nodes_[0].why = "it is cordoned";
   watch_.Update(nodes_, now_);
-  EXPECT_EQ(watch_.WhyLeave("n1"), "it is cordoned");
-  EXPECT_EQ(watch_.WhyLeave("n2"), std::nullopt);
-  EXPECT_EQ(watch_.WhyLeave("n3"), std::nullopt) << "there is none";
+  const auto leave = watch_.LeaveOf("n1");
+  ASSERT_TRUE(leave.has_value());
+  EXPECT_EQ(leave->who, plugins::launchers::Leaving::kReplicas);
+  EXPECT_EQ(leave->why, "it is cordoned");
+  EXPECT_EQ(watch_.LeaveOf("n2"), std::nullopt);
+  EXPECT_EQ(watch_.LeaveOf("n3"), std::nullopt) << "there is none";
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/filler.h"
 #include "scheduler/io/snapshot_json.h"
 #include "tests/unit/scheduler/clusters.h"
 #include "tests/unit/scheduler/planner_world.h"
@@ -22,6 +23,8 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 
 Policy MovingPolicy(uint32_t per_hour = 8) {
   Policy policy;
@@ -207,6 +210,59 @@ TEST(Moves, AReplicaWithALicenceStaysSinceTwoWouldNeedIt) {
   w.Submit(w.Make("whole", Devices(8)));
   EXPECT_THAT(RunTwice(w), IsEmpty());
   EXPECT_EQ(w.planner.resources().held("seat"), 2u);
+}
+
+// Lines of batches: each job may take their devices back.
+Job AsFiller(Job job) {
+  job.work = WorkClass::kBatch;
+  job.priority = kFillerPriority;
+  job.estimate.reset();
+  return job;
+}
+
+TEST(Moves, WhatOnlyFillsStopsWhileOthersMove) {
+  FragmentedPair w(MovingPolicy(), false);
+  for (const char* const id : {"fills-a", "fills-b"}) {
+    w.Submit(AsFiller(w.Make(id, Devices(4))));
+    w.Run();
+  }
+  ASSERT_NE(w.NodesOf("fills-a"), w.NodesOf("fills-b"));
+  w.now += minutes(30);
+  w.Submit(w.Make("whole", Devices(8)));
+  const std::vector<std::string> did = RunTwice(w);
+  ASSERT_THAT(did, UnorderedElementsAre(StartsWith("move "), StartsWith("preempt fills-")));
+  const auto moved = std::ranges::find(w.plan.actions, ActionKind::kMove, &Action::kind);
+  const auto stopped = std::ranges::find(w.plan.actions, ActionKind::kPreempt, &Action::kind);
+  EXPECT_THAT(stopped->why.text, HasSubstr("makes room for whole"));
+  EXPECT_EQ(w.planner.state().Check(), "");
+  w.planner.Moved(w.Find(moved->job), w.now);
+  w.planner.Ended(w.Find(stopped->job), w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("start whole"));
+  EXPECT_EQ(w.planner.state().Check(), "");
+}
+
+TEST(Moves, WhatOnlyFillsIsStoppedByAnyJobWhateverTheQueuesDeserve) {
+  for (const bool by_priority : {true, false}) {
+    Policy policy = MovingPolicy(0);
+    policy.preemption = {.by_priority = by_priority, .reclaim = false};
+    PlannerWorld w(
+        EightWay(1), policy,
+        {{.name = "serving", .parent = "", .deserved = {{"*", 8'000}}}, {.name = "research", .parent = ""}});
+    Job filler = AsFiller(w.Make("fills", Devices(4)));
+    filler.queue = "serving";
+    w.Submit(filler);
+    Job other = w.Make("other", Devices(4));
+    other.queue = "serving";
+    other.preemptible = true;
+    w.Submit(other);
+    w.Run();
+    Job waiting = w.Make("waiting", Devices(4));
+    waiting.queue = "research";
+    w.Submit(waiting);
+    EXPECT_THAT(RunTwice(w), IsEmpty());
+    EXPECT_EQ(w.planner.jobs()[w.Find("fills")].phase, Phase::kStopping) << by_priority;
+    EXPECT_EQ(w.planner.jobs()[w.Find("other")].phase, Phase::kRunning) << by_priority;
+  }
 }
 
 TEST(Moves, AMoveThatFailsLeavesTheOldPlaceAsItWas) {

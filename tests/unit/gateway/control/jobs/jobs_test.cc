@@ -305,6 +305,21 @@ TEST_F(JobsTest, TheSaveSignalIsSentLaterWhereTheLeadCouldNotBeConfirmed) {
     EXPECT_THAT(launcher.told, Contains("signal 10 " + Run(id, 1, rank)));
 }
 
+TEST_F(JobsTest, TheSaveSignalIsSentAgainWhereTheLauncherCouldNotBeReached) {
+  const std::string id = world->Submit(std::string(kSaves));
+  world->Settle();
+  launcher.signals = absl::UnavailableError("slurmrestd does not answer");
+  world->SubmitReplica("r-1", 2);
+  world->Settle();
+  ASSERT_EQ(world->State(id), "saving");
+  EXPECT_EQ(launcher.Running(), 4u);
+  launcher.signals = absl::OkStatus();
+  world->Pass(seconds(2));
+  EXPECT_EQ(world->State(id), "pending") << "each member was told, and has saved";
+  EXPECT_EQ(launcher.Running(), 0u);
+  EXPECT_THAT(launcher.told, testing::Each(HasSubstr("signal 10"))) << "no member had to be stopped";
+}
+
 TEST_F(JobsTest, RunsAreForgottenLaterWhereTheLeadCouldNotBeConfirmed) {
   const std::string id = world->Submit(std::string(kGang));
   world->Settle();

@@ -30,6 +30,22 @@ class RestoredEnd : public testing::Test {
   std::optional<JobsWorld> world;
 };
 
+TEST_F(RestoredEnd, AMemberThatRunsNoLongerSaysWhatItWaitedFor) {
+  Restart();
+  launcher.comes_up = false;
+  const std::string id = world->Submit("name: train\ncommand: [train]\ndevices: [{kind: h100, count: 1}]\n");
+  world->Settle();
+  RunStatus& run = launcher.runs.at(fmt::format("j-{}-1-0", id));
+  run.why = "job 14 waits in Slurm: other jobs go first (Priority)";
+  world->Settle();
+  EXPECT_EQ((*world)[id].members[0].why, run.why);
+  run.state = RunState::kRunning;
+  run.why.clear();
+  world->Settle();
+  EXPECT_EQ(world->State(id), "running");
+  EXPECT_EQ((*world)[id].members[0].why, "");
+}
+
 TEST_F(RestoredEnd, DevicesOfAnEndThatWasSeenButNotRecordedAreChargedByTheNextGateway) {
   Restart();
   const std::string id =

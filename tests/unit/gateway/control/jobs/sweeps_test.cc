@@ -169,6 +169,24 @@ TEST_F(SweepsTest, ReportsThatAreLinksOrOfOthersAreNotRead) {
   EXPECT_FALSE((*world)["tune-1.0"].progress.step.has_value());
 }
 
+TEST_F(SweepsTest, ExplainSaysThatNothingWasReportedAndWhereTheFolderIsMissing) {
+  const auto explain = [&](const std::string& id) { return world->jobs->Explain((*world)[id]); };
+  world->Submit("name: tune\ncommand: [train]\nsweep: {grid: {lr: [1]}, " + Metric() + "}\n");
+  world->Submit(
+      fmt::format("name: far\ncommand: [train]\nsweep: {{grid: {{lr: [1]}}, metric: {{name: loss, file: "
+                  "\"{}/not-mounted/{{id}}.jsonl\"}}}}\n",
+                  dir.path()));
+  world->Settle();
+  world->Pass(seconds(3));
+  EXPECT_THAT(explain("tune-1.0"), Contains(HasSubstr("the gateway finds no file of its reports")));
+  EXPECT_THAT(explain("far-2.0"),
+              Contains(HasSubstr("Its reports are not read: the machine of the gateway does "
+                                 "not have the file's folder.")));
+  Report("tune-1.0", 1, 0.5);
+  world->Pass(seconds(3));
+  EXPECT_THAT(explain("tune-1.0"), Contains("Its last report: loss 0.5 at step 1, the best 0.5."));
+}
+
 TEST(SweepReports, LinesThatAreNoReportArePassedOver) {
   const auto reports = ParseReports(
       "{\"step\": 1, \"value\": 2.5}\nnonsense\n{\"step\": -1, \"value\": 2}\n{\"step\": 2, \"value\": "

@@ -51,6 +51,7 @@ class ScriptedLauncher final : public plugins::launchers::Launcher {
   }
   gateway::net::Task<absl::Status> Signal(std::string id, int signal) override {
     told.push_back("signal " + std::to_string(signal) + " " + id);
+    if (!signals.ok()) co_return signals;
     if (saves_and_ends) End(id, 0);
     co_return absl::OkStatus();
   }
@@ -93,7 +94,8 @@ class ScriptedLauncher final : public plugins::launchers::Launcher {
   std::vector<std::string> told;
   std::string logs = "/nowhere/";
   absl::Status refuse;
-  uint16_t port = 0;  // where what serves listens
+  absl::Status signals;  // the answer to a save signal
+  uint16_t port = 0;     // where what serves listens
   bool comes_up = true;
   bool saves_and_ends = true;
   std::string unreachable;  // a run that is told and does not hear

@@ -126,6 +126,20 @@ TEST(SlurmView, KnowsANodesHealth) {
   }
 }
 
+TEST(SlurmView, ADrainedNodeWaitsForItsJobs) {
+  Node node = NodeOf("a", {});
+  EXPECT_FALSE(IsDrained(node));
+  for (const char* const flag : {"DRAIN", "REBOOT_REQUESTED"}) {
+    node.flags = {flag};
+    EXPECT_TRUE(IsDrained(node)) << flag;
+  }
+  node.flags = {"RESERVED"};
+  EXPECT_FALSE(IsDrained(node)) << "its jobs go on";
+  node.flags = {"DRAIN"};
+  node.state = "down";
+  EXPECT_FALSE(IsDrained(node)) << "nothing runs there";
+}
+
 TEST(SlurmTopology, MakesAFabricOfSwitches) {
   const auto switches = ReadTopology(
       "# two leaves under a spine\n"
