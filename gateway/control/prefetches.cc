@@ -109,7 +109,7 @@ void Prefetches::Tick() {
 }
 
 void Prefetches::Begin(const config::ModelPolicy& policy, const StartPlace& place, conf::TimePoint now) {
-  std::optional<plugins::launchers::WeightsStep> step = env_.step(policy, place.kind);
+  std::optional<plugins::launchers::WeightsStep> step = env_.step(policy, place);
   if (!step) return;
   last_stamp_ = std::max(last_stamp_ + 1, conf::ToUnixMicros(now));
   plugins::launchers::RunSpec spec;

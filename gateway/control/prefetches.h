@@ -39,7 +39,7 @@ class Prefetches {
     std::function<std::vector<const config::ModelPolicy*>()> policies;  // with weights.prefetch
     std::function<std::vector<StartPlace>(const config::ModelPolicy& policy)> places;
     std::function<std::optional<plugins::launchers::WeightsStep>(const config::ModelPolicy& policy,
-                                                                 const std::string& kind)>
+                                                                 const StartPlace& place)>
         step;
     std::function<bool(const std::string& model)> short_of_devices;  // a replica waits for some
     std::function<uint32_t(const std::string& model)> wanted;        // replicas

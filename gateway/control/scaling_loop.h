@@ -21,6 +21,7 @@
 #include "gateway/control/gateway_record.h"
 #include "gateway/control/jobs/jobs.h"
 #include "gateway/control/metering.h"
+#include "gateway/control/weights_neighbours.h"
 #include "gateway/control/node_discovery.h"
 #include "gateway/control/node_drain.h"
 #include "gateway/control/node_power.h"
@@ -134,7 +135,9 @@ class ScalingLoop final : private net::Alarm {
   Jobs::Environment JobsEnvironment();
   Sleepers::Environment SleepersEnvironment();
   Prefetches::Environment PrefetchesEnvironment();
+  NeighbourStores NeighboursOf(const config::Scaling& scaling, const std::string& node) const;
   std::optional<plugins::launchers::WeightsStep> WeightsStepFor(const config::ModelPolicy& policy,
+                                                                const std::string& node,
                                                                 const std::string& kind) const;
   PowerCaps::Environment PowerCapsEnvironment();
   // Nodes of the planner's cluster have other ids, or labels.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "gateway/log.h"
 #include "gateway/net/files.h"
 #include "gateway/net/off_loop.h"
 #include "plugins/launchers/run_log.h"
@@ -95,6 +96,9 @@ net::Task<void> StartReports::Read(std::string id) {
     if (progress->phase != plugins::weights::FetchPhase::kFetched) continue;
     ++arrival.arrived;
     arrival.transferred += progress->transferred;
+    arrival.neighbours += progress->neighbours;
+    for (const std::string& note : progress->notes)
+      log::Warn("weights came from elsewhere", {{"run", logs[i].first}, {"node", nodes[i]}, {"why", note}});
     arrival.at = std::max(arrival.at, progress->at);
     env_.listed(nodes[i], progress->holds, progress->at);
   }
