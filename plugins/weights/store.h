@@ -85,7 +85,7 @@ class Store {
   // The folder `from`, whose files are on disk, becomes the entry; `listing` has their hashes. `manifest`: of an
   // OCI artifact; else empty.
   absl::Status Publish(const std::string& id, const std::string& from, const StoreRecord& record,
-                       const std::string& listing, const std::string& manifest) const;
+                       const std::string& listing, const std::string& manifest = {}) const;
   absl::StatusOr<std::string> ListingOf(const std::string& id) const;
   // Empty: it has none.
   std::string ManifestOf(const std::string& id) const;
