@@ -194,7 +194,11 @@ net::Task<void> Prefetches::Conclude(RunStatus run) {
     const std::string text = co_await env_.read(run.id, run.log);
     const auto progress = plugins::weights::LastProgress(text);
     const bool fetched = progress && progress->phase == plugins::weights::FetchPhase::kFetched;
-    if (fetched) env_.listed(run.grant.node, progress->holds, progress->at);
+    if (fetched) {
+      env_.listed(run.grant.node, progress->holds, progress->at);
+      for (const std::string& note : progress->notes)
+        log::Warn("weights came from elsewhere", {{"run", run.id}, {"node", run.grant.node}, {"why", note}});
+    }
     const auto found = fetches_.find(run.id);
     if (run.exit_code == 0) {
       ++done_;

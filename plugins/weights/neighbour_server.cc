@@ -29,6 +29,7 @@ using gateway::net::Task;
 using gateway::net::http::Exchange;
 using gateway::net::http::Headers;
 
+constexpr size_t kLongestServed = 16U << 20;  // of a listing
 constexpr int kHoldTries = 50;
 constexpr conf::Duration kHoldAgain = std::chrono::milliseconds(20);
 
@@ -80,6 +81,10 @@ absl::StatusOr<std::map<std::string, std::string>> PathsOf(const Store& store, c
 absl::StatusOr<std::string> DocumentOf(const Store& store, const std::string& id, const std::string& folder) {
   absl::StatusOr<std::string> listing = store.ListingOf(id);
   if (!listing.ok()) return listing.status();
+  if (listing->size() > kLongestServed) {
+    return absl::ResourceExhaustedError(
+        fmt::format("{} has too many files to be served: its listing has {}", id, InBytes(listing->size())));
+  }
   const absl::StatusOr<std::map<std::string, std::string>> paths = PathsOf(store, id);
   if (!paths.ok()) return paths.status();
   NeighbourDocument document{.listing = *std::move(listing), .manifest = store.ManifestOf(id), .bytes = {}};

@@ -100,7 +100,7 @@ Task<absl::StatusOr<std::unique_ptr<Web::Connection>>> Web::Once(const WebReques
   }
   gateway::net::Connector connector(loop_.io);
   gateway::net::ConnectDeadline deadline(loop_.watchdog, connector);
-  deadline.Set(Now() + options_.connect);
+  deadline.Set(Now() + (options_.connect > conf::Duration::zero() ? options_.connect : options_.silence));
   gateway::net::ConnectResult connected = co_await connector.Connect(remote);
   deadline.Clear();
   if (deadline.passed()) co_return absl::UnavailableError(fmt::format("{}: no connection in time", shown));

@@ -72,7 +72,7 @@ class Web {
   struct Options {
     std::shared_ptr<const gateway::net::TlsContext> tls{};        // null: with the system's authorities
     conf::Duration silence = std::chrono::seconds(60);            // of a server
-    conf::Duration connect = std::chrono::seconds(60);            // until there is a connection
+    conf::Duration connect{};                                     // for a connection; 0: as for silence
     conf::Duration least_pause = std::chrono::milliseconds(500);  // before another try, doubling
     conf::Duration most_pause = std::chrono::seconds(20);
     int tries = 6;       // without any progress
