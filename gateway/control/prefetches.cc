@@ -84,9 +84,11 @@ void Prefetches::Tick() {
   next_ = now + kLookEvery;
   std::erase_if(not_before_, [&](const auto& one) { return one.second <= now; });
   for (const config::ModelPolicy* const policy : env_.policies()) {
-    const uint32_t nodes = NodesWanted(*policy, now);
+    uint32_t nodes = NodesWanted(*policy, now);
     if (nodes == 0) continue;
     std::vector<StartPlace> places = env_.places(*policy);
+    // The first node has them from the source, and the others then from it.
+    if (env_.asks_neighbours() && std::ranges::none_of(places, &StartPlace::holds_weights)) nodes = 1;
     uint32_t holders = 0;
     for (StartPlace& place : places) {
       const bool fetches = std::ranges::any_of(fetches_, [&](const auto& one) {

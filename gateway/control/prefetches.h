@@ -41,6 +41,8 @@ class Prefetches {
     std::function<std::optional<plugins::launchers::WeightsStep>(const config::ModelPolicy& policy,
                                                                  const StartPlace& place)>
         step;
+    // Fetches ask the nodes that hold the weights.
+    std::function<bool()> asks_neighbours = [] { return false; };
     std::function<bool(const std::string& model)> short_of_devices;  // a replica waits for some
     std::function<uint32_t(const std::string& model)> wanted;        // replicas
     // The beginning of what a run has printed.

@@ -302,6 +302,12 @@ Prefetches::Environment ScalingLoop::PrefetchesEnvironment() {
           },
       .step = [this](const config::ModelPolicy& policy,
                      const StartPlace& place) { return WeightsStepFor(policy, place.node, place.kind); },
+      .asks_neighbours =
+          [this] {
+            const std::shared_ptr<const Runtime> runtime = env_.runtime();
+            const std::optional<config::Scaling>& scaling = runtime->config().scaling;
+            return scaling && scaling->weights && scaling->weights->neighbours;
+          },
       .short_of_devices =
           [this](const std::string& model) { return replicas_.Count(model, ReplicaState::kWaiting) > 0; },
       .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); },

@@ -99,7 +99,7 @@ std::string WithStore(const std::string& neighbours) {
 
 TEST(WeightsNeighbours, AreRead) {
   const LoadResult loaded = Parse(
-      WithStore("{url: 'https://{node}.example:9470', token: 'env:OPENAI_API_KEY', ca: /ca.pem, most: 5}"));
+      WithStore("{url: 'https://{node}.example:9470', token: 'env:WEIGHTS_TOKEN', ca: /ca.pem, most: 5}"));
   for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << conf::ToString(problem);
   ASSERT_TRUE(loaded.config);
   const NeighbourServers& read = *loaded.config->scaling->weights->neighbours;
@@ -112,16 +112,16 @@ TEST(WeightsNeighbours, AreRead) {
 TEST(WeightsNeighbours, ProblemsAreReported) {
   const std::string at = "/scaling/weights/neighbours";
   const std::pair<std::string, std::string> cases[] = {
-      {"{token: 'env:OPENAI_API_KEY'}", at},
+      {"{token: 'env:WEIGHTS_TOKEN'}", at},
       {"{url: 'http://{node}:9470'}", at},
-      {"{url: '{node}', token: 'env:OPENAI_API_KEY'}",
+      {"{url: '{node}', token: 'env:WEIGHTS_TOKEN'}",
        at + "/url (line 2): must be an http or https URL, such as http://{address}:9470"},
-      {"{url: 'http://{node}:9470/?x=1', token: 'env:OPENAI_API_KEY'}",
+      {"{url: 'http://{node}:9470/?x=1', token: 'env:WEIGHTS_TOKEN'}",
        at + "/url (line 2): must be an http"},
       {"{url: 'http://{node}:9470', token: plain}", at + "/token"},
-      {"{url: 'http://{node}:9470', token: 'env:OPENAI_API_KEY', most: 0}", at + "/most"},
-      {"{url: 'http://{node}:9470', token: 'env:OPENAI_API_KEY', ca: ca.pem}", "must be an absolute path"},
-      {"{url: 'http://{node}:9470', token: 'env:OPENAI_API_KEY', port: 1}", "port"},
+      {"{url: 'http://{node}:9470', token: 'env:WEIGHTS_TOKEN', most: 0}", at + "/most"},
+      {"{url: 'http://{node}:9470', token: 'env:WEIGHTS_TOKEN', ca: ca.pem}", "must be an absolute path"},
+      {"{url: 'http://{node}:9470', token: 'env:WEIGHTS_TOKEN', port: 1}", "port"},
   };
   for (const auto& [text, problem] : cases)
     EXPECT_THAT(Problems(WithStore(text)), testing::Contains(HasSubstr(problem))) << text;
