@@ -88,6 +88,15 @@ absl::StatusOr<std::string> DocumentOf(const Store& store, const std::string& id
   const absl::StatusOr<std::map<std::string, std::string>> paths = PathsOf(store, id);
   if (!paths.ok()) return paths.status();
   NeighbourDocument document{.listing = *std::move(listing), .manifest = store.ManifestOf(id), .bytes = {}};
+  const std::string hex = id.substr(id.find('-') + 1);
+  const bool provable = !document.manifest.empty() || (paths->size() == 1 && paths->contains(hex)) ||
+                        Sha256Hex(document.listing) == hex;
+  if (!provable) {
+    return absl::NotFoundError(fmt::format(
+        "the store of this node does not hold the manifest of {}, without which no other node could "
+        "verify it",
+        id));
+  }
   for (const auto& [sha256, path] : *paths) {
     const absl::StatusOr<StoredFile> file = OpenBelow(folder, path);
     if (!file.ok()) return file.status();
@@ -193,7 +202,8 @@ class NeighbourServer::Worker {
     const absl::StatusOr<std::string> document = co_await gateway::net::OffLoop(
         loop_, [this, &id, &lease] { return DocumentOf(store_, id, lease.folder); });
     if (!document.ok()) {
-      co_await Refuse(exchange, 500, conf::Std(document.status().message()));
+      co_await Refuse(exchange, absl::IsNotFound(document.status()) ? 404 : 500,
+                      conf::Std(document.status().message()));
       co_return;
     }
     BlockDeadline deadline(loop_.watchdog, exchange.connection());

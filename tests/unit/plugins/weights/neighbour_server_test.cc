@@ -234,6 +234,20 @@ TEST_F(NeighbourServerTest, LinksAreNotFollowed) {
   }
 }
 
+// As of an OCI artifact that was fetched before stores kept manifests.
+TEST_F(NeighbourServerTest, WhatNobodyCouldVerifyIsNotServed) {
+  const std::string id = "sha256-" + std::string(64, 'c');
+  ASSERT_TRUE(store_.MakeRoom(id, {.bytes = 3, .now = gateway::net::Now()}).ok());
+  fs::create_directories(store_.PartsOf(id) + "/files");
+  std::ofstream(store_.PartsOf(id) + "/files/w") << "abc";
+  const std::string listing = WriteListing({{"w", Sha256Hex("abc")}});
+  ASSERT_TRUE(store_.Publish(id, store_.PartsOf(id) + "/files", {.bytes = 3, .files = 1}, listing).ok());
+  Serve();
+  const PlainAnswer answer = Ask("/v1/weights/" + std::string(64, 'c'));
+  EXPECT_EQ(answer.status, 404);
+  EXPECT_NE(answer.body.find("does not hold the manifest"), std::string::npos) << answer.body;
+}
+
 TEST_F(NeighbourServerTest, WeightsOnTheirWayAreNotServed) {
   const std::string id = "sha256-" + std::string(64, 'd');
   ASSERT_TRUE(store_.MakeRoom(id, {.bytes = 3, .now = gateway::net::Now()}).ok());
