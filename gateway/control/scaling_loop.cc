@@ -273,7 +273,7 @@ Sleepers::Environment ScalingLoop::SleepersEnvironment() {
       .wake = [this](const std::string& model) { return readiness_.wakes().Quantile(model, kNineOfTen); }};
 }
 
-// The stores that a fetch on that node may ask.
+// The stores that a fetch on that node may ask. Use it while `scaling` lives.
 NeighbourStores ScalingLoop::NeighboursOf(const config::Scaling& scaling, const std::string& node) const {
   return [this, &scaling, node](std::string_view digest) -> std::vector<std::string> {
     if (!scaling.weights || !scaling.weights->neighbours) return {};

@@ -9,12 +9,12 @@
 #include "plugins/weights/credentials.h"
 #include "plugins/weights/digest.h"
 #include "plugins/weights/neighbour_document.h"
+#include "plugins/weights/progress.h"
 
 namespace plugins::weights {
 namespace {
 
 constexpr size_t kLongestDocument = 64U << 20;
-constexpr size_t kLongestNote = 300;
 
 }  // namespace
 
@@ -62,12 +62,13 @@ void Neighbours::Leave(size_t neighbour, const absl::Status& why) {
   Neighbour& left = all_[neighbour];
   left.wrong |= absl::IsDataLoss(why);
   if (!std::exchange(left.asked, false)) return;
-  const std::string text = absl::IsNotFound(why)
-                               ? fmt::format("the neighbour {} does not have the weights", ShownUrl(left.url))
-                               : fmt::format("the neighbour {} is not asked again: {}", ShownUrl(left.url),
-                                             conf::Std(why.message()));
+  std::string text = absl::IsNotFound(why)
+                         ? fmt::format("the neighbour {} does not have the weights", ShownUrl(left.url))
+                         : fmt::format("the neighbour {} is not asked again: {}", ShownUrl(left.url),
+                                       conf::Std(why.message()));
+  if (left.wrong) text += "; tidegate weights verify on that node shows whether its files are damaged";
   say_(text);
-  if (!absl::IsNotFound(why)) notes_.push_back(text.substr(0, kLongestNote));
+  if (!absl::IsNotFound(why)) notes_.push_back(text.substr(0, FetchProgress::kLongestNote));
 }
 
 bool Neighbours::IsWrong(size_t neighbour) const {

@@ -64,6 +64,9 @@ std::optional<FetchProgress> LastProgress(std::string_view log) {
             out.transferred = in.value("transferred", uint64_t{0});
             out.neighbours = std::min(in.value("neighbours", uint64_t{0}), out.transferred);
             out.notes = in.value("notes", std::vector<std::string>());
+            out.notes.resize(std::min(out.notes.size(), FetchProgress::kMostNotes));
+            for (std::string& note : out.notes)
+              note.resize(std::min(note.size(), FetchProgress::kLongestNote));
             out.why = in.value("why", std::string());
             out.holds = in.value("holds", std::vector<std::string>());
             return out;

@@ -27,6 +27,9 @@ enum class FetchPhase : uint8_t {
 conf::Words<FetchPhase> WordsOf(FetchPhase);
 
 struct FetchProgress {
+  static constexpr size_t kMostNotes = 16;
+  static constexpr size_t kLongestNote = 600;
+
   FetchPhase phase = FetchPhase::kFetching;
   uint64_t bytes = 0;                // there already
   uint64_t of = 0;                   // 0: not known
