@@ -118,17 +118,25 @@ class SharedFetch {
       const absl::Status& why = sha256.status();
       if (sha256.ok() || absl::IsCancelled(why) || absl::IsResourceExhausted(why)) return sha256;
       neighbours->Leave(*at, why);
-      if (!neighbours->IsWrong(*at)) continue;
-      if (absl::Status dropped = Drop(index); !dropped.ok()) return dropped;
+      if (!neighbours->IsWrong(*at)) {
+        PutDown(index);
+      } else if (absl::Status dropped = Drop(index); !dropped.ok()) {
+        return dropped;
+      }
     }
     return absl::NotFoundError("no neighbour is left");
   }
 
-  // What came of it so far is thrown away.
-  absl::Status Drop(size_t index) {
+  // The next place continues it, and counts again what is there.
+  void PutDown(size_t index) {
     std::error_code error;
     const uintmax_t size = std::filesystem::file_size(PathOf(index), error);
     if (!error) bytes_ -= static_cast<int64_t>(size);
+  }
+
+  // What came of it so far is thrown away.
+  absl::Status Drop(size_t index) {
+    PutDown(index);
     return gateway::net::RemoveFile(PathOf(index));
   }
 

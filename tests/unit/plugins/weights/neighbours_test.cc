@@ -112,6 +112,7 @@ class NeighboursTest : public ::testing::Test {
     for (const auto& [path, content] : weights_.files)
       EXPECT_TRUE(tests::ReadFile(fetched.weights.folder + "/" + path) == content) << path;
     EXPECT_TRUE(fs::is_empty(folder_ / "store/.tidegate/parts"));
+    EXPECT_EQ(fetched.bytes, weights_.bytes());
   }
   static size_t CountFiles(const tests::FileServer& server) {
     size_t count = 0;
