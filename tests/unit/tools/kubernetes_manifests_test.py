@@ -139,7 +139,7 @@ class Manifests(unittest.TestCase):
                 self.assertIn(word, options)
         port = container["ports"][0]
         self.assertEqual(port["containerPort"], port["hostPort"], "nodes are asked by their own addresses")
-        self.assertIn(f":{port['hostPort']}]", options, "the default of --listen")
+        self.assertIn(f"=:{port['hostPort']} ", options, "the default of --listen")
         self.assertIn(f"url: http://{{address}}:{port['hostPort']}\n", (ROOT / "conf/tidegate.yaml").read_text())
 
     def test_overlays_have_the_files_that_they_name(self):
