@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "plugins/weights/digest.h"
+#include "plugins/weights/neighbour_document.h"
 #include "plugins/weights/order.h"
 #include "tests/fault/gateway/scaling.h"
 #include "tests/support/child_process.h"
@@ -245,6 +246,40 @@ TEST_F(Weights, ThatAnotherNodeHoldsDamagedComeFromTheSourceAndItIsTold) {
   EXPECT_TRUE(Shows(second, "source", content.size()));
   EXPECT_THAT(second.gateway.process().Output(), HasSubstr("weights came from elsewhere"));
   EXPECT_THAT(second.gateway.process().Output(), HasSubstr("its SHA-256 is"));
+}
+
+// Two nodes, whose processes are all of this machine, and so share its store.
+TEST_F(Weights, OfAnotherNodeAreAskedForByItsName) {
+  std::ofstream(folder_ / "cluster.yaml")
+      << "devices: [{name: gpu, memory: 80GiB}]\n"
+         "types: [{name: box, cpu: 64, memory: 512GiB, device: gpu, count: 1}]\n"
+         "nodes: [{name: \"n{1..2}\", type: box}]\n";
+  const std::string content = WeightsContent(1 << 20);
+  const std::string hex = plugins::weights::Sha256Hex(content);
+  FileServer server([&](const FileServer::Request& request) { return FileServer::Ranged(request, content); });
+  FileServer neighbours([&](const FileServer::Request& request) -> FileServer::Reply {
+    if (request.Field("authorization") != "Bearer a-token-of-enough-characters") return {.status = 401};
+    if (request.target.ends_with(hex + "/" + hex)) return FileServer::Ranged(request, content);
+    return {.body = plugins::weights::WriteDocument(
+                {.listing = hex + "  w\n", .manifest = {}, .bytes = {{hex, content.size()}}})};
+  });
+  ScaledModel model = Model(server.url("/m.gguf"), hex, "{min: 1, max: 2}");
+  Scaled scaled(model,
+                fmt::format("cluster: {}, weights: {{store: {}, neighbours: {{url: \"{}/{{node}}\", token: "
+                            "\"file:{}\"}}}}",
+                            folder_ / "cluster.yaml", folder_ / "store", neighbours.url(), TokenFile()));
+  ASSERT_TRUE(scaled.Becomes(1, "ready")) << scaled.Replicas();
+  EXPECT_TRUE(neighbours.seen().empty());  // nobody had them
+  const std::string first = scaled.Replicas()[0]["node"];
+  std::filesystem::remove_all(folder_ / ("store/sha256-" + hex));
+  model.replicas = "{min: 2, max: 2}";
+  scaled.WritePolicy(model);
+  scaled.gateway.Reload();
+  ASSERT_TRUE(scaled.Becomes(2, "ready")) << scaled.Replicas();
+  ASSERT_EQ(neighbours.seen().size(), 2U);
+  EXPECT_EQ(neighbours.seen()[0].target, fmt::format("/{}/v1/weights/{}", first, hex));
+  EXPECT_EQ(neighbours.seen()[1].target, fmt::format("/{}/v1/weights/{}/{}", first, hex, hex));
+  EXPECT_EQ(server.sent(), content.size());
 }
 
 TEST_F(Weights, ComeFromTheSourceIfTheOtherNodeIsDown) {
