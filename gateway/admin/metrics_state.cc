@@ -124,7 +124,9 @@ void Metrics::CollectScaling(MetricFamilies& out) const {
   }
   out.Counter("tidegate_weights_transferred_bytes_total",
               "Bytes of weights that nodes fetched for replicas of this gateway")
-      .Add(static_cast<double>(status.weights_transferred));
+      .Add(static_cast<double>(status.weights_transferred - status.weights_from_neighbours),
+           {{"from", "source"}})
+      .Add(static_cast<double>(status.weights_from_neighbours), {{"from", "neighbour"}});
   out.Gauge("tidegate_weights_prefetching", "Fetches of weights under way that no replica waits for")
       .Add(static_cast<double>(status.prefetches.size()));
   out.Counter("tidegate_weights_prefetched_total",

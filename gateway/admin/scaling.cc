@@ -29,7 +29,8 @@ std::optional<answers::ReplicaStart> StartOf(const control::StartPhases& phases)
                                .loaded_ms = conf::ToMillis(phases[StartPhase::kLoaded]),
                                .compiled_ms = conf::ToMillis(phases[StartPhase::kCompiled]),
                                .first_token_ms = conf::ToMillis(phases[StartPhase::kFirstToken]),
-                               .weights_bytes = phases.transferred};
+                               .weights_bytes = phases.transferred,
+                               .weights_bytes_of_neighbours = phases.neighbours};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // tidegate weights: the store of models' weights on this node. `fetch` is the step before an engine, which every
-// launcher runs: it brings the weights into the store, holds them there, and becomes the engine.
+// launcher runs: it brings the weights into the store, holds them there, and becomes the engine. `serve` lets the
+// fetches of other nodes read the store.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -24,8 +25,10 @@
 #include "gateway/config/sources.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/files.h"
+#include "gateway/net/tls.h"
 #include "plugins/weights/digest.h"
 #include "plugins/weights/fetch.h"
+#include "plugins/weights/neighbour_server.h"
 
 namespace gateway::cli {
 namespace {
@@ -41,6 +44,14 @@ struct WeightsOptions {
   std::string policy;
   std::string cache;
   std::string path;
+  std::vector<std::string> neighbours;
+  std::string ca;
+  std::string token = "env:TIDEGATE_WEIGHTS_TOKEN";
+  std::string listen = ":9470";
+  std::string certificate;
+  std::string key;
+  size_t connections = 64;
+  uint32_t threads = 4;
   std::vector<std::string> digests;
   std::vector<std::string> command;
   bool json = false;
@@ -49,6 +60,36 @@ struct WeightsOptions {
 void Say(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
+}
+
+// The token of the neighbours. No message repeats what was given in its place.
+absl::StatusOr<std::string> TokenOf(const std::string& reference, std::string_view option) {
+  const auto wrong = [&](std::string_view why) {
+    return absl::InvalidArgumentError(fmt::format("{}: {}", option, why));
+  };
+  const conf::Sources sources = SystemSources();
+  std::string token;
+  if (reference.starts_with("env:")) {
+    const std::string name = reference.substr(4);
+    std::optional<std::string> value = sources.environment(name);
+    if (!value) return wrong(fmt::format("the variable {} is not set; set it, or give file:PATH", name));
+    token = *std::move(value);
+  } else if (reference.starts_with("file:")) {
+    absl::StatusOr<std::string> text = sources.file(reference.substr(5));
+    if (!text.ok()) return wrong(conf::Std(text.status().message()));
+    token = *std::move(text);
+  } else {
+    return wrong("must be env:NAME or file:PATH, since other users of this machine can read a command line");
+  }
+  while (token.ends_with('\n') || token.ends_with('\r')) token.pop_back();
+  constexpr size_t kShortest = 16;
+  const auto is_plain = [](char c) { return c > ' ' && c < 0x7f; };
+  if (token.size() < kShortest || !std::ranges::all_of(token, is_plain)) {
+    return wrong(
+        fmt::format("the token in {} must have at least {} characters, all of them ASCII without spaces",
+                    reference, kShortest));
+  }
+  return token;
 }
 
 // Of the policy's weights, into the store that the command line names.
@@ -71,6 +112,12 @@ absl::StatusOr<weights::WeightsOrder> OrderOfPolicy(const WeightsOptions& option
   order.digest = loaded.value->weights->digest;
   order.model = loaded.value->model();
   order.source = config::SourceOf(*loaded.value->weights);
+  order.neighbours = options.neighbours;
+  if (!order.neighbours.empty()) {
+    absl::StatusOr<std::string> token = TokenOf(options.token, "--neighbour-token");
+    if (!token.ok()) return token.status();
+    order.access = {*std::move(token), options.ca};
+  }
   if (!options.size.empty()) {
     const std::optional<uint64_t> size = conf::ParseSize(options.size);
     if (!size)
@@ -133,12 +180,14 @@ int FetchStep(const WeightsOptions& options) {
     next.digest = also.digest;
     next.model = also.name;
     next.source = also.source;
+    next.neighbours = also.neighbours;
     next.cache.clear();
   }
   FetchedAll all;
   for (const weights::WeightsOrder& one : orders) {
     weights::FetchOptions how;
     how.report = [](const weights::FetchProgress& progress) { Say(weights::ProgressLine(progress)); };
+    how.say = [](std::string_view text) { Say(fmt::format("tidegate: {}\n", VisibleLines(text))); };
     absl::StatusOr<weights::FetchedWeights> fetched = weights::FetchWeights(one, std::move(how));
     if (!fetched.ok()) {
       const std::string why(conf::Std(fetched.status().message()));
@@ -178,6 +227,38 @@ int HoldWeights(const WeightsOptions& options) {
   return kOk;
 }
 
+int ServeWeights(const WeightsOptions& options) {
+  const absl::StatusOr<weights::Store> store = weights::Store::Open(options.store);
+  if (!store.ok()) return Fail(store.status());
+  absl::StatusOr<std::string> token = TokenOf(options.token, "--token");
+  if (!token.ok()) return Fail(token.status());
+  weights::NeighbourServer::Options how;
+  how.address = options.listen;
+  how.token = *std::move(token);
+  how.connections = options.connections;
+  how.threads = options.threads;
+  if (options.certificate.empty() != options.key.empty())
+    return Fail(absl::InvalidArgumentError("--certificate and --key belong together; give both, or none"));
+  if (!options.certificate.empty()) {
+    auto tls =
+        net::TlsContext::Server({.certificate = options.certificate, .key = options.key, .client_ca = {}});
+    if (!tls.ok()) return Fail(tls.status());
+    how.tls = *std::move(tls);
+  }
+  how.on_sent = [](const weights::NeighbourServer::Sent& sent) {
+    Say(fmt::format("tidegate: {} {} of {}, {}, to {} in {:.1f} s\n",
+                    sent.bytes == sent.of ? "sent" : "broke off", VisibleLines(sent.path),
+                    sent.id.substr(0, 19), weights::InBytes(sent.bytes), sent.peer,
+                    conf::ToSeconds(sent.took)));
+  };
+  const Interruption interruption;
+  const auto server = weights::NeighbourServer::Start(*store, std::move(how));
+  if (!server.ok()) return Fail(server.status());
+  Say(fmt::format("tidegate: serves the weights of {} on port {}\n", options.store, (*server)->port()));
+  while (!interruption.seen()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  return kOk;
+}
+
 std::string StateOf(const weights::StoredEntry& stored) {
   if (!stored.entry.complete) return stored.entry.held ? "being fetched" : "incomplete";
   if (stored.entry.held) return "in use";
@@ -198,6 +279,7 @@ int ListStore(const WeightsOptions& options) {
                      {"model", stored.record.model},
                      {"source", stored.record.source},
                      {"bytes", stored.entry.bytes},
+                     {"bytes_of_neighbours", stored.record.neighbours},
                      {"files", stored.record.files},
                      {"state", StateOf(stored)},
                      {"pinned", stored.record.pinned},
@@ -209,9 +291,12 @@ int ListStore(const WeightsOptions& options) {
   Table table({{"MODEL"}, {"WEIGHTS"}, {"SIZE", true}, {"STATE"}, {"LAST USED"}, {"FROM"}});
   for (const weights::StoredEntry& stored : *entries) {
     constexpr size_t kShown = 19;  // "sha256-" and twelve digits
+    std::string from = stored.record.source.empty() ? "-" : stored.record.source;
+    if (stored.record.neighbours > 0)
+      from += fmt::format(" ({} from neighbours)", weights::InBytes(stored.record.neighbours));
     table.Add({stored.record.model.empty() ? "-" : stored.record.model, stored.entry.id.substr(0, kShown),
                weights::InBytes(stored.entry.bytes), StateOf(stored), conf::FormatTime(stored.entry.used),
-               stored.record.source.empty() ? "-" : stored.record.source});
+               std::move(from)});
   }
   fmt::print("{}", table.Render());
   return kOk;
@@ -273,6 +358,16 @@ void AddFetch(CLI::App& group, Run& run) {
   fetch->add_option("--size", options->size,
                     "With --policy: how much the store may hold (500GiB); default: what the disk has room "
                     "for");
+  fetch->add_option(
+      "--neighbour", options->neighbours,
+      "With --policy: the URL of another node's tidegate weights serve, which is asked before the "
+      "source; may be given several times");
+  fetch
+      ->add_option("--neighbour-token", options->token,
+                   "Where the neighbours' token is: env:NAME or file:PATH")
+      ->capture_default_str();
+  fetch->add_option("--neighbour-ca", options->ca,
+                    "A file with the certificate authorities of neighbours; default: the system's");
   fetch->add_option("COMMAND", options->command,
                     "After --: the command that replaces this program; the weights stay while it runs");
   fetch->footer(
@@ -297,6 +392,36 @@ void AddHold(CLI::App& group, Run& run) {
       "Example:\n  tidegate weights hold --store /var/lib/tidegate-weights --digest sha256:0123…  # the "
       "whole digest");
   hold->callback([options, &run] { run = [options] { return HoldWeights(*options); }; });
+}
+
+void AddServeWeights(CLI::App& group, Run& run) {
+  CLI::App* const serve =
+      group.add_subcommand("serve", "Let other nodes fetch the weights of this node, until SIGTERM");
+  auto options = std::make_shared<WeightsOptions>();
+  AddStoreOption(*serve, options);
+  serve
+      ->add_option("--listen", options->listen, "Address and port: 10.0.0.7:9470, or :9470 for all addresses")
+      ->capture_default_str();
+  serve
+      ->add_option("--token", options->token,
+                   "Where the token is that other nodes give: env:NAME or file:PATH")
+      ->capture_default_str();
+  serve->add_option("--certificate", options->certificate,
+                    "A PEM file with the certificate for TLS; default: no TLS");
+  serve->add_option("--key", options->key, "A PEM file with the private key of --certificate");
+  serve->add_option("--connections", options->connections, "Connections at a time; others are closed at once")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10'000));
+  serve->add_option("--threads", options->threads, "Threads that read the disk and send")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
+  serve->footer(
+      "Only complete weights are served, by their digest, and are kept in the store meanwhile. Fetches ask "
+      "this\n"
+      "server if scaling.weights.neighbours of the gateway's configuration names it.\n\n"
+      "Example:\n"
+      "  tidegate weights serve --store /var/lib/tidegate-weights --token file:/etc/tidegate/weights-token");
+  serve->callback([options, &run] { run = [options] { return ServeWeights(*options); }; });
 }
 
 void AddList(CLI::App& group, Run& run) {
@@ -336,10 +461,11 @@ void AddDigest(CLI::App& group, Run& run) {
 
 void AddWeights(CLI::App& app, Run& run) {
   CLI::App* const group =
-      app.add_subcommand("weights", "Fetch, list, pin and verify models' weights on this node");
+      app.add_subcommand("weights", "Fetch, serve, list, pin and verify models' weights on this node");
   group->require_subcommand(1);
   AddFetch(*group, run);
   AddHold(*group, run);
+  AddServeWeights(*group, run);
   AddList(*group, run);
   AddForEach(*group, run, "pin", "Keep weights even if others need their room",
              [](const weights::Store& store, const std::string& id) { return store.SetPinned(id, true); });

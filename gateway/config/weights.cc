@@ -1,11 +1,13 @@
 #include "gateway/config/weights.h"
 
+#include <absl/strings/str_replace.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "conf/reader.h"
 #include "gateway/config/bucket_name.h"
+#include "gateway/net/url.h"
 #include "plugins/weights/digest.h"
 #include "plugins/weights/listing.h"
 
@@ -157,11 +159,24 @@ bool MayName(const DataSet& data, std::string_view tenant) {
          });
 }
 
+static void Bind(conf::Object& o, NeighbourServers& neighbours) {
+  o.Required("url", neighbours.url, conf::NotEmpty());
+  o.Required("token", neighbours.token);
+  o.Optional("ca", neighbours.ca, NodePath());
+  o.Optional("most", neighbours.most, conf::Range{1U, 16U});
+  if (neighbours.url.empty()) return;
+  const absl::StatusOr<net::Url> url =
+      net::ParseUrl(absl::StrReplaceAll(neighbours.url, {{"{node}", "node"}, {"{address}", "192.0.2.1"}}));
+  if (!url.ok() || !url->query.empty())
+    o.Error("must be an http or https URL, such as http://{address}:9470", "url");
+}
+
 void Bind(conf::Object& o, WeightsStore& store) {
   o.Required("store", store.store, NodePath());
   o.Optional("size", conf::Size(store.size), conf::Range{uint64_t{1} << 20, uint64_t{1} << 60});
   o.Optional("connections", store.connections, conf::Range{1U, 64U});
   o.Optional("ca", store.ca, NodePath());
+  o.Optional("neighbours", store.neighbours);
   o.Optional("program", store.program, NodePath());
   o.Optional("image", store.image, conf::NotEmpty());
   o.Optional("claim", store.claim, conf::NotEmpty());

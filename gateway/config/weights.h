@@ -96,6 +96,14 @@ struct DataSet {
   std::vector<std::string> tenants;  // globs of the paths of those whose jobs may name it; empty: all jobs
 };
 
+// Other nodes' stores, as tidegate weights serve offers them: a fetch asks them before the source.
+struct NeighbourServers {
+  std::string url;     // with {node} or {address}: of each node; without: of one server that all nodes ask
+  conf::Secret token;  // of a Bearer
+  std::string ca;      // a file of each node; empty: as for the sources
+  uint32_t most = 3;   // nodes that one fetch may ask
+};
+
 struct WeightsStore {
   std::string store;  // a folder of each node
   uint64_t size = 0;  // that it may hold; 0: no limit but the disk
@@ -103,7 +111,8 @@ struct WeightsStore {
   std::string ca;       // a file of each node, with the authorities of the sources; empty: the system's
   std::string program;  // tidegate on the nodes; empty: the launcher's own, or the image's
   std::string image;    // of a pod's step; Kubernetes only
-  std::string claim;    // of the volume that is the store in pods; empty: the node's folder; Kubernetes only
+  std::optional<NeighbourServers> neighbours;  // absent: none is asked
+  std::string claim;  // of the volume that is the store in pods; empty: the node's folder; Kubernetes only
 };
 
 void Bind(conf::Object& object, Weights& out);

@@ -23,6 +23,7 @@ void LearnedStarts::Add(const std::string& model, const std::string& node, const
   of.last.push_back(phases);
   if (of.last.size() > kKept) of.last.pop_front();
   transferred_ += phases.transferred;
+  from_neighbours_ += phases.neighbours;
 }
 
 bool LearnedStarts::Knows(const std::string& model) const {

@@ -49,7 +49,8 @@ class LearnedStarts {
     std::array<conf::Duration, kStartPhases> p90{};
   };
   std::vector<Row> rows() const;
-  uint64_t transferred() const { return transferred_; }  // bytes of weights, since the start
+  uint64_t transferred() const { return transferred_; }          // bytes of weights, since the start
+  uint64_t from_neighbours() const { return from_neighbours_; }  // of these
 
  private:
   struct Starts {
@@ -64,6 +65,7 @@ class LearnedStarts {
 
   std::map<std::pair<std::string, std::string>, Starts> starts_;  // by model and node
   uint64_t transferred_ = 0;
+  uint64_t from_neighbours_ = 0;
 };
 
 }  // namespace gateway::control

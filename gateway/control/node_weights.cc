@@ -68,6 +68,16 @@ bool NodeWeights::Holds(const std::string& node, std::string_view digest) const 
   return hex && found != nodes_.end() && found->second.holds.contains(*hex);
 }
 
+std::vector<std::string> NodeWeights::Holders(std::string_view digest) const {
+  std::vector<std::string> nodes;
+  const std::optional<std::string> hex = plugins::weights::HexOfDigest(digest);
+  if (!hex) return nodes;
+  for (const auto& [node, known] : nodes_) {
+    if (known.holds.contains(*hex)) nodes.push_back(node);
+  }
+  return nodes;
+}
+
 void NodeWeights::Label(scheduler::Cluster& cluster) const {
   for (scheduler::Node& node : cluster.nodes) {
     std::erase_if(node.labels, [](const auto& label) { return label.first.starts_with(kLabelPrefix); });

@@ -35,6 +35,9 @@ class NodeWeights {
   // "sha256:HEX".
   bool Holds(const std::string& node, std::string_view digest) const;
 
+  // The nodes that hold them, in the order of their names.
+  std::vector<std::string> Holders(std::string_view digest) const;
+
   // Tells the planner and the store what has changed, at most every few seconds.
   void Tick();
   size_t under_way() const { return saving_ ? 1 : 0; }

@@ -84,9 +84,11 @@ void Prefetches::Tick() {
   next_ = now + kLookEvery;
   std::erase_if(not_before_, [&](const auto& one) { return one.second <= now; });
   for (const config::ModelPolicy* const policy : env_.policies()) {
-    const uint32_t nodes = NodesWanted(*policy, now);
+    uint32_t nodes = NodesWanted(*policy, now);
     if (nodes == 0) continue;
     std::vector<StartPlace> places = env_.places(*policy);
+    // The first node has them from the source, and the others then from it.
+    if (env_.asks_neighbours() && std::ranges::none_of(places, &StartPlace::holds_weights)) nodes = 1;
     uint32_t holders = 0;
     for (StartPlace& place : places) {
       const bool fetches = std::ranges::any_of(fetches_, [&](const auto& one) {
@@ -109,7 +111,7 @@ void Prefetches::Tick() {
 }
 
 void Prefetches::Begin(const config::ModelPolicy& policy, const StartPlace& place, conf::TimePoint now) {
-  std::optional<plugins::launchers::WeightsStep> step = env_.step(policy, place.kind);
+  std::optional<plugins::launchers::WeightsStep> step = env_.step(policy, place);
   if (!step) return;
   last_stamp_ = std::max(last_stamp_ + 1, conf::ToUnixMicros(now));
   plugins::launchers::RunSpec spec;
@@ -194,7 +196,11 @@ net::Task<void> Prefetches::Conclude(RunStatus run) {
     const std::string text = co_await env_.read(run.id, run.log);
     const auto progress = plugins::weights::LastProgress(text);
     const bool fetched = progress && progress->phase == plugins::weights::FetchPhase::kFetched;
-    if (fetched) env_.listed(run.grant.node, progress->holds, progress->at);
+    if (fetched) {
+      env_.listed(run.grant.node, progress->holds, progress->at);
+      for (const std::string& note : progress->notes)
+        log::Warn("weights came from elsewhere", {{"run", run.id}, {"node", run.grant.node}, {"why", note}});
+    }
     const auto found = fetches_.find(run.id);
     if (run.exit_code == 0) {
       ++done_;

@@ -39,8 +39,10 @@ class Prefetches {
     std::function<std::vector<const config::ModelPolicy*>()> policies;  // with weights.prefetch
     std::function<std::vector<StartPlace>(const config::ModelPolicy& policy)> places;
     std::function<std::optional<plugins::launchers::WeightsStep>(const config::ModelPolicy& policy,
-                                                                 const std::string& kind)>
+                                                                 const StartPlace& place)>
         step;
+    // Fetches ask the nodes that hold the weights.
+    std::function<bool()> asks_neighbours = [] { return false; };
     std::function<bool(const std::string& model)> short_of_devices;  // a replica waits for some
     std::function<uint32_t(const std::string& model)> wanted;        // replicas
     // The beginning of what a run has printed.

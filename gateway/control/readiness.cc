@@ -124,7 +124,10 @@ void Readiness::LearnStart(Workload& replica, const std::string& kind, conf::Tim
   StartPhases& phases = replica.serving.phases;
   phases = PhasesOf(placed, replica.since, fetched, ready, times.loaded.value_or(conf::Duration::zero()),
                     times.compiled.value_or(conf::Duration::zero()), first_token);
-  if (arrival.complete()) phases.transferred = arrival.transferred;
+  if (arrival.complete()) {
+    phases.transferred = arrival.transferred;
+    phases.neighbours = arrival.neighbours;
+  }
   learned_starts_.Add(replica.model, NodeOf(context_.cluster(), replica.members.front().at), kind, phases);
 }
 

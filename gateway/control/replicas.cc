@@ -479,8 +479,9 @@ absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& rep
   }
   const scheduler::MemberAt& at = replica.members[rank].at;
   if (at.holding.node < context_.cluster().nodes.size())
-    spec.weights = env_.weights_step(config::PolicyOfVersion(*policy, replica.model_version),
-                                     GrantOf(context_.cluster(), at.holding).kind);
+    spec.weights =
+        env_.weights_step(config::PolicyOfVersion(*policy, replica.model_version),
+                          NodeOf(context_.cluster(), at), GrantOf(context_.cluster(), at.holding).kind);
   if (spec.weights) AddWeightsVariables(*spec.weights, Name(by.engine), spec.env);
   spec.directory = by.directory;
   spec.image = by.image;
@@ -569,6 +570,8 @@ std::string Replicas::DetailOf(const Workload& replica, bool) const {
       phases[fmt::format("{}_ms", kStartPhaseNames[i])] = conf::ToMillis(replica.serving.phases.took[i]);
     detail["phases"] = std::move(phases);
     if (const uint64_t bytes = replica.serving.phases.transferred; bytes > 0) detail["weights_bytes"] = bytes;
+    if (const uint64_t bytes = replica.serving.phases.neighbours; bytes > 0)
+      detail["weights_bytes_of_neighbours"] = bytes;
   }
   if (!replica.replaces.empty()) {
     detail["replaces"] = replica.replaces;

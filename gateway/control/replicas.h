@@ -50,9 +50,9 @@ class Replicas final : public WorkloadKind {
     // The node is not trusted.
     std::function<bool(const std::string& node)> doubted;
     // The step that brings the model's weights to a replica's member; nothing: none is needed.
-    std::function<std::optional<plugins::launchers::WeightsStep>(const config::ModelPolicy& policy,
-                                                                 const std::string& kind)>
-        weights_step = [](const config::ModelPolicy&, const std::string&) {
+    std::function<std::optional<plugins::launchers::WeightsStep>(
+        const config::ModelPolicy& policy, const std::string& node, const std::string& kind)>
+        weights_step = [](const config::ModelPolicy&, const std::string&, const std::string&) {
           return std::optional<plugins::launchers::WeightsStep>();
         };
     // From now on requests go to these launched replicas, and to no other launched ones.

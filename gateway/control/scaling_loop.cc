@@ -163,8 +163,8 @@ Replicas::Environment ScalingLoop::ReplicasEnvironment() {
                                    std::string why) { rollouts_.OnFailure(model, std::move(why)); },
           .load = [this](const std::string& identity) { return env_.replicas->Get(identity); },
           .doubted = [this](const std::string& node) { return node_trust_.doubted(node); },
-          .weights_step = [this](const config::ModelPolicy& policy,
-                                 const std::string& kind) { return WeightsStepFor(policy, kind); },
+          .weights_step = [this](const config::ModelPolicy& policy, const std::string& node,
+                                 const std::string& kind) { return WeightsStepFor(policy, node, kind); },
           .publish = env_.publish,
           .left_elsewhere = [this](const Workload& replica) -> std::optional<uint32_t> {
             if (!env_.shared) return 0;
@@ -239,11 +239,11 @@ Jobs::Environment ScalingLoop::JobsEnvironment() {
     }
     return names;
   };
-  env.data_step =
-      [this](const std::vector<config::DataSet>& data) -> std::optional<plugins::launchers::WeightsStep> {
+  env.data_step = [this](const std::vector<config::DataSet>& data,
+                         const std::string& node) -> std::optional<plugins::launchers::WeightsStep> {
     const auto runtime = env_.runtime();
     const std::optional<config::Scaling>& scaling = runtime->config().scaling;
-    return scaling ? DataStepOf(*scaling, data) : std::nullopt;
+    return scaling ? DataStepOf(*scaling, data, NeighboursOf(*scaling, node)) : std::nullopt;
   };
   env.run_user = [this] {
     const auto runtime = env_.runtime();
@@ -273,12 +273,24 @@ Sleepers::Environment ScalingLoop::SleepersEnvironment() {
       .wake = [this](const std::string& model) { return readiness_.wakes().Quantile(model, kNineOfTen); }};
 }
 
+// The stores that a fetch on that node may ask. Use it while `scaling` lives.
+NeighbourStores ScalingLoop::NeighboursOf(const config::Scaling& scaling, const std::string& node) const {
+  return [this, &scaling, node](std::string_view digest) -> std::vector<std::string> {
+    if (!scaling.weights || !scaling.weights->neighbours) return {};
+    const config::NeighbourServers& how = *scaling.weights->neighbours;
+    std::vector<std::string> nodes =
+        NearestHolders(context_.planning->planner().state(), node, node_weights_.Holders(digest));
+    return NeighbourUrls(how, nodes, [this](const std::string& of) { return launcher_->NodeAddress(of); });
+  };
+}
+
 std::optional<plugins::launchers::WeightsStep> ScalingLoop::WeightsStepFor(const config::ModelPolicy& policy,
+                                                                           const std::string& node,
                                                                            const std::string& kind) const {
   const std::shared_ptr<const Runtime> runtime = env_.runtime();
   const std::optional<config::Scaling>& scaling = runtime->config().scaling;
   if (!scaling) return std::nullopt;
-  return WeightsStepOf(*scaling, policy, kind);
+  return WeightsStepOf(*scaling, policy, kind, NeighboursOf(*scaling, node));
 }
 
 Prefetches::Environment ScalingLoop::PrefetchesEnvironment() {
@@ -289,7 +301,13 @@ Prefetches::Environment ScalingLoop::PrefetchesEnvironment() {
             return StartPlacesOf(context_, policy, node_weights_);
           },
       .step = [this](const config::ModelPolicy& policy,
-                     const std::string& kind) { return WeightsStepFor(policy, kind); },
+                     const StartPlace& place) { return WeightsStepFor(policy, place.node, place.kind); },
+      .asks_neighbours =
+          [this] {
+            const std::shared_ptr<const Runtime> runtime = env_.runtime();
+            const std::optional<config::Scaling>& scaling = runtime->config().scaling;
+            return scaling && scaling->weights && scaling->weights->neighbours;
+          },
       .short_of_devices =
           [this](const std::string& model) { return replicas_.Count(model, ReplicaState::kWaiting) > 0; },
       .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); },
@@ -590,6 +608,7 @@ Status ScalingLoop::status(conf::TimePoint now) const {
   list(readiness_.wakes(), out.wakes);
   out.start_phases = readiness_.learned_starts().rows();
   out.weights_transferred = readiness_.learned_starts().transferred();
+  out.weights_from_neighbours = readiness_.learned_starts().from_neighbours();
   out.prefetches = prefetches_.Rows();
   out.prefetched = prefetches_.done();
   out.failed_prefetches = prefetches_.failed();

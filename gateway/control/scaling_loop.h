@@ -41,6 +41,7 @@
 #include "gateway/control/start_reports.h"
 #include "gateway/control/status.h"
 #include "gateway/control/step_runner.h"
+#include "gateway/control/weights_neighbours.h"
 #include "gateway/ledger/record.h"
 #include "gateway/net/loop.h"
 #include "gateway/shard/runtime.h"
@@ -134,7 +135,9 @@ class ScalingLoop final : private net::Alarm {
   Jobs::Environment JobsEnvironment();
   Sleepers::Environment SleepersEnvironment();
   Prefetches::Environment PrefetchesEnvironment();
+  NeighbourStores NeighboursOf(const config::Scaling& scaling, const std::string& node) const;
   std::optional<plugins::launchers::WeightsStep> WeightsStepFor(const config::ModelPolicy& policy,
+                                                                const std::string& node,
                                                                 const std::string& kind) const;
   PowerCaps::Environment PowerCapsEnvironment();
   // Nodes of the planner's cluster have other ids, or labels.

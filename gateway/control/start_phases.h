@@ -31,6 +31,7 @@ inline constexpr std::array<std::string_view, kStartPhases> kStartPhaseNames = {
 struct StartPhases {
   std::array<conf::Duration, kStartPhases> took{};
   uint64_t transferred = 0;  // bytes of weights, of all members
+  uint64_t neighbours = 0;   // of these, from the stores of other nodes
 
   conf::Duration& operator[](StartPhase phase) { return took[static_cast<size_t>(phase)]; }
   conf::Duration operator[](StartPhase phase) const { return took[static_cast<size_t>(phase)]; }
@@ -68,6 +69,7 @@ struct WeightsArrival {
   uint64_t bytes = 0;        // of all members
   uint64_t of = 0;           // 0: not known yet
   uint64_t transferred = 0;  // of the members whose weights are there
+  uint64_t neighbours = 0;   // of these, from the stores of other nodes
   conf::TimePoint at{};      // when the last of these were there
   bool complete() const { return members > 0 && arrived == members; }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "gateway/log.h"
 #include "gateway/net/files.h"
 #include "gateway/net/off_loop.h"
 #include "plugins/launchers/run_log.h"
@@ -86,6 +87,7 @@ net::Task<void> StartReports::Read(std::string id) {
     }
   }
   WeightsArrival arrival{.members = static_cast<uint32_t>(logs.size())};
+  std::vector<std::pair<size_t, std::string>> notes;  // by member
   for (size_t i = 0; i < logs.size(); ++i) {
     const std::string text = co_await ReadStart(logs[i].first, logs[i].second);
     const auto progress = plugins::weights::LastProgress(text);
@@ -95,6 +97,8 @@ net::Task<void> StartReports::Read(std::string id) {
     if (progress->phase != plugins::weights::FetchPhase::kFetched) continue;
     ++arrival.arrived;
     arrival.transferred += progress->transferred;
+    arrival.neighbours += progress->neighbours;
+    for (const std::string& note : progress->notes) notes.emplace_back(i, note);
     arrival.at = std::max(arrival.at, progress->at);
     env_.listed(nodes[i], progress->holds, progress->at);
   }
@@ -109,6 +113,11 @@ net::Task<void> StartReports::Read(std::string id) {
   if (arrival.at != conf::TimePoint() && replica->state == State::kStarting)
     arrival.at = std::clamp(arrival.at, replica->since, std::max(replica->since, context_.now()));
   replica->serving.arrival = arrival;
+  if (arrival.complete() && !replica->serving.weights_known) {
+    for (const auto& [member, note] : notes)
+      log::Warn("weights came from elsewhere",
+                {{"run", logs[member].first}, {"node", nodes[member]}, {"why", note}});
+  }
   // What runs already says nothing new; a log that has lost its beginning never will.
   replica->serving.weights_known = arrival.complete() || replica->state == State::kRunning;
 }

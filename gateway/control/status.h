@@ -147,7 +147,8 @@ struct Status {
   std::vector<ColdStart> cold_starts;
   std::vector<ColdStart> wakes;
   std::vector<LearnedStarts::Row> start_phases;
-  uint64_t weights_transferred = 0;  // bytes, for replicas, since the start
+  uint64_t weights_transferred = 0;      // bytes, for replicas, since the start
+  uint64_t weights_from_neighbours = 0;  // of these
   std::vector<PrefetchStatus> prefetches;
   uint64_t prefetched = 0;         // fetches that ended well, since the start
   uint64_t failed_prefetches = 0;  // likewise, that did not

@@ -13,6 +13,7 @@ plugins::weights::WeightsOrder OrderInto(const config::Scaling& scaling) {
   order.size = store.size;
   order.ca = store.ca;
   order.connections = store.connections;
+  if (store.neighbours) order.access = {std::string(store.neighbours->token.Reveal()), store.neighbours->ca};
   for (const config::ModelPolicy& policy : scaling.models) {
     if (policy.weights && policy.weights->pinned) order.pins.push_back(policy.weights->digest);
   }
@@ -41,25 +42,30 @@ plugins::launchers::WeightsStep StepOf(const config::WeightsStore& store,
 }  // namespace
 
 std::optional<plugins::launchers::WeightsStep> DataStepOf(const config::Scaling& scaling,
-                                                          const std::vector<config::DataSet>& data) {
+                                                          const std::vector<config::DataSet>& data,
+                                                          const NeighbourStores& neighbours) {
   if (!scaling.weights || data.empty()) return std::nullopt;
   plugins::weights::WeightsOrder order = OrderInto(scaling);
   order.digest = data.front().from.digest;
   order.model = data.front().name;
   order.source = config::SourceOf(data.front().from);
+  order.neighbours = neighbours(order.digest);
   for (size_t i = 1; i < data.size(); ++i)
-    order.also.push_back({data[i].from.digest, data[i].name, config::SourceOf(data[i].from)});
+    order.also.push_back(
+        {data[i].from.digest, data[i].name, config::SourceOf(data[i].from), neighbours(data[i].from.digest)});
   return StepOf(*scaling.weights, order);
 }
 
 std::optional<plugins::launchers::WeightsStep> WeightsStepOf(const config::Scaling& scaling,
                                                              const config::ModelPolicy& policy,
-                                                             std::string_view kind) {
+                                                             std::string_view kind,
+                                                             const NeighbourStores& neighbours) {
   if (!policy.weights || !scaling.weights) return std::nullopt;
   plugins::weights::WeightsOrder order = OrderInto(scaling);
   order.digest = policy.weights->digest;
   order.model = policy.model();
   order.source = config::SourceOf(*policy.weights);
+  order.neighbours = neighbours(order.digest);
   if (policy.replica) {
     order.cache =
         config::CacheKeyOf(*policy.weights, Name(policy.replica->engine), policy.replica->image, kind);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gateway/config/scaling.h"
+#include "gateway/control/weights_neighbours.h"
 #include "plugins/launchers/launcher.h"
 
 namespace gateway::control {
@@ -15,10 +16,12 @@ namespace gateway::control {
 // configuration no store.
 std::optional<plugins::launchers::WeightsStep> WeightsStepOf(const config::Scaling& scaling,
                                                              const config::ModelPolicy& policy,
-                                                             std::string_view kind);
+                                                             std::string_view kind,
+                                                             const NeighbourStores& neighbours);
 
 // For a run of a job with these data sets, of which there is one at least.
 std::optional<plugins::launchers::WeightsStep> DataStepOf(const config::Scaling& scaling,
-                                                          const std::vector<config::DataSet>& data);
+                                                          const std::vector<config::DataSet>& data,
+                                                          const NeighbourStores& neighbours);
 
 }  // namespace gateway::control

@@ -422,6 +422,10 @@ Task<absl::Status> KubernetesLauncher::DeletePod(std::string id, std::string uid
 std::string KubernetesLauncher::AddressOf(const std::string& id, const std::string& node) const {
   if (!kubernetes::UsesHostNetwork(options_.pod, json::object()))
     return kubernetes::GangAddress(id, options_.name_space);
+  return NodeAddress(node);
+}
+
+std::string KubernetesLauncher::NodeAddress(const std::string& node) const {
   const auto known = nodes_.find(node);
   return known == nodes_.end() || known->second.address.empty() ? node : known->second.address;
 }

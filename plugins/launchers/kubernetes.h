@@ -79,6 +79,7 @@ class KubernetesLauncher final : public Launcher {
   gateway::net::Task<absl::Status> CheckPort(std::string id) override;
   gateway::net::Task<void> Close() override;
   std::string AddressOf(const std::string& id, const std::string& node) const override;
+  std::string NodeAddress(const std::string& node) const override;
 
   const SharedCluster* shared() const override { return shared_known_ ? &shared_ : nullptr; }
 

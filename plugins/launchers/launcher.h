@@ -207,6 +207,9 @@ class Launcher {
   // Where other members of a gang reach the run of that id on that node, before it has started.
   virtual std::string AddressOf(const std::string& /*id*/, const std::string& node) const { return node; }
 
+  // Where services of a node are reached: as the cluster manager says, else by its name.
+  virtual std::string NodeAddress(const std::string& node) const { return node; }
+
   // Whether it is the run that listens on its port, not a process that took it first. FailedPrecondition: it
   // is another, which the error names; Unavailable: nobody is seen there now; Unimplemented: that cannot be
   // told.

@@ -157,6 +157,10 @@ Task<void> SlurmLauncher::ReadResults() {
 }
 
 std::string SlurmLauncher::AddressOf(const std::string& /*id*/, const std::string& node) const {
+  return NodeAddress(node);
+}
+
+std::string SlurmLauncher::NodeAddress(const std::string& node) const {
   const slurm::Node* const known = NodeOf(node);
   return known == nullptr || known->address.empty() ? node : known->address;
 }

@@ -61,6 +61,7 @@ class SlurmLauncher final : public Launcher {
   gateway::net::Task<absl::Status> Forget(std::string id) override;
   gateway::net::Task<void> Close() override;
   std::string AddressOf(const std::string& id, const std::string& node) const override;
+  std::string NodeAddress(const std::string& node) const override;
 
   // Connects to the node's slurmd and closes at once; slurmd logs that.
   gateway::net::Task<absl::Status> AskNode(std::string node) override;

@@ -2,7 +2,7 @@
 //
 // A broken attempt is resumed where it stopped, also one of an earlier process: by Range and If-Range where
 // the server gave a validator, and by Range alone where the file's digest is known, which tells a changed
-// file. A server without ranges sends it again. Attempts end when the server refuses, or after some without a
+// file. `by_hash` continues the parts of another server, and its parts have no validator. A server without ranges sends it again. Attempts end when the server refuses, or after some without a
 // single new byte.
 //
 // Thread: the loop's of `web`; it blocks for the disk.
@@ -26,6 +26,7 @@ struct DownloadFile {
   std::string name{};              // in messages
   std::string sha256{};            // hex; empty: not known before
   std::optional<uint64_t> size{};  // likewise
+  bool by_hash = false;            // continued by the SHA-256 alone, which must be known
 };
 
 struct DownloadHooks {

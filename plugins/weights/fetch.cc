@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -20,6 +21,7 @@
 #include "plugins/weights/fetch_files.h"
 #include "plugins/weights/file_plan.h"
 #include "plugins/weights/listing.h"
+#include "plugins/weights/neighbours.h"
 
 namespace plugins::weights {
 namespace {
@@ -57,15 +59,25 @@ absl::Status RemoveStrangers(const std::string& folder, const FilePlan& plan) {
   return error ? gateway::net::SystemError("clear", folder, error.value()) : absl::OkStatus();
 }
 
+// Of one fetch.
+struct Moved {
+  uint64_t transferred = 0;
+  uint64_t neighbours = 0;  // of these, from their stores
+  std::vector<std::string> notes{};
+};
+
 // One fetch, whose right this process has.
 class OneFetch {
  public:
   OneFetch(const Store& store, const WeightsOrder& order, const FetchOptions& options)
-      : store_(store), order_(order), options_(options), id_(IdOf(order.digest)) {}
+      : store_(store),
+        order_(order),
+        options_(options),
+        id_(IdOf(order.digest)),
+        neighbours_(order, options.say) {}
 
-  // The bytes that came over the network.
-  absl::StatusOr<uint64_t> Run() {
-    absl::StatusOr<uint64_t> done = Steps();
+  absl::StatusOr<Moved> Run() {
+    absl::StatusOr<Moved> done = Steps();
     // What cannot become right, and what others need the room of, is not kept.
     const bool keep =
         done.ok() || (!absl::IsDataLoss(done.status()) && !absl::IsResourceExhausted(done.status()));
@@ -74,15 +86,15 @@ class OneFetch {
   }
 
  private:
-  absl::StatusOr<uint64_t> Steps() {
-    Web::Options web_options = options_.web;
-    if (!order_.ca.empty()) {
-      auto made = gateway::net::TlsContext::Client({.ca = order_.ca, .certificate = {}, .key = {}});
-      if (!made.ok()) return made.status();
-      web_options.tls = *std::move(made);
-    }
+  absl::StatusOr<Moved> Steps() {
+    const absl::StatusOr<Web::Options> web_options = Trusting(order_.ca);
+    if (!web_options.ok()) return web_options.status();
+    const absl::StatusOr<Web::Options> near = NeighboursWeb();
+    if (!near.ok()) return near.status();
     options_.report({.phase = FetchPhase::kFetching, .at = Now()});
-    absl::StatusOr<FilePlan> plan = Plan(web_options);
+    absl::StatusOr<FilePlan> plan = PlanBy(*near, [this](Web& web) { return neighbours_.Plan(web); });
+    const bool by_neighbour = plan.ok();
+    if (!by_neighbour) plan = SourcePlan(*web_options);
     if (!plan.ok()) return plan.status();
     uint64_t total = 0;
     for (const PlannedFile& file : plan->files) total += file.size.value_or(0);
@@ -93,7 +105,10 @@ class OneFetch {
         FetchFiles(*plan, {.folder = folder,
                            .tags = store_.PartsOf(id_) + "/tags",
                            .connections = order_.connections,
-                           .web = web_options,
+                           .web = *web_options,
+                           .neighbours = by_neighbour ? &neighbours_ : nullptr,
+                           .neighbours_web = *near,
+                           .source_plan = [&] { return SourcePlan(*web_options); },
                            .make_room = [this](uint64_t bytes) { return MakeRoom(bytes); },
                            .report =
                                [this](uint64_t bytes, uint64_t of) {
@@ -107,17 +122,43 @@ class OneFetch {
                                                   {.model = order_.model,
                                                    .source = InWords(order_.source),
                                                    .bytes = fetched->bytes,
+                                                   .neighbours = fetched->neighbours,
                                                    .files = static_cast<uint32_t>(fetched->files.size()),
                                                    .fetched = Now()},
-                                                  WriteListing(fetched->files));
+                                                  WriteListing(fetched->files), plan->manifest);
     if (!published.ok()) return published;
-    return fetched->transferred;
+    return Moved{fetched->transferred, fetched->neighbours, neighbours_.notes()};
   }
 
-  absl::StatusOr<FilePlan> Plan(const Web::Options& web_options) const {
+  // `ca`: a file of authorities; empty: the system's.
+  absl::StatusOr<Web::Options> Trusting(const std::string& ca) const {
+    Web::Options out = options_.web;
+    if (ca.empty()) return out;
+    auto made = gateway::net::TlsContext::Client({.ca = ca, .certificate = {}, .key = {}});
+    if (!made.ok()) return made.status();
+    out.tls = *std::move(made);
+    return out;
+  }
+
+  // A neighbour is left at the first try that brings nothing.
+  absl::StatusOr<Web::Options> NeighboursWeb() const {
+    absl::StatusOr<Web::Options> out = Trusting(order_.access.ca.empty() ? order_.ca : order_.access.ca);
+    if (!out.ok()) return out;
+    out->connect = options_.neighbour_connect;
+    out->silence = options_.neighbour_silence;
+    out->tries = 1;
+    out->redirects = 0;
+    return out;
+  }
+
+  template <class Ask>
+  static absl::StatusOr<FilePlan> PlanBy(const Web::Options& web_options, Ask ask) {
     gateway::net::Loop loop([](const std::exception_ptr& error) { std::rethrow_exception(error); });
     Web web(loop, web_options);
-    return gateway::net::Await(loop, PlanFiles(web, order_));
+    return gateway::net::Await(loop, ask(web));
+  }
+  absl::StatusOr<FilePlan> SourcePlan(const Web::Options& web_options) const {
+    return PlanBy(web_options, [this](Web& web) { return PlanFiles(web, order_); });
   }
 
   absl::Status MakeRoom(uint64_t bytes) const {
@@ -140,6 +181,7 @@ class OneFetch {
   const WeightsOrder& order_;
   const FetchOptions& options_;
   const std::string id_;
+  Neighbours neighbours_;
 };
 
 // How far the process is that fetches them.
@@ -178,9 +220,11 @@ absl::StatusOr<FetchedWeights> FetchWeights(const WeightsOrder& order, FetchOpti
     }
     std::error_code error;
     if (fs::is_directory(store->FolderOf(id), error)) continue;  // another has just fetched them
-    const absl::StatusOr<uint64_t> transferred = OneFetch(*store, order, options).Run();
-    if (!transferred.ok()) return transferred.status();
-    out.transferred += *transferred;
+    absl::StatusOr<Moved> moved = OneFetch(*store, order, options).Run();
+    if (!moved.ok()) return moved.status();
+    out.transferred += moved->transferred;
+    out.neighbours += moved->neighbours;
+    std::ranges::move(moved->notes, std::back_inserter(out.notes));
   }
   if (!order.cache.empty()) {
     absl::StatusOr<Lease> cache = store->HoldCache("cache-" + order.cache, Now());
@@ -198,6 +242,8 @@ absl::StatusOr<FetchedWeights> FetchWeights(const WeightsOrder& order, FetchOpti
                   .bytes = out.bytes,
                   .of = out.bytes,
                   .transferred = out.transferred,
+                  .neighbours = out.neighbours,
+                  .notes = out.notes,
                   .at = Now(),
                   .holds = out.holds});
   return out;

@@ -4,7 +4,7 @@
 //      │ no
 //   the right to fetch ── another has it ─▶ wait, and look again
 //      │
-//   plan the files ─▶ make room ─▶ fetch each, some at a time ─▶ compare the digest ─▶ rename into place
+//   plan the files, by a neighbour's store or the source ─▶ make room ─▶ fetch each, some at a time ─▶ compare the digest ─▶ rename into place
 //
 // A process that is killed at any point leaves its parts, which the next one continues. One that finds the
 // disk full, or the digest wrong, removes them.
@@ -30,13 +30,19 @@ struct FetchedWeights {
   std::optional<Lease> cache{};
   uint64_t bytes = 0;
   uint64_t transferred = 0;          // 0: they were there
+  uint64_t neighbours = 0;           // of these, from the stores of other nodes
+  std::vector<std::string> notes{};  // why neighbours were not asked any more
   std::vector<std::string> holds{};  // hex digests of all weights of the store
 };
 
 struct FetchOptions {
   std::function<void(const FetchProgress&)> report = [](const FetchProgress&) {};
+  std::function<void(std::string_view)> say = [](std::string_view) {};  // for people: a sentence
   conf::Duration report_every = std::chrono::seconds(2);
   Web::Options web{};
+  // A neighbour is nearby: one that does not answer soon is passed over.
+  conf::Duration neighbour_connect = std::chrono::seconds(2);
+  conf::Duration neighbour_silence = std::chrono::seconds(20);
 };
 
 absl::StatusOr<FetchedWeights> FetchWeights(const WeightsOrder& order, FetchOptions options);

@@ -35,7 +35,11 @@ struct FilePlan {
   std::vector<PlannedFile> files{};
   DigestOf digest = DigestOf::kListing;
   std::shared_ptr<Credentials> credentials{};  // may be null
+  std::string manifest{};                      // kManifest: its text, which has the digest
 };
+
+// The files of an OCI manifest; `base` begins the URLs of their blobs, `where` messages.
+absl::StatusOr<FilePlan> FilesOfManifest(std::string text, const std::string& base, const std::string& where);
 
 gateway::net::Task<absl::StatusOr<FilePlan>> PlanHttp(Web& web, HttpSource source, std::string digest);
 gateway::net::Task<absl::StatusOr<FilePlan>> PlanHuggingFace(Web& web, HuggingFaceSource source);

@@ -23,11 +23,10 @@ Task<absl::StatusOr<FilePlan>> PlanHttp(Web& web, HttpSource source, std::string
     co_return co_await PlanListed(web, {source.url, source.listing, std::move(digest), plan.credentials});
   const absl::StatusOr<gateway::net::Url> url = gateway::net::ParseUrl(source.url);
   if (!url.ok()) co_return url.status();
-  std::string name = url->path.substr(url->path.rfind('/') + 1);
-  if (!PathDefect(name).empty()) name = "weights";
   plan.digest = DigestOf::kFile;
-  plan.files.push_back(
-      {.path = std::move(name), .from = source.url, .sha256 = HexOfDigest(digest).value_or(std::string())});
+  plan.files.push_back({.path = NameOfOneFile(source),
+                        .from = source.url,
+                        .sha256 = HexOfDigest(digest).value_or(std::string())});
   co_return plan;
 }
 

@@ -30,36 +30,19 @@ std::string FileOf(const json& layer) {
 
 }  // namespace
 
-Task<absl::StatusOr<FilePlan>> PlanOci(Web& web, OciSource source, std::string digest) {
-  std::string base = source.registry;
-  while (base.ends_with('/')) base.pop_back();
-  base += "/v2/" + EncodeS3Key(source.repository);
+absl::StatusOr<FilePlan> FilesOfManifest(std::string text, const std::string& base,
+                                         const std::string& where) {
   FilePlan plan;
   plan.digest = DigestOf::kManifest;
-  plan.credentials =
-      std::make_shared<RegistryCredentials>(source.username, source.password, source.repository);
-  const std::string url = fmt::format("{}/manifests/{}", base, digest);
-  WebRequest request{.url = url, .credentials = plan.credentials};
-  request.fields.emplace_back("accept",
-                              "application/vnd.oci.image.manifest.v1+json, "
-                              "application/vnd.docker.distribution.manifest.v2+json, "
-                              "application/vnd.oci.artifact.manifest.v1+json, "
-                              "application/vnd.oci.image.index.v1+json");
-  const absl::StatusOr<WebAnswer> answer = co_await web.Ask(std::move(request), kLongestManifest);
-  if (!answer.ok()) co_return answer.status();
-  if (const std::string hex = Sha256Hex(answer->body); hex != HexOfDigest(digest)) {
-    co_return absl::DataLossError(
-        fmt::format("{}: the registry sent a manifest whose digest is sha256:{}", ShownUrl(url), hex));
-  }
-  const json manifest = json::parse(answer->body, nullptr, false);
+  const json manifest = json::parse(text, nullptr, false);
   const auto wrong = [&](std::string_view why) {
-    return absl::FailedPreconditionError(fmt::format("{} {}", ShownUrl(url), why));
+    return absl::FailedPreconditionError(fmt::format("{} {}", where, why));
   };
-  if (!manifest.is_object()) co_return wrong("is not a manifest");
+  if (!manifest.is_object()) return wrong("is not a manifest");
   if (manifest.contains("manifests"))
-    co_return wrong("is an index of several manifests; give the digest of one of them");
+    return wrong("is an index of several manifests; give the digest of one of them");
   const char* const list = manifest.contains("blobs") ? "blobs" : "layers";
-  if (!manifest.contains(list) || !manifest[list].is_array()) co_return wrong("has no layers");
+  if (!manifest.contains(list) || !manifest[list].is_array()) return wrong("has no layers");
   for (const json& layer : manifest[list]) {
     try {
       PlannedFile file;
@@ -68,16 +51,15 @@ Task<absl::StatusOr<FilePlan>> PlanOci(Web& web, OciSource source, std::string d
       const std::optional<std::string> hex = HexOfDigest(blob);
       const auto type = layer.value("mediaType", std::string());
       if (!hex)
-        co_return wrong(
-            fmt::format("has a layer with the digest {}, which is not sha256", conf::Visible(blob)));
+        return wrong(fmt::format("has a layer with the digest {}, which is not sha256", conf::Visible(blob)));
       if (file.path.empty()) {
-        co_return wrong(
+        return wrong(
             fmt::format("has a layer {} that names no file (org.opencontainers.image.title or "
                         "org.cncf.model.filepath)",
                         blob));
       }
       if (type.find("tar") != std::string::npos) {
-        co_return wrong(
+        return wrong(
             fmt::format("has {} as an archive ({}); push the files as they are (ORAS, or modctl "
                         "with --raw)",
                         conf::Visible(file.path), conf::Visible(type)));
@@ -87,9 +69,34 @@ Task<absl::StatusOr<FilePlan>> PlanOci(Web& web, OciSource source, std::string d
       file.from = fmt::format("{}/blobs/{}", base, blob);
       plan.files.push_back(std::move(file));
     } catch (const json::exception&) {
-      co_return wrong("has a layer without digest or size");
+      return wrong("has a layer without digest or size");
     }
   }
+  plan.manifest = std::move(text);
+  return plan;
+}
+
+Task<absl::StatusOr<FilePlan>> PlanOci(Web& web, OciSource source, std::string digest) {
+  std::string base = source.registry;
+  while (base.ends_with('/')) base.pop_back();
+  base += "/v2/" + EncodeS3Key(source.repository);
+  const auto credentials =
+      std::make_shared<RegistryCredentials>(source.username, source.password, source.repository);
+  const std::string url = fmt::format("{}/manifests/{}", base, digest);
+  WebRequest request{.url = url, .credentials = credentials};
+  request.fields.emplace_back("accept",
+                              "application/vnd.oci.image.manifest.v1+json, "
+                              "application/vnd.docker.distribution.manifest.v2+json, "
+                              "application/vnd.oci.artifact.manifest.v1+json, "
+                              "application/vnd.oci.image.index.v1+json");
+  absl::StatusOr<WebAnswer> answer = co_await web.Ask(std::move(request), kLongestManifest);
+  if (!answer.ok()) co_return answer.status();
+  if (const std::string hex = Sha256Hex(answer->body); hex != HexOfDigest(digest)) {
+    co_return absl::DataLossError(
+        fmt::format("{}: the registry sent a manifest whose digest is sha256:{}", ShownUrl(url), hex));
+  }
+  absl::StatusOr<FilePlan> plan = FilesOfManifest(std::move(answer->body), base, ShownUrl(url));
+  if (plan.ok()) plan->credentials = credentials;
   co_return plan;
 }
 

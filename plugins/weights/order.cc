@@ -7,7 +7,9 @@
 #include <optional>
 
 #include "conf/text.h"
+#include "gateway/net/url.h"
 #include "plugins/weights/digest.h"
+#include "plugins/weights/listing.h"
 
 namespace plugins::weights {
 namespace {
@@ -101,6 +103,16 @@ std::string InWords(const Source& source) {
       source);
 }
 
+std::string NameOfOneFile(const Source& source) {
+  if (const auto* const path = std::get_if<PathSource>(&source))
+    return path->path.substr(path->path.find_last_of('/') + 1);
+  const auto* const http = std::get_if<HttpSource>(&source);
+  if (http == nullptr || !http->listing.empty()) return {};
+  const absl::StatusOr<gateway::net::Url> url = gateway::net::ParseUrl(http->url);
+  std::string name = url.ok() ? url->path.substr(url->path.rfind('/') + 1) : std::string();
+  return PathDefect(name).empty() ? name : "weights";
+}
+
 std::string WeightsFolder(std::string_view store, std::string_view digest) {
   return fmt::format("{}/sha256-{}", store, HexOfDigest(digest).value_or(std::string()));
 }
@@ -112,7 +124,10 @@ std::string CacheFolder(std::string_view store, std::string_view key) {
 std::string WriteOrder(const WeightsOrder& order) {
   json also = json::array();
   for (const AlsoOrdered& one : order.also)
-    also.push_back({{"digest", one.digest}, {"name", one.name}, {"source", SourceAsJson(one.source)}});
+    also.push_back({{"digest", one.digest},
+                    {"name", one.name},
+                    {"source", SourceAsJson(one.source)},
+                    {"neighbours", one.neighbours}});
   return json{{"store", order.store},
               {"size", order.size},
               {"digest", order.digest},
@@ -122,6 +137,8 @@ std::string WriteOrder(const WeightsOrder& order) {
               {"connections", order.connections},
               {"cache", order.cache},
               {"source", SourceAsJson(order.source)},
+              {"neighbours", order.neighbours},
+              {"access", {{"token", order.access.token}, {"ca", order.access.ca}}},
               {"also", std::move(also)}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -140,9 +157,12 @@ absl::StatusOr<WeightsOrder> ReadOrder(std::string_view text) {
     order.connections = std::clamp(in.at("connections").get<uint32_t>(), 1U, 64U);
     order.cache = in.at("cache").get<std::string>();
     order.source = SourceOf(in.at("source"));
+    order.neighbours = in.value("neighbours", std::vector<std::string>());
+    if (const auto access = in.find("access"); access != in.end())
+      order.access = {access->at("token").get<std::string>(), access->at("ca").get<std::string>()};
     for (const json& one : in.value("also", json::array()))
       order.also.push_back({one.at("digest").get<std::string>(), one.at("name").get<std::string>(),
-                            SourceOf(one.at("source"))});
+                            SourceOf(one.at("source")), one.value("neighbours", std::vector<std::string>())});
   } catch (const json::exception&) {
     return absl::InvalidArgumentError(
         "the order for weights is not one that this version of tidegate writes");

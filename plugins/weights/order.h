@@ -60,12 +60,21 @@ using Source = std::variant<HttpSource, HuggingFaceSource, OciSource, S3Source, 
 
 // "https://huggingface.co/org/model at main": for people, without secrets.
 std::string InWords(const Source& source);
+// The name of its one file, where the source is a single file; empty: it need not be one.
+std::string NameOfOneFile(const Source& source);
 
 // More that is brought by the same step: a data set.
 struct AlsoOrdered {
   std::string digest{};
   std::string name{};  // for people
   Source source{};
+  std::vector<std::string> neighbours{};  // as in WeightsOrder
+};
+
+// How the stores of other nodes are asked (neighbour_server.h).
+struct NeighbourAccess {
+  std::string token{};
+  std::string ca{};  // a file of authorities; empty: as for the source
 };
 
 struct WeightsOrder {
@@ -78,6 +87,8 @@ struct WeightsOrder {
   uint32_t connections = 4;         // at a time
   std::string cache{};              // key of the engine's compile cache; empty: none
   Source source{};
+  std::vector<std::string> neighbours{};  // URLs of stores that are asked before the source, in this order
+  NeighbourAccess access{};
   std::vector<AlsoOrdered> also{};
 };
 

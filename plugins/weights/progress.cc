@@ -31,6 +31,8 @@ std::string ProgressLine(const FetchProgress& progress) {
   if (progress.phase == FetchPhase::kFetched) {
     out["transferred"] = progress.transferred;
     out["holds"] = progress.holds;
+    if (progress.neighbours > 0) out["neighbours"] = progress.neighbours;
+    if (!progress.notes.empty()) out["notes"] = progress.notes;
   }
   if (!progress.why.empty()) out["why"] = progress.why;
   return fmt::format("{}{}\n", kMark, out.dump(-1, ' ', false, json::error_handler_t::replace));
@@ -60,6 +62,11 @@ std::optional<FetchProgress> LastProgress(std::string_view log) {
             out.at = conf::FromUnixMicros(
                 std::clamp<int64_t>(in.at("unix_ms").get<int64_t>(), 0, INT64_MAX / 1000) * 1000);
             out.transferred = in.value("transferred", uint64_t{0});
+            out.neighbours = std::min(in.value("neighbours", uint64_t{0}), out.transferred);
+            out.notes = in.value("notes", std::vector<std::string>());
+            out.notes.resize(std::min(out.notes.size(), FetchProgress::kMostNotes));
+            for (std::string& note : out.notes)
+              note.resize(std::min(note.size(), FetchProgress::kLongestNote));
             out.why = in.value("why", std::string());
             out.holds = in.value("holds", std::vector<std::string>());
             return out;

@@ -27,10 +27,15 @@ enum class FetchPhase : uint8_t {
 conf::Words<FetchPhase> WordsOf(FetchPhase);
 
 struct FetchProgress {
+  static constexpr size_t kMostNotes = 16;
+  static constexpr size_t kLongestNote = 600;
+
   FetchPhase phase = FetchPhase::kFetching;
-  uint64_t bytes = 0;        // there already
-  uint64_t of = 0;           // 0: not known
-  uint64_t transferred = 0;  // kFetched: over the network, or copied; 0: the node had them
+  uint64_t bytes = 0;                // there already
+  uint64_t of = 0;                   // 0: not known
+  uint64_t transferred = 0;          // kFetched: over the network, or copied; 0: the node had them
+  uint64_t neighbours = 0;           // kFetched: of these, from the stores of other nodes
+  std::vector<std::string> notes{};  // kFetched: why neighbours were not asked any more; sentences
   conf::TimePoint at{};
   std::string why{};                 // kFailed
   std::vector<std::string> holds{};  // kFetched: hex digests of all weights that the node's store has now

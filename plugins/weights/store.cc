@@ -50,9 +50,10 @@ absl::Status StoreTrouble(std::string_view what, const std::string& path, const 
 }
 
 nlohmann::json AsJson(const StoreRecord& record) {
-  return {{"model", record.model},   {"source", record.source},
-          {"bytes", record.bytes},   {"files", record.files},
-          {"pinned", record.pinned}, {"fetched_us", conf::ToUnixMicros(record.fetched)}};
+  return {{"model", record.model},          {"source", record.source},
+          {"bytes", record.bytes},          {"files", record.files},
+          {"pinned", record.pinned},        {"fetched_us", conf::ToUnixMicros(record.fetched)},
+          {"neighbours", record.neighbours}};
 }
 
 // What is not readable stands for an entry of which nothing is known.
@@ -67,6 +68,7 @@ StoreRecord RecordOf(const std::string& path) {
     record.source = in.value("source", std::string());
     record.bytes = in.value("bytes", uint64_t{0});
     record.files = in.value("files", uint32_t{0});
+    record.neighbours = in.value("neighbours", uint64_t{0});
     record.pinned = in.value("pinned", false);
     record.fetched = conf::FromUnixMicros(in.value("fetched_us", int64_t{0}));
   } catch (const nlohmann::json::exception&) {
@@ -131,6 +133,21 @@ absl::StatusOr<std::optional<Lease>> Store::Hold(const std::string& id, conf::Ti
   if (flock(fd->get(), LOCK_SH) != 0) return SystemError("lock", path, errno);
   // Under the lock: it cannot leave from here on.
   std::error_code error;
+  if (!fs::is_directory(FolderOf(id), error)) return std::optional<Lease>();
+  SetTime(fd->get(), now);
+  return std::optional<Lease>(Lease{FolderOf(id), *std::move(fd)});
+}
+
+absl::StatusOr<std::optional<Lease>> Store::TryHold(const std::string& id, conf::TimePoint now) const {
+  std::error_code error;
+  if (!fs::is_directory(FolderOf(id), error)) return std::optional<Lease>();
+  const std::string path = Hidden(id + ".lease");
+  absl::StatusOr<Fd> fd = OpenLock(path);
+  if (!fd.ok()) return fd.status();
+  if (flock(fd->get(), LOCK_SH | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return absl::UnavailableError(fmt::format("{} is locked", path));
+    return SystemError("lock", path, errno);
+  }
   if (!fs::is_directory(FolderOf(id), error)) return std::optional<Lease>();
   SetTime(fd->get(), now);
   return std::optional<Lease>(Lease{FolderOf(id), *std::move(fd)});
@@ -239,7 +256,7 @@ absl::StatusOr<bool> Store::RemoveUnused(const StoreEntry& entry) const {
   const absl::Status moved = gateway::net::RenameFile(FolderOf(entry.id), gone);
   if (!moved.ok()) return moved;
   if (absl::Status removed = RemoveTree(gone); !removed.ok()) return removed;
-  for (const char* const of : {".json", ".files"})
+  for (const char* const of : {".json", ".files", ".manifest"})
     gateway::net::RemoveFile(Hidden(entry.id + of)).IgnoreError();
   return true;
 }
@@ -296,10 +313,17 @@ absl::StatusOr<std::string> Store::ListingOf(const std::string& id) const {
   return gateway::net::ReadFile(Hidden(id + ".files"), kLongestListing);
 }
 
+std::string Store::ManifestOf(const std::string& id) const {
+  constexpr size_t kLongestManifest = 4U << 20;
+  return gateway::net::ReadFile(Hidden(id + ".manifest"), kLongestManifest).value_or(std::string());
+}
+
 absl::Status Store::Publish(const std::string& id, const std::string& from, const StoreRecord& record,
-                            const std::string& listing) const {
+                            const std::string& listing, const std::string& manifest) const {
   absl::Status done = gateway::net::ReplaceFile(Hidden(id + ".json"), AsJson(record).dump(), 0660);
   if (done.ok()) done = gateway::net::ReplaceFile(Hidden(id + ".files"), listing, 0660);
+  if (done.ok() && !manifest.empty())
+    done = gateway::net::ReplaceFile(Hidden(id + ".manifest"), manifest, 0660);
   if (done.ok()) {
     // The lease's time is the last use, and nobody has used it yet.
     absl::StatusOr<Fd> lease = OpenLock(Hidden(id + ".lease"));

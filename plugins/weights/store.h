@@ -8,6 +8,7 @@
 //   STORE/.tidegate/ID.fetch       held by the one process that fetches it
 //   STORE/.tidegate/ID.json        what it is: where it came from, bytes, whether it is pinned
 //   STORE/.tidegate/ID.files       its listing (listing.h)
+//   STORE/.tidegate/ID.manifest    of an OCI artifact: the manifest, which has the digest
 //   STORE/.tidegate/parts/ID/      what a fetch has so far; `need` says how much it will take
 //
 // Locks are the kernel's, so one that was killed leaves none. The folder must be on a disk of the node.
@@ -41,6 +42,7 @@ struct StoreRecord {
   std::string model{};
   std::string source{};  // in words
   uint64_t bytes = 0;
+  uint64_t neighbours = 0;  // of these, from other nodes' stores
   uint32_t files = 0;
   bool pinned = false;
   conf::TimePoint fetched{};
@@ -61,6 +63,9 @@ class Store {
 
   // Nothing: it is not there.
   absl::StatusOr<std::optional<Lease>> Hold(const std::string& id, conf::TimePoint now) const;
+  // Likewise, without a wait and without a trace of what is not there. Unavailable: it is being removed, or
+  // looked at; try again.
+  absl::StatusOr<std::optional<Lease>> TryHold(const std::string& id, conf::TimePoint now) const;
   // Made where it is missing.
   absl::StatusOr<Lease> HoldCache(const std::string& id, conf::TimePoint now) const;
 
@@ -77,10 +82,13 @@ class Store {
   // the ids that left. ResourceExhausted: there is no room, and nothing has left.
   absl::StatusOr<std::vector<std::string>> MakeRoom(const std::string& id, const Need& need) const;
 
-  // The folder `from`, whose files are on disk, becomes the entry; `listing` has their hashes.
+  // The folder `from`, whose files are on disk, becomes the entry; `listing` has their hashes. `manifest`: of an
+  // OCI artifact; else empty.
   absl::Status Publish(const std::string& id, const std::string& from, const StoreRecord& record,
-                       const std::string& listing) const;
+                       const std::string& listing, const std::string& manifest = {}) const;
   absl::StatusOr<std::string> ListingOf(const std::string& id) const;
+  // Empty: it has none.
+  std::string ManifestOf(const std::string& id) const;
   // What a fetch has so far.
   absl::Status RemoveParts(const std::string& id) const;
 

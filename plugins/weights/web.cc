@@ -22,7 +22,6 @@ using gateway::net::Task;
 using gateway::net::Url;
 using ReadStatus = gateway::net::http::ClientConnection::Status;
 
-constexpr int kMostRedirects = 10;
 constexpr size_t kSentPiece = 256U << 10;
 
 bool IsRedirect(int status) {
@@ -101,7 +100,7 @@ Task<absl::StatusOr<std::unique_ptr<Web::Connection>>> Web::Once(const WebReques
   }
   gateway::net::Connector connector(loop_.io);
   gateway::net::ConnectDeadline deadline(loop_.watchdog, connector);
-  deadline.Set(Now() + options_.silence);
+  deadline.Set(Now() + (options_.connect > conf::Duration::zero() ? options_.connect : options_.silence));
   gateway::net::ConnectResult connected = co_await connector.Connect(remote);
   deadline.Clear();
   if (deadline.passed()) co_return absl::UnavailableError(fmt::format("{}: no connection in time", shown));
@@ -154,7 +153,7 @@ Task<absl::StatusOr<std::unique_ptr<Web::Connection>>> Web::Open(const WebReques
   if (!url.ok()) co_return url.status();
   const Url first = *url;
   bool renewed = false;
-  for (int redirects = 0; redirects <= kMostRedirects;) {
+  for (int redirects = 0; redirects <= options_.redirects;) {
     const bool own = url->tls == first.tls && url->Authority() == first.Authority();
     absl::StatusOr<std::unique_ptr<Connection>> connection = co_await Once(request, *url, own);
     if (!connection.ok()) co_return connection.status();
@@ -184,7 +183,9 @@ Task<absl::StatusOr<std::unique_ptr<Web::Connection>>> Web::Open(const WebReques
     ++redirects;
   }
   co_return absl::FailedPreconditionError(
-      fmt::format("{}: more than {} redirects", ShownUrl(request.url), kMostRedirects));
+      options_.redirects == 0
+          ? fmt::format("{}: it redirects, which is not followed", ShownUrl(request.url))
+          : fmt::format("{}: more than {} redirects", ShownUrl(request.url), options_.redirects));
 }
 
 Task<absl::StatusOr<WebAnswer>> Web::AskOnce(const WebRequest& request, size_t most_bytes) {

@@ -71,10 +71,12 @@ class Web {
  public:
   struct Options {
     std::shared_ptr<const gateway::net::TlsContext> tls{};        // null: with the system's authorities
-    conf::Duration silence = std::chrono::seconds(60);            // of a server; also for a connection
+    conf::Duration silence = std::chrono::seconds(60);            // of a server
+    conf::Duration connect{};                                     // for a connection; 0: as for silence
     conf::Duration least_pause = std::chrono::milliseconds(500);  // before another try, doubling
     conf::Duration most_pause = std::chrono::seconds(20);
-    int tries = 6;  // without any progress
+    int tries = 6;       // without any progress
+    int redirects = 10;  // that are followed
   };
   Web(gateway::net::Loop& loop, Options options) : loop_(loop), options_(std::move(options)) {}
 

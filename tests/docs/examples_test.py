@@ -92,7 +92,7 @@ class Demo:
         self.env = dict(os.environ, PATH=f"{bin_folder}:{os.environ['PATH']}", CONFIG="conf/demo.yaml",
                         TIDEGATE_URL=f"http://127.0.0.1:{listen}", TIDEGATE_ADMIN_URL=f"http://127.0.0.1:{admin}",
                         OPENAI_API_KEY="none", REDIS_PASSWORD="none", SLURM_JWT="none",
-                        TIDEGATE_STATE_PASSWORD="none", TIDEGATE_S3_ACCESS_KEY="none", TIDEGATE_S3_SECRET_KEY="none")
+                        TIDEGATE_STATE_PASSWORD="none", TIDEGATE_S3_ACCESS_KEY="none", TIDEGATE_S3_SECRET_KEY="none", TIDEGATE_WEIGHTS_TOKEN="none")
         self.env["TIDEGATE_KEY"] = self.command("keys", "create", "--tenant", "demo/research", "--config", "conf/demo.yaml").strip()
         self.env["TIDEGATE_ADMIN_KEY"] = self.command("keys", "create", "--admin", "admin", "--config", "conf/demo.yaml").strip()
         self.log = open(self.folder / "gateway.log", "w")

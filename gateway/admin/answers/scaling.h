@@ -38,7 +38,8 @@ struct ReplicaStart {
   int64_t loaded_ms = 0;
   int64_t compiled_ms = 0;
   int64_t first_token_ms = 0;
-  uint64_t weights_bytes = 0;  // that were fetched for it
+  uint64_t weights_bytes = 0;                // that were fetched for it
+  uint64_t weights_bytes_of_neighbours = 0;  // of these, from other nodes' stores
 };
 
 template <class O>
@@ -50,6 +51,7 @@ constexpr void Bind(O& o, ReplicaStart& start) {
   o.Required("compiled_ms", start.compiled_ms);
   o.Required("first_token_ms", start.first_token_ms);
   o.Required("weights_bytes", start.weights_bytes);
+  o.Required("weights_bytes_of_neighbours", start.weights_bytes_of_neighbours);
 }
 
 // Weights on their way to a replica's nodes.

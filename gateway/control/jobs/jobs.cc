@@ -719,7 +719,7 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
   absl::StatusOr<std::vector<config::DataSet>> data = DataOf(file);
   if (!data.ok()) return data.status();
   if (!data->empty()) {
-    spec.weights = env_.data_step(*data);
+    spec.weights = env_.data_step(*data, NodeOf(context_.cluster(), job.members[rank].at));
     if (!spec.weights)
       return absl::FailedPreconditionError("data: the nodes have no store; give scaling.weights.store");
   }

@@ -82,8 +82,9 @@ class Jobs final : public WorkloadKind {
     // The names of all of them.
     std::function<std::vector<std::string>()> data_sets = [] { return std::vector<std::string>(); };
     // The step that brings data sets to a node; nothing: the nodes have no store.
-    std::function<std::optional<plugins::launchers::WeightsStep>(const std::vector<config::DataSet>&)>
-        data_step = [](const std::vector<config::DataSet>&) { return std::nullopt; };
+    std::function<std::optional<plugins::launchers::WeightsStep>(const std::vector<config::DataSet>&,
+                                                                 const std::string& node)>
+        data_step = [](const std::vector<config::DataSet>&, const std::string&) { return std::nullopt; };
     // The user of runs whose launcher does not say it; empty: this process's.
     std::function<std::string()> run_user = [] { return std::string(); };
     // The hash of the configuration.

@@ -7,7 +7,7 @@
 namespace gateway::net::http {
 namespace {
 
-std::string RenderHead(int status, const Headers& headers, bool chunked, size_t length, bool close) {
+std::string RenderHead(int status, const Headers& headers, bool chunked, uint64_t length, bool close) {
   std::string head = fmt::format("HTTP/1.1 {} {}\r\n", status, ReasonPhrase(status));
   for (const auto& [name, value] : headers) head.append(name).append(": ").append(value).append("\r\n");
   if (chunked) {
@@ -47,6 +47,8 @@ std::string_view ReasonPhrase(int status) {
       return "Accepted";
     case 204:
       return "No Content";
+    case 206:
+      return "Partial Content";
     case 303:
       return "See Other";
     case 304:
@@ -71,6 +73,8 @@ std::string_view ReasonPhrase(int status) {
       return "Content Too Large";
     case 415:
       return "Unsupported Media Type";
+    case 416:
+      return "Range Not Satisfiable";
     case 417:
       return "Expectation Failed";
     case 422:
@@ -130,6 +134,17 @@ Task<bool> Exchange::Write(std::string_view piece) {
 Task<bool> Exchange::Finish() {
   if (bodiless()) co_return !gone();
   co_return static_cast<bool>(co_await connection_.Write(AsBuffer("0\r\n\r\n")));
+}
+
+Task<bool> Exchange::StartSized(int status, const Headers& headers, uint64_t length) {
+  answered_ = true;
+  const std::string head = RenderHead(status, headers, false, length, close_);
+  co_return static_cast<bool>(co_await connection_.Write(AsBuffer(head)));
+}
+
+Task<bool> Exchange::WriteSized(std::string_view piece) {
+  if (piece.empty() || bodiless()) co_return !gone();
+  co_return static_cast<bool>(co_await connection_.Write(AsBuffer(piece)));
 }
 
 void Exchange::Reset() {

@@ -23,7 +23,7 @@ namespace gateway::net::http {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-// One request, read whole, and its answer: either Send(), or Start(), Write()…, Finish().
+// One request, read whole, and its answer: Send(), or Start(), Write()…, Finish(), or StartSized(), WriteSized()….
 class Exchange {
  public:
   Exchange(ServerConnection& connection, std::string_view address)
@@ -43,6 +43,10 @@ class Exchange {
   Task<bool> Start(int status, const Headers& headers);
   Task<bool> Write(std::string_view piece);
   Task<bool> Finish();
+
+  // A streamed answer of `length` bytes, which pieces of WriteSized() must make up. HEAD: its head alone.
+  Task<bool> StartSized(int status, const Headers& headers, uint64_t length);
+  Task<bool> WriteSized(std::string_view piece);
 
   // Called once if the client leaves before the answer is complete.
   void OnGone(std::function<void()> fn) { connection_.WatchPeer(std::move(fn)); }
@@ -81,6 +85,8 @@ class Server final : private Listener::Handler {
     std::function<size_t(const Head&)> body_limit;
     // The answer to a request that could not be read; default: the reason phrase as plain text.
     std::function<Refusal(int status)> refuse;
+    // Called after a connection has ended that was handed on by the acceptor; may be absent.
+    std::function<void()> on_closed;
   };
   using Handler = std::function<Task<void>(Exchange&)>;
 
@@ -94,6 +100,9 @@ class Server final : private Listener::Handler {
  private:
   Server(Loop& loop, Options options, Handler handler);
   Task<bool> Serve(Listener::Client& client, ServerConnection::Status head) override;
+  void OnClosed(const Listener::Client&) override {
+    if (options_.on_closed) options_.on_closed();
+  }
 
   const Options options_;
   const Handler handler_;

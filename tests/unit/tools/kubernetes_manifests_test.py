@@ -127,6 +127,21 @@ class Manifests(unittest.TestCase):
                                       env={"PATH": "/usr/bin:/bin", "POSTGRES_PASSWORD": "x" * 20, "REDIS_PASSWORD": "x" * 20})
             self.assertEqual(done.returncode, 0, f"{overlay.name}: {done.stderr}")
 
+    def test_each_node_serves_its_weights_as_the_command_and_the_configuration_say(self):
+        pod = read("components", "weights", "serve.yaml")[0]["spec"]["template"]["spec"]
+        container = pod["containers"][0]
+        self.assertEqual(container["securityContext"], self.container["securityContext"])
+        self.assertEqual(pod["securityContext"]["runAsUser"], self.pod["securityContext"]["runAsUser"], "the user of the pods that fill the store")
+        self.assertIs(pod["automountServiceAccountToken"], False)
+        options = subprocess.run([TIDEGATE, *container["args"][:2], "--help"], check=True, capture_output=True, text=True).stdout
+        for word in container["args"][2:]:
+            if word.startswith("--"):
+                self.assertIn(word, options)
+        port = container["ports"][0]
+        self.assertEqual(port["containerPort"], port["hostPort"], "nodes are asked by their own addresses")
+        self.assertIn(f"=:{port['hostPort']} ", options, "the default of --listen")
+        self.assertIn(f"url: http://{{address}}:{port['hostPort']}\n", (ROOT / "conf/tidegate.yaml").read_text())
+
     def test_overlays_have_the_files_that_they_name(self):
         for file in MANIFESTS.rglob("kustomization.yaml"):
             document = documents(file.read_text())[0]

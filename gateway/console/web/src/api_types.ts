@@ -595,6 +595,7 @@ export type ReplicaStart = {
   compiled_ms: number;
   first_token_ms: number;
   weights_bytes: number;
+  weights_bytes_of_neighbours: number;
 };
 
 export type ScalingList = {

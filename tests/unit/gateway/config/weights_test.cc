@@ -6,6 +6,7 @@
 
 #include "conf/problem.h"
 #include "gateway/config/model_policy.h"
+#include "tests/unit/gateway/config/config_fixture.h"
 
 namespace gateway::config {
 namespace {
@@ -84,6 +85,45 @@ TEST(WeightsPolicy, ACompileCacheIsKeyedByVersionModelAndDevice) {
   EXPECT_NE(CacheKeyOf(weights, "vllm", "", "h100"), key);
   weights.digest = "sha256:" + std::string(64, 'b');
   EXPECT_NE(CacheKeyOf(weights, "vllm", "", "h100"), key);
+}
+
+std::string WithStore(const std::string& neighbours) {
+  return With(
+      {{"models", "[{name: chat-small}]"},
+       {"scaling",
+        "{policies: conf/policies/scaling/chat-small.yaml, cluster: [{kind: h100, count: 4}], weights: "
+        "{store: /store, neighbours: " +
+            neighbours + "}}"},
+       {"tenants", "[{name: search, models: [chat-small]}]"}});
+}
+
+TEST(WeightsNeighbours, AreRead) {
+  const LoadResult loaded = Parse(
+      WithStore("{url: 'https://{node}.example:9470', token: 'env:WEIGHTS_TOKEN', ca: /ca.pem, most: 5}"));
+  for (const conf::Problem& problem : loaded.problems) ADD_FAILURE() << conf::ToString(problem);
+  ASSERT_TRUE(loaded.config);
+  const NeighbourServers& read = *loaded.config->scaling->weights->neighbours;
+  EXPECT_EQ(read.url, "https://{node}.example:9470");
+  EXPECT_FALSE(read.token.empty());
+  EXPECT_EQ(read.ca, "/ca.pem");
+  EXPECT_EQ(read.most, 5U);
+}
+
+TEST(WeightsNeighbours, ProblemsAreReported) {
+  const std::string at = "/scaling/weights/neighbours";
+  const std::pair<std::string, std::string> cases[] = {
+      {"{token: 'env:WEIGHTS_TOKEN'}", at},
+      {"{url: 'http://{node}:9470'}", at},
+      {"{url: '{node}', token: 'env:WEIGHTS_TOKEN'}",
+       at + "/url (line 2): must be an http or https URL, such as http://{address}:9470"},
+      {"{url: 'http://{node}:9470/?x=1', token: 'env:WEIGHTS_TOKEN'}", at + "/url (line 2): must be an http"},
+      {"{url: 'http://{node}:9470', token: plain}", at + "/token"},
+      {"{url: 'http://{node}:9470', token: 'env:WEIGHTS_TOKEN', most: 0}", at + "/most"},
+      {"{url: 'http://{node}:9470', token: 'env:WEIGHTS_TOKEN', ca: ca.pem}", "must be an absolute path"},
+      {"{url: 'http://{node}:9470', token: 'env:WEIGHTS_TOKEN', port: 1}", "port"},
+  };
+  for (const auto& [text, problem] : cases)
+    EXPECT_THAT(Problems(WithStore(text)), testing::Contains(HasSubstr(problem))) << text;
 }
 
 }  // namespace

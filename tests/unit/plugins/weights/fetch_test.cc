@@ -508,12 +508,16 @@ TEST(WeightsProgress, TheLastWholeLineCounts) {
   progress.phase = FetchPhase::kFetched;
   progress.transferred = 9;
   progress.holds = {"ab"};
+  progress.neighbours = 5;
+  progress.notes = std::vector<std::string>(20, std::string(1000, 'n'));
   const std::string log =
       first + ProgressLine(progress) + "engine says tidegate-weights: {}\ntidegate-weights: {\"phase";
   const auto last = LastProgress(log);
   ASSERT_TRUE(last);
   EXPECT_EQ(last->phase, FetchPhase::kFetched);
   EXPECT_EQ(last->transferred, 9U);
+  EXPECT_EQ(last->neighbours, 5U);
+  EXPECT_EQ(last->notes, std::vector<std::string>(16, std::string(600, 'n')));
   EXPECT_EQ(last->holds, std::vector<std::string>{"ab"});
   EXPECT_EQ(last->at, progress.at);
   EXPECT_FALSE(LastProgress("tidegate-weights: {\"phase\":\"sideways\"}\n"));

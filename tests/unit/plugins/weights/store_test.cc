@@ -151,7 +151,10 @@ TEST_F(WeightsStoreTest, HoldersNeverLoseWhatTheyHold) {
         }
       });
     }
-    for (int round = 0; round < 150; ++round) {
+    // On a busy machine the holders may hold everything for a while.
+    constexpr int kRounds = 150;
+    constexpr int kMostRounds = 100'000;
+    for (int round = 0; round < kRounds || (evictions == 0 && round < kMostRounds); ++round) {
       const std::string id = EntryId(static_cast<char>('1' + round % 3));
       if (!Has(id)) Put(id, 1000);
       const auto left = store_.MakeRoom(EntryId('9'), {.bytes = 1000, .limit = 3000, .now = kLater});

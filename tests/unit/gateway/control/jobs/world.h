@@ -287,10 +287,10 @@ class JobsWorld {
       for (const gateway::config::DataSet& data : data_sets) names.push_back(data.name);
       return names;
     };
-    env.data_step = [](const std::vector<gateway::config::DataSet>& data) {
+    env.data_step = [](const std::vector<gateway::config::DataSet>& data, const std::string&) {
       gateway::config::Scaling scaling = EightDevices();
       scaling.weights.emplace().store = "/store";
-      return gateway::control::DataStepOf(scaling, data);
+      return gateway::control::DataStepOf(scaling, data, gateway::control::NoNeighbours());
     };
     env.configuration = [this] { return configuration; };
     return env;
