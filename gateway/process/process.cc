@@ -535,6 +535,16 @@ absl::Status Process::OpenAdmin() {
 }
 
 absl::Status Process::OpenBatches() {
+  batches::Sharing sharing;
+  if (runtime_->config().state) {
+    absl::StatusOr<std::string> id = GatewayId(shared_.state_dir);
+    if (!id.ok()) return id.status();
+    sharing.gateway = *std::move(id);
+    // Before the control plane is there, nobody is known to be gone.
+    sharing.lives = [this](const std::string& gateway) {
+      return !control_plane_ || control_plane_->Lives(gateway);
+    };
+  }
   batches_ = std::make_unique<batches::Service>(
       control_, *store_, shared_.content_keys.get(), FilesDir(shared_.state_dir),
       batches::Batches::Environment{
@@ -549,7 +559,8 @@ absl::Status Process::OpenBatches() {
                       ServeOwn(std::move(connection), std::move(owner));
                     },
                     std::move(call));
-              }});
+              },
+          .sharing = std::move(sharing)});
   shared_.batches = batches_.get();
   return net::Await(control_, batches_->Start());
 }
@@ -830,7 +841,8 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   control_.Post(on_drain_);
   ForEachShard([](Shard&, Server& server) { server.Drain(); });
   const conf::TimePoint until = net::Now() + grace;
-  while (connections_.open() > 0 && net::Now() < until) co_await tick.For(std::chrono::milliseconds(20));
+  while ((connections_.open() > 0 || batches_->leaving()) && net::Now() < until)
+    co_await tick.For(std::chrono::milliseconds(20));
   ForEachShard([](Shard& shard, Server& server) {
     server.CloseAll();
     shard.shadow_copies.Abort();
