@@ -257,6 +257,7 @@ void BatchRun::OnCommitted(const ResultFiles::Progress& until, conf::TimePoint b
   commit_pause_ = kFirstRest;
   commit_again_ = {};
   why_uncommitted_.clear();
+  told_paused = false;
   Changed();
 }
 

@@ -117,6 +117,7 @@ class BatchRun : public std::enable_shared_from_this<BatchRun> {
   // Of who commits.
   bool committing = false;
   bool finishing = false;
+  bool told_paused = false;
 
   static constexpr uint64_t kCommitBytes = uint64_t{8} << 20;
   static constexpr uint64_t kHeldBackBytes = uint64_t{256} << 20;

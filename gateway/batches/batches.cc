@@ -20,6 +20,7 @@ constexpr conf::Duration kStorePause = std::chrono::seconds(1);
 constexpr conf::Duration kLookAtEnds = std::chrono::seconds(1);
 constexpr conf::Duration kEndGrace = std::chrono::seconds(10);  // of lines that run when a batch is to end
 constexpr uint32_t kMostTries = 3;
+constexpr size_t kMostCommits = 8;  // uploads of results at once
 constexpr std::string_view kPaused =
     "the gateway cannot store results of this batch now; it continues by itself as soon as it can";
 
@@ -138,7 +139,10 @@ void Batches::CheckRunners() {
 }
 
 void Batches::CommitMore(conf::TimePoint now) {
+  size_t under_way = 0;
+  for (const auto& [id, run] : runs_) under_way += run->committing ? 1 : 0;
   for (const auto& [id, run] : runs_) {
+    if (under_way >= kMostCommits) break;
     if (!run->batch().shared || run->stopped() || run->committing || run->finishing) continue;
     if (draining_ && run->in_flight() == 0 && run->unwritten() == 0) {
       run->committing = true;
@@ -147,6 +151,7 @@ void Batches::CommitMore(conf::TimePoint now) {
       run->committing = true;
       loop_.tasks.Spawn(Commit(run));
     }
+    under_way += run->committing ? 1 : 0;
   }
 }
 
@@ -162,20 +167,23 @@ net::Task<void> Batches::Commit(RunRef run) {
                 {{"batch", id}, {"why", conf::Std(done.message())}});
     }
     run->OnCommitFailed(std::string(conf::Std(done.message())), now);
-    const Batch* const stored = stored_.Find(id);
-    if (run->HeldBack(now) && stored != nullptr && stored->paused.empty()) {
-      log::Error("a batch is paused, since its results cannot be committed; it continues when they can",
-                 {{"batch", id}, {"why", conf::Std(done.message())}});
-      (co_await stored_.ChangeRun(id, run->batch().epoch,
-                                  [](Batch& batch) {
-                                    batch.paused = kPaused;
-                                    return true;
-                                  }))
-          .IgnoreError();
-    }
+    if (run->HeldBack(now)) co_await ShowPaused(run->batch(), done, std::exchange(run->told_paused, true));
   }
   run->committing = false;
   Wake();
+}
+
+net::Task<void> Batches::ShowPaused(Batch batch, absl::Status why, bool told) {
+  const Batch* const stored = stored_.Find(batch.id);
+  if (stored == nullptr || !stored->paused.empty()) co_return;
+  if (!told) {
+    log::Error("a batch is paused, since its results cannot be stored in the bucket or read there",
+               {{"batch", batch.id}, {"why", conf::Std(why.message())}});
+  }
+  (co_await stored_.ChangeRun(batch.id, batch.epoch, [](Batch& changed) {
+    changed.paused = kPaused;
+    return true;
+  })).IgnoreError();
 }
 
 // So that another gateway need not wait until this one is known to be gone, and repeats nothing.
@@ -433,12 +441,12 @@ net::Task<Batches::RunRef> Batches::Open(std::string id) {
                                    .why_not = {},
                                    .done = nullptr});
     }
-    if (opened.ok() && !run->HasCommitted()) {
-      // A crash of this machine has left less on the disk than was committed.
-      co_await RemoveRunFiles(run);
-      opened = absl::DataLossError("committed results were missing on the disk");
-    }
+    if (opened.ok() && !run->HasCommitted())
+      opened = absl::DataLossError("results that count were missing on the disk");
     if (opened.ok()) co_return run;
+    // A crash of this machine has left less on the disk than the bucket has.
+    if (opening.shared && run != nullptr && absl::IsDataLoss(opened)) co_await RemoveRunFiles(run);
+    if (opening.shared) co_await ShowPaused(opening, opened, true);
     if (!std::exchange(told, true)) {
       log::Error("a batch cannot continue; retrying", {{"batch", id}, {"why", conf::Std(opened.message())}});
     }
@@ -473,6 +481,7 @@ net::Task<void> Batches::FailErased(std::string id) {
         stored.error_parts.clear();
       },
       "batch.end", std::move(also));
+  files_.WakeRemovals();
 }
 
 // What is left gets the reason of the end. False: the gateway stops, or has lost the batch.
@@ -525,8 +534,7 @@ void Batches::End(const BatchRun& run, conf::TimePoint now, Batch& stored) {
   if (run.output_bytes() == 0) stored.output_file.clear();
   if (run.error_bytes() == 0) stored.error_file.clear();
   if (stored.state == BatchState::kFailed) {
-    stored.problems = {
-        {.code = run.end()->code, .message = run.end()->message, .param = {}, .line = {}}};
+    stored.problems = {{.code = run.end()->code, .message = run.end()->message, .param = {}, .line = {}}};
   }
 }
 
@@ -541,8 +549,8 @@ net::Task<void> Batches::Finish(RunRef run) {
   std::vector<StoredFile> made = MadeFiles(*run, now);
   const std::optional<std::vector<store::Write>> also = co_await MoveResults(id, made);
   if (!also) co_return;
-  const bool changed = co_await stored_.Change(
-      id, [&](Batch& stored) { End(*run, now, stored); }, "batch.end", *also);
+  const bool changed =
+      co_await stored_.Change(id, [&](Batch& stored) { End(*run, now, stored); }, "batch.end", *also);
   if (changed) {
     if (const absl::Status current = co_await files_.CatchUp(); !current.ok())
       log::Warn("the results of a batch are not shown yet", {{"why", conf::Std(current.message())}});

@@ -53,7 +53,7 @@ struct BatchStats {
   uint64_t put_off = 0;   // times that a line waited for room, or was tried again
   uint64_t waiting = 0;   // lines now
   uint64_t in_flight = 0;
-  uint64_t paused = 0;  // batches whose results cannot be committed
+  uint64_t paused = 0;      // batches whose results cannot be committed
   uint64_t taken_over = 0;  // from other gateways, since the start
 };
 
@@ -117,6 +117,8 @@ class Batches {
   void CheckRunners();
   void CommitMore(conf::TimePoint now);
   net::Task<void> Commit(RunRef run);
+  // In the batch, for its applications. `told`: operators know it.
+  net::Task<void> ShowPaused(Batch batch, absl::Status why, bool told);
   net::Task<void> Leave(RunRef run);
   net::Task<void> RemoveRunFiles(RunRef run);
   net::Task<std::optional<std::vector<store::Write>>> MoveResults(std::string id,

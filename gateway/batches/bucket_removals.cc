@@ -116,8 +116,7 @@ net::Task<absl::Status> BucketRemovals::RemoveOne(std::string id) {
   const std::string object = entry->value.object;
   if (!entry->value.decided) {
     std::vector<store::Write> decided;
-    decided.push_back(
-        {kind(), id, entry->version, EncodeRemoval({.object = object, .decided = true})});
+    decided.push_back({kind(), id, entry->version, EncodeRemoval({.object = object, .decided = true})});
     absl::Status written = (co_await store_.Commit(std::move(decided))).status();
     const absl::Status current = co_await copy_.CatchUp();
     if (absl::IsAborted(written)) co_return current;  // it has become a file's

@@ -75,9 +75,9 @@ class BucketRemovals {
   const Sharing* const sharing_;
   store::StoredCopy<BucketRemoval> copy_;
   std::map<std::string, uint64_t, std::less<>> held_;  // versions of their records
-  std::string removing_;  // id
-  bool woken_ = false;    // since the records were looked at
-  bool told_ = false;     // that the bucket does not answer
+  std::string removing_;                               // id
+  bool woken_ = false;                                 // since the records were looked at
+  bool told_ = false;                                  // that the bucket does not answer
   bool stopped_ = false;
   net::Sleep pause_;
 };

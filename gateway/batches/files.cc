@@ -27,7 +27,7 @@ constexpr std::string_view kPart = ".part";    // of a file that is being upload
 constexpr std::string_view kCopied = ".copy";  // of a file that comes from the bucket, and its validator
 constexpr std::string_view kRun = ".run";      // of the results of a shared batch
 constexpr size_t kAppendedPiece = 1u << 20;
-constexpr size_t kMaxUploads = 16;             // of a tenant, at once
+constexpr size_t kMaxUploads = 16;  // of a tenant, at once
 // Of an upload that nobody continues; one that begins during a sweep is younger.
 constexpr conf::Duration kPartAge = std::chrono::minutes(1);
 
@@ -70,8 +70,7 @@ absl::Status AppendFile(const std::string& piece, const std::string& whole, uint
     return absl::DataLossError(
         conf::Abseil(fmt::format("a part of a result has {} bytes in the bucket, not {}", *size, bytes)));
   }
-  const absl::StatusOr<net::Fd> to =
-      net::OpenFile(whole, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+  const absl::StatusOr<net::Fd> to = net::OpenFile(whole, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
   if (!to.ok()) return to.status();
   std::string buffer(kAppendedPiece, '\0');
   for (uint64_t at = 0; at < bytes;) {
@@ -244,10 +243,8 @@ net::Task<Result<Files::Place>> Files::Hold(std::string tenant, uint64_t bytes) 
   }
   Place place{.id = NewId("file-"), .path = {}, .key = *key, .most_bytes = most};
   place.path = UploadPathOf(place.id);
-  held_[place.id] = {.tenant = tenant,
-                     .bytes = most,
-                     .sealed_by = *key == nullptr ? "" : (*key)->id(),
-                     .shared = shared};
+  held_[place.id] = {
+      .tenant = tenant, .bytes = most, .sealed_by = *key == nullptr ? "" : (*key)->id(), .shared = shared};
   co_return place;
 }
 
@@ -387,6 +384,10 @@ void Files::Release(const ResultPart& part) {
 
 store::Write Files::Discarding(const ResultPart& part) const {
   return shared_removals_->Noting(NameInBucket(part.object), part.object);
+}
+
+void Files::WakeRemovals() {
+  if (shared_removals_) shared_removals_->Wake();
 }
 
 store::Write Files::Making(const StoredFile& file) const {

@@ -70,9 +70,9 @@ class Files {
   };
   struct Place {
     std::string id;
-    std::string path;           // to write to; 0600
-    ledger::ContentKeyRef key;  // as KeptFile has it
-    uint64_t most_bytes;        // that it may have
+    std::string path;                       // to write to; 0600
+    ledger::ContentKeyRef key;              // as KeptFile has it
+    uint64_t most_bytes;                    // that it may have
     std::vector<std::string> objects = {};  // in the bucket, one behind the other; none: it is at `path`
     Bucket::Access bucket = {};
   };
@@ -110,12 +110,16 @@ class Files {
   void Release(const ResultPart& part);
   // What belongs into the commit by which a part is needed no more.
   store::Write Discarding(const ResultPart& part) const;
+  // After such a commit, unless Release follows.
+  void WakeRemovals();
   // By which a file of parts that count already is made.
   store::Write Making(const StoredFile& file) const;
   // Makes the file at `path` of its parts, unless it has them all.
   net::Task<absl::Status> Assemble(ResultParts parts, std::string path);
   // Where the results of a batch lie while a gateway runs it in that epoch.
-  std::string RunPathOf(std::string_view file, uint64_t epoch) const { return PathOf(RunNameOf(file, epoch)); }
+  std::string RunPathOf(std::string_view file, uint64_t epoch) const {
+    return PathOf(RunNameOf(file, epoch));
+  }
   static std::string RunNameOf(std::string_view file, uint64_t epoch);
   net::Task<absl::Status> RemoveBytes(std::string path);
 
@@ -171,9 +175,9 @@ class Files {
   BucketRemovals removals_;
   std::optional<BucketRemovals> shared_removals_;  // nothing: no other gateway uses the store
   std::optional<SharedKeys> shared_keys_;          // likewise, or nothing is sealed
-  absl::flat_hash_map<std::string, Held> held_;  // uploads, by id
-  std::set<std::string> copying_;                // names in the folder
-  uint64_t copies_ = 0;                          // made until now
+  absl::flat_hash_map<std::string, Held> held_;    // uploads, by id
+  std::set<std::string> copying_;                  // names in the folder
+  uint64_t copies_ = 0;                            // made until now
 };
 
 }  // namespace gateway::batches

@@ -81,9 +81,8 @@ net::Task<absl::Status> PlaceReader::NextOfObject(std::string& piece) {
     }
     const ReadStatus status = co_await connection_->ReadSome(net::Now() + place_.bucket->web.silence);
     if (status == ReadStatus::kOk) continue;
-    co_return absl::UnavailableError(
-        conf::Abseil(fmt::format("the bucket closed the connection, or was silent for too long, in {}",
-                                 place_.objects[object_])));
+    co_return absl::UnavailableError(conf::Abseil(fmt::format(
+        "the bucket closed the connection, or was silent for too long, in {}", place_.objects[object_])));
   }
 }
 

@@ -120,13 +120,13 @@ net::Task<absl::StatusOr<std::vector<SharedKey>>> SharedKeys::Erase(std::string 
     for (const auto& [path, entry] : copy_.all()) {
       if (!IsOrBelowTenant(path, tenant)) continue;
       writes.push_back({store::kContentKey, path, entry.version, std::nullopt});
-      writes.push_back(StoredEvent({.action = "content.erase",
-                                    .actor = by,
-                                    .subject = path,
-                                    .tenant = path,
-                                    .detail = fmt::format(R"({{"key":{},"reason":{}}})",
-                                                          conf::ToJsonText(entry.value.id),
-                                                          conf::ToJsonText(reason))}));
+      writes.push_back(
+          StoredEvent({.action = "content.erase",
+                       .actor = by,
+                       .subject = path,
+                       .tenant = path,
+                       .detail = fmt::format(R"({{"key":{},"reason":{}}})", conf::ToJsonText(entry.value.id),
+                                             conf::ToJsonText(reason))}));
       erased.push_back(entry.value);
     }
     if (erased.empty()) co_return erased;

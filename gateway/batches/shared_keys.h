@@ -21,9 +21,9 @@ namespace gateway::batches {
 struct SharedKey {
   std::string tenant = {};
   std::string id = {};
-  std::string wrapped = {};         // hex
-  ledger::ContentKeyRef key = {};   // null: no master key of this gateway fits
-  bool of_old_master = false;       // another master key than the first fits
+  std::string wrapped = {};        // hex
+  ledger::ContentKeyRef key = {};  // null: no master key of this gateway fits
+  bool of_old_master = false;      // another master key than the first fits
 };
 std::string EncodeSharedKey(const SharedKey& key);
 

@@ -73,6 +73,7 @@ net::Task<absl::Status> StoredBatches::Claim(std::string id) {
   Batch claimed = entry->value;
   if (!IsRunHere(claimed)) ++claimed.epoch;
   claimed.runner = files_.sharing().gateway;
+  claimed.paused.clear();
   // Written also if nothing changes: the write is refused if another gateway has taken it meanwhile.
   co_return co_await Commit(claimed, entry->version, "", "control", {});
 }

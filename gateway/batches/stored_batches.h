@@ -58,7 +58,9 @@ class StoredBatches {
   // Names in the folder of files that must stay.
   std::set<std::string> UsedFiles() const;
   // Whether this gateway runs it: always, if it is not shared.
-  bool IsRunHere(const Batch& batch) const { return !batch.shared || batch.runner == files_.sharing().gateway; }
+  bool IsRunHere(const Batch& batch) const {
+    return !batch.shared || batch.runner == files_.sharing().gateway;
+  }
 
   // `most_active`: batches of a tenant that have not ended.
   net::Task<Result<Batch>> Create(Creation creation, uint32_t most_active, conf::TimePoint now);

@@ -34,8 +34,8 @@ struct StoredFile {
   std::string name = {};
   uint64_t bytes = 0;
   std::string sealed_by = {};  // the id of a content key; empty: its bytes lie there as they are
-  std::string object = {};     // the name of its object in the bucket; empty: it lies in the folder, or in ...
-  ResultParts parts = {};      // ... these, one behind the other
+  std::string object = {};  // the name of its object in the bucket; empty: it lies in the folder, or in ...
+  ResultParts parts = {};   // ... these, one behind the other
   conf::TimePoint created = {};
   std::optional<conf::TimePoint> expires = {};  // its maker's wish
   bool shared = false;  // it is of all gateways that use the store; not stored: its kind says so

@@ -37,7 +37,8 @@ struct EraseOptions {
 
 // The keys of files that several gateways share; of none, where this gateway has its store to itself. Their records
 // wait in the store for this gateway.
-absl::StatusOr<std::vector<batches::SharedKey>> EraseShared(const Config& config, const ledger::ContentKeys& keys,
+absl::StatusOr<std::vector<batches::SharedKey>> EraseShared(const Config& config,
+                                                            const ledger::ContentKeys& keys,
                                                             const std::string& tenant,
                                                             const std::string& reason) {
   if (!config.state) return std::vector<batches::SharedKey>();

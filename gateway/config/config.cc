@@ -24,7 +24,8 @@ void Bind(conf::Object& o, Config& config) {
   o.Optional("state", config.state);
   if (config.state && config.files && config.files->s3 && config.ledger.content_key.empty()) {
     o.Error(
-        "gateways that share a store and a bucket read each other's files: set ledger.content_key, to the same key "
+        "gateways that share a store and a bucket read each other's files: set ledger.content_key, to the "
+        "same key "
         "at all of them",
         "files");
   }

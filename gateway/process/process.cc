@@ -173,6 +173,11 @@ absl::Status Process::Open(Config config) {
   auto store = OpenState(control_, config, true);
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
+  if (config.state) {
+    absl::StatusOr<std::string> id = GatewayId(shared_.state_dir);
+    if (!id.ok()) return id.status();
+    gateway_id_ = *std::move(id);
+  }
   auto ledger = ledger::Ledger::Open(LedgerOptions(config));
   if (!ledger.ok()) return ledger.status();
   shared_.ledger = *std::move(ledger);
@@ -278,18 +283,12 @@ absl::Status Process::OpenControl() {
     if (!claims.ok()) return claims.status();
     claims_ = *std::move(claims);
   }
-  std::string id;
-  if (config.state) {
-    absl::StatusOr<std::string> kept = GatewayId(config.server.state_dir);
-    if (!kept.ok()) return kept.status();
-    id = *std::move(kept);
-  }
   config::Address address = config.server.admin;
   address.port = admin_->port();
   control_plane_ = std::make_unique<control::ControlPlane>(
       control_,
       control::ControlPlane::Options{.name = fmt::format("{}:{}", MachineName(), address.port),
-                                     .id = std::move(id),
+                                     .id = gateway_id_,
                                      .version = TIDEGATE_VERSION,
                                      .address = ToString(address),
                                      .shared = config.state.has_value(),
@@ -535,16 +534,6 @@ absl::Status Process::OpenAdmin() {
 }
 
 absl::Status Process::OpenBatches() {
-  batches::Sharing sharing;
-  if (runtime_->config().state) {
-    absl::StatusOr<std::string> id = GatewayId(shared_.state_dir);
-    if (!id.ok()) return id.status();
-    sharing.gateway = *std::move(id);
-    // Before the control plane is there, nobody is known to be gone.
-    sharing.lives = [this](const std::string& gateway) {
-      return !control_plane_ || control_plane_->Lives(gateway);
-    };
-  }
   batches_ = std::make_unique<batches::Service>(
       control_, *store_, shared_.content_keys.get(), FilesDir(shared_.state_dir),
       batches::Batches::Environment{
@@ -560,7 +549,10 @@ absl::Status Process::OpenBatches() {
                     },
                     std::move(call));
               },
-          .sharing = std::move(sharing)});
+          .sharing = {.gateway = gateway_id_, .lives = [this](const std::string& gateway) {
+                        // Without a control plane yet, nobody is known to be gone.
+                        return !control_plane_ || control_plane_->Lives(gateway);
+                      }}});
   shared_.batches = batches_.get();
   return net::Await(control_, batches_->Start());
 }

@@ -42,7 +42,8 @@ inline constexpr char kBatch[] = "batch";  // batches: a batch, and how far it h
 inline constexpr char kSharedFile[] = "shared_file";
 inline constexpr char kSharedFileRemoval[] = "shared_file_removal";
 inline constexpr char kSharedBatch[] = "shared_batch";
-inline constexpr char kContentKey[] = "content_key";  // batches: a key that seals shared files; id: its tenant
+inline constexpr char kContentKey[] =
+    "content_key";  // batches: a key that seals shared files; id: its tenant
 
 // What belongs to one gateway's ledger and machine, where several share a store: gateway_view.h.
 inline constexpr const char* kKindsOfGateway[] = {kKeyEvent, kLedgerEvent, kCheckpoint,  kPosition,

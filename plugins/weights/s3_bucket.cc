@@ -66,16 +66,15 @@ Task<absl::Status> S3Bucket::Put(std::string key, std::string path, Piece piece,
   absl::StatusOr<std::string> hash = HashOf(file->get(), path, piece.from, bytes, go_on);
   if (!hash.ok()) co_return hash.status();
   WebRequest request = RequestFor("PUT", key);
-  request.body = {.bytes = bytes,
-                  .sha256 = *std::move(hash),
-                  .read = [&](uint64_t offset, std::span<char> out) -> absl::Status {
-                    if (absl::Status stopped = go_on(); !stopped.ok()) return stopped;
-                    const absl::StatusOr<size_t> read =
-                        gateway::net::ReadAt(file->get(), path, piece.from + offset, out);
-                    if (!read.ok()) return read.status();
-                    return *read == out.size() ? absl::OkStatus()
-                                               : absl::DataLossError("the file became shorter");
-                  }};
+  request.body = {
+      .bytes = bytes,
+      .sha256 = *std::move(hash),
+      .read = [&](uint64_t offset, std::span<char> out) -> absl::Status {
+        if (absl::Status stopped = go_on(); !stopped.ok()) return stopped;
+        const absl::StatusOr<size_t> read = gateway::net::ReadAt(file->get(), path, piece.from + offset, out);
+        if (!read.ok()) return read.status();
+        return *read == out.size() ? absl::OkStatus() : absl::DataLossError("the file became shorter");
+      }};
   co_return (co_await web_.Ask(std::move(request), kMostAnswer)).status();
 }
 
