@@ -53,7 +53,7 @@ Batches::Batches(net::Loop& loop, store::Store& store, Files& files, Environment
     : loop_(loop),
       files_(files),
       environment_(std::move(environment)),
-      stored_(loop, store, files),
+      stored_(loop, store, files, [this] { Wake(); }),
       contact_(environment_.sharing.settle),
       pump_(loop.watchdog) {}
 
@@ -212,6 +212,7 @@ net::Task<void> Batches::RemoveRunFiles(RunRef run) {
 
 void Batches::Drain() {
   draining_ = true;
+  Wake();
 }
 
 void Batches::Stop() {

@@ -7,6 +7,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,9 +30,10 @@ class BothCopies {
     const char* shared;
   };
 
-  // `is_shared`: other gateways use the store.
-  BothCopies(net::Loop& loop, store::Store& store, Kinds kinds, bool is_shared,
-             typename Copy::DecodeBody decode)
+  // `is_shared`: other gateways use the store; `told` is called after each change of a shared object.
+  BothCopies(
+      net::Loop& loop, store::Store& store, Kinds kinds, bool is_shared, typename Copy::DecodeBody decode,
+      std::function<void()> told = [] {})
       : kinds_(kinds), own_(loop, store, kinds.own, decode, [] {}) {
     if (!is_shared) return;
     shared_.emplace(
@@ -41,7 +43,7 @@ class BothCopies {
           if (value.ok()) value->shared = true;
           return value;
         },
-        [] {});
+        std::move(told));
   }
 
   net::Task<absl::Status> Start() {

@@ -30,11 +30,13 @@ std::string BatchDetail(const Batch& batch) {
 
 }  // namespace
 
-StoredBatches::StoredBatches(net::Loop& loop, store::Store& store, Files& files)
+StoredBatches::StoredBatches(net::Loop& loop, store::Store& store, Files& files,
+                             std::function<void()> changed)
     : loop_(loop),
       store_(store),
       files_(files),
-      copy_(loop, store, {store::kBatch, store::kSharedBatch}, files.sharing().shared(), DecodeBatch) {}
+      copy_(loop, store, {store::kBatch, store::kSharedBatch}, files.sharing().shared(), DecodeBatch,
+            std::move(changed)) {}
 
 void StoredBatches::Stop() {
   stopped_ = true;

@@ -41,8 +41,8 @@ class StoredBatches {
  public:
   static constexpr size_t kMostStored = 1000;  // of a tenant; the oldest that have ended go first
 
-  // All must outlive it.
-  StoredBatches(net::Loop& loop, store::Store& store, Files& files);
+  // All must outlive it. `changed` is called after each change of a shared batch.
+  StoredBatches(net::Loop& loop, store::Store& store, Files& files, std::function<void()> changed);
 
   net::Task<absl::Status> Start() { return copy_.Start(); }
   void Stop();

@@ -166,7 +166,8 @@ TEST(SharedBatches, AFormerRunnerThatLivesOnCommitsNothing) {
     const Batch before = a->Of(id);
     cluster.gone.insert("a");  // it is not
     EXPECT_TRUE(co_await Eventually(loop, [&] { return b->Of(id).runner == "b"; }));
-    EXPECT_TRUE(co_await Eventually(loop, [&] { return a->batches->stats().in_flight == 0; }));
+    EXPECT_TRUE(co_await Eventually(
+        loop, [&] { return a->batches->stats().in_flight == 0 && a->batches->stats().waiting == 0; }));
     const size_t sent = a->sent.size();
     const absl::Status late = co_await a->batches->stored().ChangeRun(id, before.epoch, [](Batch& batch) {
       batch.counts.completed = 60;
@@ -190,6 +191,39 @@ TEST(SharedBatches, AFormerRunnerThatLivesOnCommitsNothing) {
     EXPECT_TRUE(co_await Eventually(loop, [&] { return a->FilesInFolder() <= 1; }))
         << "its copy of the input";
     co_await a->Close();
+    co_await b->Close();
+  });
+}
+
+TEST(SharedBatches, ABatchOfMessagesIsContinuedLikewise) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    Cluster cluster(loop);
+    const auto a = cluster.Make("a");
+    const auto b = cluster.Make("b");
+    a->takes = b->takes = std::chrono::milliseconds(30);
+    co_await a->Open();
+    co_await b->Open();
+    std::string text;
+    for (int i = 1; i <= 40; ++i) {
+      text += fmt::format(
+          R"({{"custom_id":"{}","method":"POST","url":"{}","body":{{"model":"a","messages":[]}}}})"
+          "\n",
+          i, kMessagesUrl);
+    }
+    const std::string input = std::get<StoredFile>(co_await a->Upload(text)).id;
+    const auto created = co_await a->batches->Create(
+        {.principal = a->principal, .input_file = input, .endpoint = std::string(kMessagesUrl), .lines = 40},
+        net::Now());
+    const std::string id = std::get<Batch>(created).id;
+    EXPECT_TRUE(co_await cluster.Committed(*a, id, 6));
+    co_await a->Close();
+    cluster.gone.insert("a");
+    EXPECT_TRUE(co_await b->Ends(id));
+    EXPECT_TRUE((co_await b->files->CatchUp()).ok());
+    EXPECT_EQ(b->Of(id).counts, (LineCounts{.total = 40, .completed = 40}));
+    EXPECT_EQ(b->Of(id).usage.output, 40u);
+    ExpectOneEach(co_await Cluster::Results(*b, b->Of(id).output_file), 40);
+    EXPECT_LT(b->sent.size(), 40u);
     co_await b->Close();
   });
 }
@@ -225,8 +259,13 @@ TEST(SharedBatches, WithoutItsDiskAGatewayGoesOnFromTheBucket) {
     EXPECT_TRUE(co_await cluster.Committed(*a, id, 6));
     const uint64_t committed = a->Of(id).counts.completed;
     co_await a->Close();
+    std::vector<std::filesystem::path> names;
     for (const auto& entry : std::filesystem::directory_iterator(a->dir / "files"))
-      std::filesystem::resize_file(entry.path(), 10);
+      names.push_back(entry.path());
+    for (const std::filesystem::path& name : names) {
+      name.extension() == ".run" ? std::filesystem::resize_file(name, 10)
+                                 : static_cast<void>(std::filesystem::remove(name));
+    }
     a->sent.clear();
     co_await a->Open();
     EXPECT_TRUE(co_await a->Ends(id));

@@ -412,7 +412,7 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "that it is never in a configuration file|"
        "t.yaml:/files/s3/ca (line 1): has an effect only with an endpoint that begins with https://"},
       {With({{"files", "{s3: {bucket: b, endpoint: 'http://h', access_key: env:K, secret_key: env:K}}"},
-             {"state", "{url: 'postgres://u@h/d', password: env:K}"}}),
+             {"state", "{url: 'postgres://u@127.0.0.1/d', password: env:K}"}}),
        "t.yaml:/files (line 1): gateways that share a store and a bucket read each other's files: set "
        "ledger.content_key, to the same key at all of them"},
       {OneModel("price: {input: -0.1, output: 1}"),
