@@ -205,9 +205,12 @@ bool Batches::leaving() const {
       runs_, [](const auto& of) { return of.second->batch().shared && !of.second->stopped(); });
 }
 
+// With the copy of the input, unless another batch here needs it.
 net::Task<void> Batches::RemoveRunFiles(RunRef run) {
   for (const std::string& path : {run->files().output_path(), run->files().error_path()})
     (co_await files_.RemoveBytes(path)).IgnoreError();
+  if (const std::string& input = run->batch().input_file; !stored_.NeededHere(input))
+    co_await files_.DropCopy(input);
 }
 
 void Batches::Drain() {
@@ -595,7 +598,6 @@ net::Task<void> Batches::FinishShared(RunRef run) {
   if (const absl::Status current = co_await files_.CatchUp(); !current.ok())
     log::Warn("the results of a batch are not shown yet", {{"why", conf::Std(current.message())}});
   co_await RemoveRunFiles(run);
-  if (!stored_.UserOf(run->batch().input_file)) co_await files_.DropCopy(run->batch().input_file);
 }
 
 // Takes the results to where files lie; tries again until the bucket has them. Nothing: the gateway stops.

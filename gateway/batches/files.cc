@@ -428,7 +428,8 @@ net::Task<absl::Status> Files::Assemble(ResultParts parts, std::string path) {
 
 net::Task<void> Files::DropCopy(std::string id) {
   const auto* const entry = copy_.Find(id);
-  if (entry == nullptr || entry->value.object.empty()) co_return;
+  // Another gateway may have deleted the file meanwhile.
+  if (entry != nullptr && entry->value.object.empty()) co_return;
   (co_await RemoveBytes(PathOf(id))).IgnoreError();
 }
 

@@ -240,6 +240,13 @@ std::optional<std::string> StoredBatches::UserOf(std::string_view file) const {
   return std::nullopt;
 }
 
+bool StoredBatches::NeededHere(std::string_view file) const {
+  return std::ranges::any_of(copy_.all(), [&](const auto* entry) {
+    const Batch& batch = entry->value;
+    return !HasEnded(batch.state) && batch.input_file == file && IsRunHere(batch);
+  });
+}
+
 std::set<std::string> StoredBatches::UsedFiles() const {
   std::set<std::string> used;
   for (const auto* const entry : copy_.all()) {

@@ -55,6 +55,8 @@ class StoredBatches {
   std::vector<const Batch*> OfTenant(std::string_view tenant) const;  // the newest first
   // The batch that has not ended and needs that file.
   std::optional<std::string> UserOf(std::string_view file) const;
+  // Whether a batch that this gateway runs needs that file.
+  bool NeededHere(std::string_view file) const;
   // Names in the folder of files that must stay.
   std::set<std::string> UsedFiles() const;
   // Whether this gateway runs it: always, if it is not shared.

@@ -7,9 +7,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/fault/gateway/batch_calls.h"
@@ -143,6 +144,26 @@ TEST_F(SharedBatches, AGatewayThatStoodStillChangesNothingAfterwards) {
   ExpectNoRemains();
   EXPECT_EQ(at(1).Metric("tidegate_batches{state=\"completed\"}"), 1.0);
   EXPECT_EQ(at(0).Metric("tidegate_batches{state=\"completed\"}"), 0.0);
+}
+
+TEST_F(SharedBatches, WhileTheDatabaseIsAwayNothingIsSentAndAfterwardsNothingIsTakenOver) {
+  const std::string batch = Begin(at(0), InputOf(kLines));
+  ASSERT_TRUE(Reaches(1, batch, 40));
+  database_->Stop();
+  uint64_t sent = 0;
+  // Longer than others wait for a gateway that says nothing.
+  EXPECT_TRUE(Within(kBatchPatience, [&] {
+    const uint64_t before = std::exchange(sent, engine_->Stat("/requests/received"));
+    Pause(std::chrono::seconds(6));
+    return before == sent;
+  }));
+  EXPECT_LT(sent, kLines);
+  ASSERT_TRUE(database_->Start());
+  ASSERT_TRUE(Ends(1, batch));
+  EXPECT_EQ(engine_->Stat("/requests/received"), kLines) << "no line is repeated";
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(at(i).Metric("tidegate_batches_taken_over_total"), 0.0) << i;
+  ExpectWhole(batch);
+  ExpectNoRemains();
 }
 
 TEST_F(SharedBatches, AnyGatewayTakesAnyCall) {

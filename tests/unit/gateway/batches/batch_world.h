@@ -80,9 +80,14 @@ struct World {
     files->Begin();
     batches->Begin();
   }
-  net::Task<void> Close() {
+  // As a kill leaves it, but for its tasks, which end soon.
+  void Halt() {
     batches->Stop();
     files->Stop();
+  }
+  // Where no other world has tasks.
+  net::Task<void> Close() {
+    Halt();
     net::Sleep sleep(loop.watchdog);
     while (loop.tasks.running() > 1) co_await sleep.For(net::Watchdog::kTick);
     batches.reset();

@@ -37,7 +37,7 @@ TEST(ResultParts, NoPartGrowsAboveItsBound) {
   const uint64_t uploaded = Grow(parts, 8u << 20, 400);
   for (const ResultPart& part : parts) EXPECT_LE(part.extent.stored, kMostPartBytes);
   EXPECT_LE(parts.size(), 40u);
-  EXPECT_LE(uploaded, 10u * 400u * (8u << 20));
+  EXPECT_LE(uploaded, uint64_t{10} * 400 * (8u << 20));
 }
 
 TEST(ResultParts, TheFirstOneBeginsWithTheFile) {

@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "gateway/batches/result_commit.h"
 #include "gateway/batches/shared_keys.h"
@@ -28,15 +29,16 @@ const std::string kMaster(64, 'a');
 struct Cluster {
   explicit Cluster(tests::TestLoop& on) : loop(on), option(server.url()) {}
 
-  std::unique_ptr<World> Make(const std::string& gateway, const std::string& master = kMaster) {
-    auto world =
+  World* Make(const std::string& gateway, const std::string& master = kMaster) {
+    worlds.push_back(
         std::make_unique<World>(loop, option.text, &store,
                                 Sharing{.gateway = gateway,
                                         .lives = [this](const std::string& id) { return !gone.contains(id); },
                                         .settle = {},
                                         .commit_age = std::chrono::milliseconds(100),
                                         .held_back_age = std::chrono::milliseconds(600)},
-                                master);
+                                master));
+    World* const world = worlds.back().get();
     world->answer = [](const LineCall&) {
       return LineAnswer{
           .status = 200,
@@ -44,6 +46,16 @@ struct Cluster {
           .body = R"({"said":"confidential","usage":{"prompt_tokens":2,"completion_tokens":1}})"};
     };
     return world;
+  }
+  void Kill(World& world) {
+    world.Halt();
+    gone.insert(world.sharing.gateway);
+  }
+  net::Task<void> End() {
+    for (const auto& world : worlds) world->Halt();
+    net::Sleep sleep(loop.watchdog);
+    while (loop.tasks.running() > 1) co_await sleep.For(net::Watchdog::kTick);
+    worlds.clear();
   }
   net::Task<bool> Committed(World& at, std::string id, uint64_t lines) {
     co_return co_await Eventually(loop, [&] { return at.Of(id).counts.completed >= lines; });
@@ -64,6 +76,7 @@ struct Cluster {
   const BucketOption option;
   tests::MemoryStore store;
   std::set<std::string> gone;
+  std::vector<std::unique_ptr<World>> worlds;
 };
 
 void ExpectOneEach(const std::multiset<std::string>& ids, size_t lines) {
@@ -74,8 +87,8 @@ void ExpectOneEach(const std::multiset<std::string>& ids, size_t lines) {
 TEST(SharedBatches, AnyGatewayAnswersForFilesAndBatches) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     Cluster cluster(loop);
-    const auto a = cluster.Make("a");
-    const auto b = cluster.Make("b");
+    World* const a = cluster.Make("a");
+    World* const b = cluster.Make("b");
     co_await a->Open();
     co_await b->Open();
     const std::string id = co_await a->Begin(20);
@@ -90,7 +103,7 @@ TEST(SharedBatches, AnyGatewayAnswersForFilesAndBatches) {
     EXPECT_EQ(batch.counts, (LineCounts{.total = 20, .completed = 20}));
     EXPECT_EQ(batch.usage.output, 20u);
     EXPECT_TRUE(batch.output_parts.empty());
-    for (World* const at : {a.get(), b.get()}) {
+    for (World* const at : {a, b}) {
       EXPECT_TRUE((co_await at->files->CatchUp()).ok());
       ExpectOneEach(co_await Cluster::Results(*at, batch.output_file), 20);
       EXPECT_EQ(LinesIn(co_await at->Read(batch.input_file)), 20);
@@ -106,15 +119,14 @@ TEST(SharedBatches, AnyGatewayAnswersForFilesAndBatches) {
     EXPECT_TRUE(co_await Eventually(loop, [&] { return cluster.server.objects().empty(); }));
     EXPECT_TRUE(co_await Eventually(loop, [&] { return a->files->count() == 0; }));
     EXPECT_TRUE(co_await Eventually(loop, [&] { return a->FilesInFolder() == 0; }));
-    co_await a->Close();
-    co_await b->Close();
+    co_await cluster.End();
   });
 }
 
 TEST(SharedBatches, AnotherGatewayContinuesWithTheLinesThatHaveNoCommittedResult) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     Cluster cluster(loop);
-    std::map<std::string, std::unique_ptr<World>> living;
+    std::map<std::string, World*> living;
     for (const char* const name : {"a", "b", "c"}) {
       living[name] = cluster.Make(name);
       living[name]->takes = std::chrono::milliseconds(30);
@@ -125,9 +137,8 @@ TEST(SharedBatches, AnotherGatewayContinuesWithTheLinesThatHaveNoCommittedResult
     uint64_t committed = 0;
     for (int kills = 0; kills < 2; ++kills) {
       EXPECT_TRUE(co_await cluster.Committed(*living[runner], id, committed + 12));
-      co_await living[runner]->Close();  // as a kill leaves it: nothing more is committed
+      cluster.Kill(*living[runner]);
       living.erase(runner);
-      cluster.gone.insert(runner);
       const World& other = *living.begin()->second;
       committed = other.Of(id).counts.completed;
       EXPECT_TRUE(co_await Eventually(loop, [&] { return other.Of(id).runner != runner; }));
@@ -149,19 +160,19 @@ TEST(SharedBatches, AnotherGatewayContinuesWithTheLinesThatHaveNoCommittedResult
         co_await Eventually(loop, [&] { return cluster.store.Count(store::kSharedFileRemoval) == 0; }));
     EXPECT_EQ(cluster.server.objects().size(),
               1u + last.files->Find("demo", batch.output_file, net::Now())->parts.size());
-    co_await last.Close();
+    co_await cluster.End();
   });
 }
 
 TEST(SharedBatches, AFormerRunnerThatLivesOnCommitsNothing) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     Cluster cluster(loop);
-    const auto a = cluster.Make("a");
-    const auto b = cluster.Make("b");
-    a->takes = b->takes = std::chrono::milliseconds(30);
+    World* const a = cluster.Make("a");
+    World* const b = cluster.Make("b");
+    a->takes = b->takes = std::chrono::milliseconds(60);
     co_await a->Open();
     co_await b->Open();
-    const std::string id = co_await a->Begin(60);
+    const std::string id = co_await a->Begin(150);
     EXPECT_TRUE(co_await cluster.Committed(*b, id, 6));
     const Batch before = a->Of(id);
     cluster.gone.insert("a");  // it is not
@@ -170,7 +181,7 @@ TEST(SharedBatches, AFormerRunnerThatLivesOnCommitsNothing) {
         loop, [&] { return a->batches->stats().in_flight == 0 && a->batches->stats().waiting == 0; }));
     const size_t sent = a->sent.size();
     const absl::Status late = co_await a->batches->stored().ChangeRun(id, before.epoch, [](Batch& batch) {
-      batch.counts.completed = 60;
+      batch.counts.completed = 150;
       return true;
     });
     EXPECT_TRUE(absl::IsPermissionDenied(late)) << late;
@@ -179,10 +190,10 @@ TEST(SharedBatches, AFormerRunnerThatLivesOnCommitsNothing) {
         (co_await cluster.store.Commit({{store::kSharedBatch, id, 1, EncodeBatch(before)}})).status()));
     EXPECT_TRUE(co_await b->Ends(id));
     const Batch batch = b->Of(id);
-    EXPECT_EQ(batch.counts, (LineCounts{.total = 60, .completed = 60}));
+    EXPECT_EQ(batch.counts, (LineCounts{.total = 150, .completed = 150}));
     EXPECT_EQ(a->sent.size(), sent);
     EXPECT_TRUE((co_await b->files->CatchUp()).ok());
-    ExpectOneEach(co_await Cluster::Results(*b, batch.output_file), 60);
+    ExpectOneEach(co_await Cluster::Results(*b, batch.output_file), 150);
     // Nothing that it has uploaded stays.
     EXPECT_TRUE(
         co_await Eventually(loop, [&] { return cluster.store.Count(store::kSharedFileRemoval) == 0; }));
@@ -190,16 +201,15 @@ TEST(SharedBatches, AFormerRunnerThatLivesOnCommitsNothing) {
               1u + b->files->Find("demo", batch.output_file, net::Now())->parts.size());
     EXPECT_TRUE(co_await Eventually(loop, [&] { return a->FilesInFolder() <= 1; }))
         << "its copy of the input";
-    co_await a->Close();
-    co_await b->Close();
+    co_await cluster.End();
   });
 }
 
 TEST(SharedBatches, ABatchOfMessagesIsContinuedLikewise) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     Cluster cluster(loop);
-    const auto a = cluster.Make("a");
-    const auto b = cluster.Make("b");
+    World* const a = cluster.Make("a");
+    World* const b = cluster.Make("b");
     a->takes = b->takes = std::chrono::milliseconds(30);
     co_await a->Open();
     co_await b->Open();
@@ -216,22 +226,21 @@ TEST(SharedBatches, ABatchOfMessagesIsContinuedLikewise) {
         net::Now());
     const std::string id = std::get<Batch>(created).id;
     EXPECT_TRUE(co_await cluster.Committed(*a, id, 6));
-    co_await a->Close();
-    cluster.gone.insert("a");
+    cluster.Kill(*a);
     EXPECT_TRUE(co_await b->Ends(id));
     EXPECT_TRUE((co_await b->files->CatchUp()).ok());
     EXPECT_EQ(b->Of(id).counts, (LineCounts{.total = 40, .completed = 40}));
     EXPECT_EQ(b->Of(id).usage.output, 40u);
     ExpectOneEach(co_await Cluster::Results(*b, b->Of(id).output_file), 40);
     EXPECT_LT(b->sent.size(), 40u);
-    co_await b->Close();
+    co_await cluster.End();
   });
 }
 
 TEST(SharedBatches, AGatewayThatComesBackGoesOnWhereItsDiskEnds) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     Cluster cluster(loop);
-    const auto a = cluster.Make("a");
+    World* const a = cluster.Make("a");
     a->takes = std::chrono::milliseconds(20);
     co_await a->Open();
     const std::string id = co_await a->Begin(40);
@@ -245,14 +254,14 @@ TEST(SharedBatches, AGatewayThatComesBackGoesOnWhereItsDiskEnds) {
     int repeated = 0;
     for (const auto& [line, times] : a->sent) repeated += times - 1;
     EXPECT_LE(repeated, 3) << "more than what was under way";
-    co_await a->Close();
+    co_await cluster.End();
   });
 }
 
 TEST(SharedBatches, WithoutItsDiskAGatewayGoesOnFromTheBucket) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     Cluster cluster(loop);
-    const auto a = cluster.Make("a");
+    World* const a = cluster.Make("a");
     a->takes = std::chrono::milliseconds(20);
     co_await a->Open();
     const std::string id = co_await a->Begin(40);
@@ -272,15 +281,15 @@ TEST(SharedBatches, WithoutItsDiskAGatewayGoesOnFromTheBucket) {
     EXPECT_TRUE((co_await a->files->CatchUp()).ok());
     ExpectOneEach(co_await Cluster::Results(*a, a->Of(id).output_file), 40);
     EXPECT_LE(a->sent.size(), 40 - committed);
-    co_await a->Close();
+    co_await cluster.End();
   });
 }
 
 TEST(SharedBatches, ABatchIsCancelledAtAnyGatewayAlsoIfItsOwnIsGone) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     Cluster cluster(loop);
-    const auto a = cluster.Make("a");
-    const auto b = cluster.Make("b");
+    World* const a = cluster.Make("a");
+    World* const b = cluster.Make("b");
     a->takes = b->takes = std::chrono::milliseconds(20);
     co_await a->Open();
     co_await b->Open();
@@ -291,8 +300,7 @@ TEST(SharedBatches, ABatchIsCancelledAtAnyGatewayAlsoIfItsOwnIsGone) {
         std::holds_alternative<Batch>(co_await b->batches->Cancel("demo", first, "key_1", net::Now())));
     EXPECT_TRUE(co_await b->Ends(first));
     EXPECT_EQ(b->Of(first).runner, "a");
-    co_await a->Close();
-    cluster.gone.insert("a");
+    cluster.Kill(*a);
     EXPECT_TRUE(
         std::holds_alternative<Batch>(co_await b->batches->Cancel("demo", second, "key_1", net::Now())));
     EXPECT_TRUE(co_await b->Ends(second));
@@ -306,15 +314,15 @@ TEST(SharedBatches, ABatchIsCancelledAtAnyGatewayAlsoIfItsOwnIsGone) {
       if (!batch.output_file.empty()) ids.merge(co_await Cluster::Results(*b, batch.output_file));
       ExpectOneEach(ids, 200);
     }
-    co_await b->Close();
+    co_await cluster.End();
   });
 }
 
 TEST(SharedBatches, WithoutTheBucketABatchIsPausedAndSaysWhy) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     Cluster cluster(loop);
-    const auto a = cluster.Make("a");
-    const auto b = cluster.Make("b");
+    World* const a = cluster.Make("a");
+    World* const b = cluster.Make("b");
     a->takes = std::chrono::milliseconds(20);
     co_await a->Open();
     co_await b->Open();
@@ -334,16 +342,15 @@ TEST(SharedBatches, WithoutTheBucketABatchIsPausedAndSaysWhy) {
     EXPECT_EQ(a->Of(id).paused, "");
     EXPECT_EQ(a->Of(id).counts.completed, 300u);
     for (const auto& [line, times] : a->sent) EXPECT_EQ(times, 1) << line;
-    co_await a->Close();
-    co_await b->Close();
+    co_await cluster.End();
   });
 }
 
 TEST(SharedBatches, AGatewayThatStopsLeavesItsBatchesAndNothingIsRepeated) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     Cluster cluster(loop);
-    const auto a = cluster.Make("a");
-    const auto b = cluster.Make("b");
+    World* const a = cluster.Make("a");
+    World* const b = cluster.Make("b");
     a->takes = b->takes = std::chrono::milliseconds(20);
     co_await a->Open();
     co_await b->Open();
@@ -351,19 +358,18 @@ TEST(SharedBatches, AGatewayThatStopsLeavesItsBatchesAndNothingIsRepeated) {
     EXPECT_TRUE(co_await cluster.Committed(*b, id, 6));
     a->batches->Drain();
     EXPECT_TRUE(co_await Eventually(loop, [&] { return !a->batches->leaving(); }));
-    co_await a->Close();
+    a->Halt();
     EXPECT_TRUE(co_await b->Ends(id));
     EXPECT_TRUE((co_await b->files->CatchUp()).ok());
     ExpectOneEach(co_await Cluster::Results(*b, b->Of(id).output_file), 60);
     EXPECT_EQ(a->sent.size() + b->sent.size(), 60u);
-    co_await b->Close();
+    co_await cluster.End();
   });
 }
 
 TEST(SharedBatches, WhatWasBegunBeforeTheBucketStaysWithItsGateway) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     Cluster cluster(loop);
-    const auto a = cluster.Make("a");
     World before(loop, "", &cluster.store, Sharing{.gateway = "x"}, kMaster);
     before.takes = std::chrono::milliseconds(1);
     co_await before.Open();
@@ -380,8 +386,8 @@ TEST(SharedBatches, WhatWasBegunBeforeTheBucketStaysWithItsGateway) {
 TEST(SharedKeys, AllGatewaysHaveTheSameAndErasingOneErasesItForAll) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     Cluster cluster(loop);
-    const auto a = cluster.Make("a");
-    const auto b = cluster.Make("b");
+    World* const a = cluster.Make("a");
+    World* const b = cluster.Make("b");
     co_await a->Open();
     co_await b->Open();
     const auto of_a = co_await a->files->KeyFor("demo", true);
@@ -398,28 +404,26 @@ TEST(SharedKeys, AllGatewaysHaveTheSameAndErasingOneErasesItForAll) {
     EXPECT_TRUE(absl::IsFailedPrecondition((co_await a->Read(a->Of(id).input_file)).status()));
     EXPECT_NE((co_await a->files->KeyFor("demo", true)).value()->id(), (*of_a)->id());
     EXPECT_EQ((co_await b->files->EraseShared("dem", "ada", "")).value().size(), 0u);
-    co_await a->Close();
-    co_await b->Close();
+    co_await cluster.End();
   });
 }
 
 TEST(SharedKeys, AGatewayWithAnotherMasterKeyReadsNothingAndDestroysNothing) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     Cluster cluster(loop);
-    const auto a = cluster.Make("a");
-    const auto b = cluster.Make("b", std::string(64, 'b'));
+    World* const a = cluster.Make("a");
+    World* const b = cluster.Make("b", std::string(64, 'b'));
     a->takes = std::chrono::hours(1);
     co_await a->Open();
     co_await b->Open();
     const std::string id = co_await a->Begin(5);
-    co_await a->Close();
-    cluster.gone.insert("a");
+    cluster.Kill(*a);
     EXPECT_TRUE(absl::IsUnavailable((co_await b->files->KeyFor("demo", true)).status()));
     EXPECT_TRUE(absl::IsUnavailable(b->files->KeyOf(b->Of(id).sealed_by).status()));
     EXPECT_FALSE(
         co_await Eventually(loop, [&] { return b->Of(id).runner != "a"; }, std::chrono::milliseconds(1500)));
     EXPECT_FALSE(HasEnded(b->Of(id).state));
-    co_await b->Close();
+    co_await cluster.End();
   });
 }
 
