@@ -89,7 +89,7 @@ net::Task<Answer> Audit(const Operations& operations, const Call& call);
 Answer ProveRecord(const Operations& operations, const Call& call);
 Answer ShowVerification(const Operations& operations, const Call& call);
 Answer VerifyLedger(const Operations& operations, const Call& call);
-Answer EraseStored(const Operations& operations, const Call& call);
+net::Task<Answer> EraseStored(const Operations& operations, const Call& call);
 
 net::Task<Answer> SubmitJob(const Operations& operations, const Call& call);
 net::Task<Answer> RerunJob(const Operations& operations, const Call& call);

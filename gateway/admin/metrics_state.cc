@@ -561,7 +561,8 @@ void Metrics::CollectBatches(MetricFamilies& out) const {
   const batches::Service* const service = operations_.shared->batches;
   if (service == nullptr || !operations_.runtime()->config().files) return;
   const batches::BatchStats stats = service->batches().stats();
-  out.Gauge("tidegate_batches", "Batches that the gateway knows, by state");
+  out.Gauge("tidegate_batches",
+            "Batches by state; of those that several gateways share, those that this one runs or ran last");
   for (size_t i = 0; i < stats.batches.size(); ++i)
     out.Add(stats.batches[i], {{"state", batches::NameOf(static_cast<batches::BatchState>(i))}});
   out.Counter("tidegate_batch_lines_total", "Lines of batches that got a result, by outcome")
@@ -575,6 +576,10 @@ void Metrics::CollectBatches(MetricFamilies& out) const {
       .Add(stats.waiting);
   out.Gauge("tidegate_batch_lines_in_flight", "Lines of batches at replicas or in queues")
       .Add(stats.in_flight);
+  out.Gauge("tidegate_batches_paused", "Shared batches whose results cannot be stored in the bucket now")
+      .Add(stats.paused);
+  out.Counter("tidegate_batches_taken_over_total", "Shared batches that this gateway continued for another")
+      .Add(stats.taken_over);
   out.Gauge("tidegate_files", "Files that applications keep").Add(uint64_t{service->files().count()});
   out.Gauge("tidegate_files_bytes", "Bytes of the files that applications keep")
       .Add(service->files().bytes());

@@ -16,6 +16,7 @@
 #include "gateway/audit/focus.h"
 #include "gateway/audit/ledger_query.h"
 #include "gateway/audit/statement.h"
+#include "gateway/batches/service.h"
 #include "gateway/config/state_files.h"
 #include "gateway/ledger/export.h"
 #include "gateway/ledger/proof.h"
@@ -334,14 +335,25 @@ Answer VerifyLedger(const Operations& operations, const Call& call) {
   return ShowVerification(operations, call);
 }
 
-Answer EraseStored(const Operations& operations, const Call& call) {
+// The keys of files that gateways share go first: if the store does not answer, nothing is erased.
+net::Task<Answer> EraseStored(const Operations& operations, const Call& call) {
   const std::string named = call.Text("tenant");
   const std::string tenant = TenantPath(call.runtime->config(), named).value_or(named);
-  const auto erased = EraseContent(*operations.shared->content_keys, *operations.shared->ledger,
-                                   {tenant, call.caller.actor, call.Text("reason")}, call.now);
+  const std::string reason = call.Text("reason");
+  absl::StatusOr<std::vector<batches::SharedKey>> shared = std::vector<batches::SharedKey>();
+  if (operations.shared->batches != nullptr)
+    shared = co_await operations.shared->batches->files().EraseShared(tenant, call.caller.actor, reason);
+  if (!shared.ok()) co_return Refuse(shared.status(), call.request_id);
+  absl::StatusOr<ErasedContent> erased = absl::UnknownError("not erased");
+  const bool done = co_await call.read([&] {
+    erased = EraseContent(*operations.shared->content_keys, *operations.shared->ledger,
+                          {tenant, call.caller.actor, reason}, call.now);
+  });
+  if (!done) co_return RefuseCrowded(call.request_id);
   operations.content_erased();
-  if (!erased.ok()) return Refuse(erased.status(), call.request_id);
-  return Json(*erased);
+  if (!erased.ok()) co_return Refuse(erased.status(), call.request_id);
+  for (const batches::SharedKey& key : *shared) erased->erased.push_back({key.tenant, key.id});
+  co_return Json(*erased);
 }
 
 }  // namespace gateway::admin

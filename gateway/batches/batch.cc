@@ -111,6 +111,12 @@ constexpr void Bind(O& o, Batch& batch) {
   o.Optional("metadata", batch.metadata);
   o.Optional("output_age", batch.output_age);
   o.Optional("problems", batch.problems);
+  o.Optional("runner", batch.runner);
+  o.Optional("epoch", batch.epoch);
+  o.Optional("output_parts", batch.output_parts);
+  o.Optional("error_parts", batch.error_parts);
+  o.Optional("paused", batch.paused);
+  o.NotWritten(batch.shared);
 }
 
 bool Batch::of_messages() const {
@@ -158,6 +164,7 @@ Json ShowBatch(const Batch& batch) {
                {"output_tokens", batch.usage.output},
                {"output_tokens_details", {{"reasoning_tokens", batch.usage.reasoning}}},
                {"total_tokens", batch.usage.input + batch.usage.output}}}};
+  if (!batch.paused.empty() && !ended) shown["tidegate"] = {{"paused", batch.paused}};
   shown["metadata"] = batch.metadata.empty() ? Json(nullptr) : Json(batch.metadata);
   return shown;
 }

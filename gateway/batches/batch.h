@@ -1,7 +1,7 @@
 // Batch: the state of one batch: its input, its owner and its progress.
 //
 // The store has it as it was at its last change of state. The counts of a running batch follow from its result
-// files (result_files.h), which are the truth of what is done.
+// files (result_files.h), which are the truth of what is done; those of a shared one from its parts.
 //
 // A value: pure, any thread.
 #pragma once
@@ -18,6 +18,7 @@
 
 #include "conf/time.h"
 #include "conf/words.h"
+#include "gateway/batches/result_part.h"
 #include "router/facts/api.h"
 
 namespace gateway::batches {
@@ -98,6 +99,15 @@ struct Batch {
   std::map<std::string, std::string> metadata = {};
   std::optional<conf::Duration> output_age = {};  // after which its results are removed
   std::vector<BatchProblem> problems = {};
+
+  // Of a shared batch alone.
+  std::string runner = {};  // the id of the gateway that runs it, or ran it last; empty: any may begin
+  uint64_t epoch = 0;       // which runner of it that is, from 1
+  // Its results that count, in the bucket, until it ends.
+  ResultParts output_parts = {};
+  ResultParts error_parts = {};
+  std::string paused = {};  // why it does not go on now; empty: it does
+  bool shared = false;      // not stored: its kind says so
 
   bool of_messages() const;  // made by Anthropic's API, and shown by it alone
 };

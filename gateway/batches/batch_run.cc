@@ -10,6 +10,7 @@
 
 #include "conf/text.h"
 #include "gateway/log.h"
+#include "gateway/net/clock.h"
 #include "gateway/net/files.h"
 #include "gateway/net/off_loop.h"
 
@@ -23,15 +24,18 @@ constexpr size_t kMostPending = 256;  // results that wait for the disk
 constexpr size_t kRestLines = 256;    // written at once when a batch ends early
 constexpr conf::Duration kDiskPause = std::chrono::seconds(1);
 constexpr conf::Duration kMostRest = std::chrono::minutes(5);
+constexpr conf::Duration kLongestCommitPause = std::chrono::seconds(10);
 
 }  // namespace
 
-BatchRun::BatchRun(net::Loop& loop, Batch batch, Input input, ResultFiles files, std::function<void()> wake)
+BatchRun::BatchRun(net::Loop& loop, Batch batch, Input input, ResultFiles files, std::function<void()> wake,
+                   CommitTimes times)
     : loop_(loop),
       batch_(std::move(batch)),
       input_(std::move(input)),
       files_(std::move(files)),
-      wake_(std::move(wake)) {}
+      wake_(std::move(wake)),
+      times_(times) {}
 
 net::Task<absl::Status> BatchRun::Open(IndexOptions options) {
   struct Opened {
@@ -53,6 +57,9 @@ net::Task<absl::Status> BatchRun::Open(IndexOptions options) {
   kept_input_ = std::move(opened->input);
   total_ = opened->index.total;
   progress_ = opened->done.progress;
+  committed_.output = ExtentOf(batch_.output_parts);
+  committed_.errors = ExtentOf(batch_.error_parts);
+  uncommitted_since_ = net::Now();
   lanes_.clear();
   for (InputIndex::OfModel& of : opened->index.models) {
     Lane lane;
@@ -64,7 +71,7 @@ net::Task<absl::Status> BatchRun::Open(IndexOptions options) {
 }
 
 std::optional<BatchRun::Line> BatchRun::Take(conf::TimePoint now) {
-  if (end_ || stopped_ || pending_.size() >= kMostPending) return std::nullopt;
+  if (end_ || stopped_ || pending_.size() >= kMostPending || HeldBack(now)) return std::nullopt;
   for (size_t i = 0; i < lanes_.size(); ++i) {
     const size_t at = (next_lane_ + i) % lanes_.size();
     Lane& lane = lanes_[at];
@@ -194,10 +201,7 @@ net::Task<void> BatchRun::WriteResults(std::shared_ptr<BatchRun> self) {
     self->being_written_ = 0;
     if (written.ok()) {
       self->write_failed_ = false;
-      self->progress_.completed += written->completed;
-      self->progress_.failed += written->failed;
-      self->progress_.unsent += written->unsent;
-      self->progress_.usage.Add(written->usage);
+      self->Count(*written);
       self->wake_();
       continue;
     }
@@ -213,6 +217,54 @@ net::Task<void> BatchRun::WriteResults(std::shared_ptr<BatchRun> self) {
   }
   self->writing_ = false;
   self->Changed();
+}
+
+void BatchRun::Count(const ResultFiles::Progress& written) {
+  if (uncommitted() == 0) uncommitted_since_ = net::Now();
+  progress_.completed += written.completed;
+  progress_.failed += written.failed;
+  progress_.unsent += written.unsent;
+  progress_.usage.Add(written.usage);
+  progress_.output = written.output;
+  progress_.errors = written.errors;
+}
+
+uint64_t BatchRun::uncommitted() const {
+  if (!batch_.shared) return 0;
+  return progress_.output.stored - committed_.output.stored + progress_.errors.stored -
+         committed_.errors.stored;
+}
+
+bool BatchRun::HasCommitted() const {
+  return !batch_.shared || (progress_.output.stored >= committed_.output.stored &&
+                            progress_.errors.stored >= committed_.errors.stored);
+}
+
+bool BatchRun::CommitDue(conf::TimePoint now) const {
+  const uint64_t bytes = uncommitted();
+  if (bytes == 0 || now < commit_again_) return false;
+  return bytes >= kCommitBytes || now >= uncommitted_since_ + times_.age;
+}
+
+bool BatchRun::HeldBack(conf::TimePoint now) const {
+  const uint64_t bytes = uncommitted();
+  return bytes > 0 && (bytes >= kHeldBackBytes || now >= uncommitted_since_ + times_.held_back_age);
+}
+
+void BatchRun::OnCommitted(const ResultFiles::Progress& until, conf::TimePoint began) {
+  committed_ = until;
+  uncommitted_since_ = began;
+  commit_pause_ = kFirstRest;
+  commit_again_ = {};
+  why_uncommitted_.clear();
+  told_paused = false;
+  Changed();
+}
+
+void BatchRun::OnCommitFailed(std::string why, conf::TimePoint now) {
+  why_uncommitted_ = std::move(why);
+  commit_again_ = now + commit_pause_;
+  commit_pause_ = std::min(2 * commit_pause_, kLongestCommitPause);
 }
 
 void BatchRun::EndBy(End end, conf::TimePoint now) {
@@ -231,6 +283,11 @@ void BatchRun::Stop() {
   stopped_ = true;
   Abort();
   Changed();
+}
+
+void BatchRun::Lose() {
+  lost_ = true;
+  Stop();
 }
 
 bool BatchRun::HasEnded() const {
@@ -275,8 +332,7 @@ net::Task<absl::Status> BatchRun::WriteRest() {
             return files_.Append(results);
           });
       if (!written.ok()) co_return written.status();
-      progress_.failed += written->failed;
-      progress_.unsent += written->unsent;
+      Count(*written);
       lane.waiting.erase(lane.waiting.begin(), lane.waiting.begin() + static_cast<ptrdiff_t>(n));
     }
   }

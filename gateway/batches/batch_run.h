@@ -4,6 +4,9 @@
 // Lines stand in lanes, one for each model, so that a model without room delays only its own lines. After a
 // refusal a lane rests, longer each time, and then begins with one line; each answer lets twice as many go.
 //
+// Of a shared batch, results on the disk count once they are committed (result_commit.h). If that takes too long, nothing
+// more is sent: after a kill, another gateway would send it again.
+//
 // Owner: Batches, and its own tasks. Thread: the loop's; what blocks runs beside it.
 #pragma once
 
@@ -51,8 +54,15 @@ class BatchRun : public std::enable_shared_from_this<BatchRun> {
     ledger::ContentKeyRef key = {};
   };
 
+  // Of a shared batch, as Sharing has them.
+  struct CommitTimes {
+    conf::Duration age = {};
+    conf::Duration held_back_age = {};
+  };
+
   // `wake` is called when there may be something to send.
-  BatchRun(net::Loop& loop, Batch batch, Input input, ResultFiles files, std::function<void()> wake);
+  BatchRun(net::Loop& loop, Batch batch, Input input, ResultFiles files, std::function<void()> wake,
+           CommitTimes times);
 
   // Reads what is done and what is left. An error: it can be tried again.
   net::Task<absl::Status> Open(IndexOptions options);
@@ -84,6 +94,33 @@ class BatchRun : public std::enable_shared_from_this<BatchRun> {
   net::Task<absl::Status> RemoveEmptyFiles();
   // Writes what waits once more, and no more; AwaitEnd returns.
   void Stop();
+  bool stopped() const { return stopped_; }
+  // Likewise: another gateway runs the batch now.
+  void Lose();
+  bool lost() const { return lost_; }
+
+  // After Open: whether the disk has all results of a shared batch that count.
+  bool HasCommitted() const;
+  // What is on the disk, of a shared batch.
+  const ResultFiles::Progress& on_disk() const { return progress_; }
+  const ResultFiles& files() const { return files_; }
+  // The results up to there count now; `began`: when they were looked at.
+  void OnCommitted(const ResultFiles::Progress& until, conf::TimePoint began);
+  // The next commit is not to come before; `why` the last one failed.
+  void OnCommitFailed(std::string why, conf::TimePoint now);
+  // Whether results that do not count yet are to be committed now.
+  bool CommitDue(conf::TimePoint now) const;
+  uint64_t uncommitted() const;  // bytes
+  // Nothing more is sent, since results have waited for too long.
+  bool HeldBack(conf::TimePoint now) const;
+  const std::string& why_uncommitted() const { return why_uncommitted_; }
+  // Of who commits.
+  bool committing = false;
+  bool finishing = false;
+  bool told_paused = false;
+
+  static constexpr uint64_t kCommitBytes = uint64_t{8} << 20;
+  static constexpr uint64_t kHeldBackBytes = uint64_t{256} << 20;
 
   const Batch& batch() const { return batch_; }
   LineCounts counts() const;
@@ -116,12 +153,14 @@ class BatchRun : public std::enable_shared_from_this<BatchRun> {
   void Left(const Line& line);
   bool HasEnded() const;
   void Changed();
+  void Count(const ResultFiles::Progress& written);
 
   net::Loop& loop_;
   const Batch batch_;
   const Input input_;
   ResultFiles files_;
   const std::function<void()> wake_;
+  const CommitTimes times_;
   std::mutex reading_;  // lanes read on threads of their own
   std::optional<KeptFile> kept_input_;
   std::vector<Lane> lanes_;
@@ -134,6 +173,12 @@ class BatchRun : public std::enable_shared_from_this<BatchRun> {
   bool writing_ = false;
   bool write_failed_ = false;
   bool read_failed_ = false;
+  ResultFiles::Progress committed_;
+  conf::TimePoint uncommitted_since_{};  // while there is something that does not count yet
+  conf::TimePoint commit_again_{};
+  conf::Duration commit_pause_ = kFirstRest;
+  std::string why_uncommitted_;
+  bool lost_ = false;
   std::optional<End> end_;
   std::optional<conf::TimePoint> end_asked_;
   absl::flat_hash_map<uint32_t, std::function<void()>> aborts_;  // by the number of the line

@@ -1,13 +1,16 @@
-// Batches: all batches of this gateway: created, checked, run line by line, ended.
+// Batches: all batches that this gateway knows: created, checked, run line by line, ended.
 //
 //   validating ─▶ in_progress ─▶ completed
 //        │             ├──────▶ expired      its window is over
 //        └─▶ failed ◀──┤                     a bad line; or the key stopped working
 //                      └─ cancelling ─▶ cancelled
 //
-// A gateway that comes up goes on with every batch that has not ended, where its result files end. Lines go out while there is one
-// of `batches.max_in_flight` free, a tenant at a time in turn; of a tenant, its oldest batch first. Each is
-// sent as a request of the batch's key through the whole pipeline (line_call.h), in the least urgent band.
+// A gateway that comes up goes on with every batch that has not ended, where its result files end. Lines go out while
+// there is one of `batches.max_in_flight` free, a tenant at a time in turn; of a tenant, its oldest batch first. Each
+// is sent as a request of the batch's key through the whole pipeline (line_call.h), in the least urgent band.
+//
+// A shared batch is run by the gateway that created it. When that is gone, or stops, another takes it over and sends
+// the lines whose results do not count yet (result_commit.h).
 //
 // Owner: the process. Thread: the loop's.
 #pragma once
@@ -30,6 +33,8 @@
 #include "gateway/batches/files.h"
 #include "gateway/batches/input_index.h"
 #include "gateway/batches/line_call.h"
+#include "gateway/batches/sharing.h"
+#include "gateway/batches/store_contact.h"
 #include "gateway/batches/stored_batches.h"
 #include "gateway/net/loop.h"
 #include "gateway/net/watchdog.h"
@@ -48,6 +53,8 @@ struct BatchStats {
   uint64_t put_off = 0;   // times that a line waited for room, or was tried again
   uint64_t waiting = 0;   // lines now
   uint64_t in_flight = 0;
+  uint64_t paused = 0;      // batches whose results cannot be committed
+  uint64_t taken_over = 0;  // from other gateways, since the start
 };
 
 class Batches {
@@ -57,6 +64,7 @@ class Batches {
     // The principal of a batch's key now; null: the key or the tenant no longer works.
     std::function<PrincipalRef(const std::string& tenant, const std::string& key)> principal;
     SendLine send;
+    Sharing sharing = {};
   };
 
   // All must outlive it.
@@ -65,8 +73,10 @@ class Batches {
   net::Task<absl::Status> Start();
   // Continues batches that have not ended, and begins those that are created.
   void Begin();
-  // Sends no further line; those that run go on.
+  // Sends no further line; those that run go on. Shared batches without such lines are left to other gateways.
   void Drain();
+  // Shared batches that are not left yet.
+  bool leaving() const;
   // Cuts running lines short; their results until now are on disk when the loop's tasks have ended.
   void Stop();
 
@@ -93,6 +103,24 @@ class Batches {
   net::Task<RunRef> Open(std::string id);
   net::Task<void> FailErased(std::string id);
   net::Task<void> Finish(RunRef run);
+  net::Task<void> FinishShared(RunRef run);
+  net::Task<bool> WriteRest(RunRef run);
+  std::vector<StoredFile> MadeFiles(const BatchRun& run, conf::TimePoint now) const;
+  static void End(const BatchRun& run, conf::TimePoint now, Batch& stored);
+  // What removes the parts of a batch, with the change that takes them from it.
+  std::vector<store::Write> DiscardingOf(const Batch& batch) const;
+
+  // Of shared batches.
+  bool MayTakeOver(const Batch& batch, conf::TimePoint now) const;
+  net::Task<void> TakeOver(std::string id);
+  net::Task<void> AskStore();
+  void CheckRunners();
+  void CommitMore(conf::TimePoint now);
+  net::Task<void> Commit(RunRef run);
+  // In the batch, for its applications. `told`: operators know it.
+  net::Task<void> ShowPaused(Batch batch, absl::Status why, bool told);
+  net::Task<void> Leave(RunRef run);
+  net::Task<void> RemoveRunFiles(RunRef run);
   net::Task<std::optional<std::vector<store::Write>>> MoveResults(std::string id,
                                                                   std::vector<StoredFile>& made);
   net::Task<void> Pump();
@@ -110,6 +138,8 @@ class Batches {
   Files& files_;
   const Environment environment_;
   StoredBatches stored_;
+  StoreContact contact_;
+  bool asking_ = false;
   std::map<std::string, RunRef, std::less<>> runs_;
   std::set<std::string, std::less<>> driven_;
   std::string last_tenant_;  // that was served
@@ -118,6 +148,7 @@ class Batches {
   uint64_t failed_ = 0;
   uint64_t not_sent_ = 0;
   uint64_t put_off_ = 0;
+  uint64_t taken_over_ = 0;
   bool begun_ = false;
   bool draining_ = false;
   bool stopped_ = false;

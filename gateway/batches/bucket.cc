@@ -99,10 +99,10 @@ net::Task<absl::Status> Bucket::Run(int tries, conf::Duration silence, Transfer 
   }
 }
 
-net::Task<absl::Status> Bucket::Put(std::string path, std::string object) {
+net::Task<absl::Status> Bucket::Put(std::string path, std::string object, Piece piece) {
   const auto go_on = [this] { return GoOn(); };
   co_return co_await Run(kTransferTries, kBucketSilence,
-                         [&](S3Bucket& bucket) { return bucket.Put(object, path, go_on); });
+                         [&](S3Bucket& bucket) { return bucket.Put(object, path, piece, go_on); });
 }
 
 net::Task<absl::Status> Bucket::Get(std::string object, std::string path) {

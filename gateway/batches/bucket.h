@@ -36,7 +36,8 @@ class Bucket {
   // What a connection to it needs. Any thread may use it.
   net::Task<absl::StatusOr<Access>> Open();
 
-  net::Task<absl::Status> Put(std::string path, std::string object);
+  using Piece = plugins::weights::S3Bucket::Piece;
+  net::Task<absl::Status> Put(std::string path, std::string object, Piece piece = {});
   // At `path` when it returns, whole and synced.
   net::Task<absl::Status> Get(std::string object, std::string path);
   // One try.

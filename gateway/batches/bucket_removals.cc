@@ -24,6 +24,7 @@ template <class O>
 constexpr void Bind(O& o, BucketRemoval& removal) {
   o.Required("object", removal.object);
   o.Optional("decided", removal.decided);
+  o.Optional("holder", removal.holder);
 }
 
 std::string EncodeRemoval(const BucketRemoval& removal) {
@@ -34,12 +35,23 @@ absl::StatusOr<BucketRemoval> DecodeRemoval(std::string_view json) {
   return ReadStored<BucketRemoval>("file_removal", json);
 }
 
-BucketRemovals::BucketRemovals(net::Loop& loop, store::Store& store, Bucket& bucket)
+BucketRemovals::BucketRemovals(net::Loop& loop, store::Store& store, Bucket& bucket, const Sharing* sharing)
     : loop_(loop),
       store_(store),
       bucket_(bucket),
-      copy_(loop, store, store::kFileRemoval, DecodeRemoval, [] {}),
+      sharing_(sharing),
+      copy_(loop, store, kind(), DecodeRemoval, [] {}),
       pause_(loop.watchdog) {}
+
+const char* BucketRemovals::kind() const {
+  return sharing_ == nullptr ? store::kFileRemoval : store::kSharedFileRemoval;
+}
+
+bool BucketRemovals::IsDue(const std::string& id, const BucketRemoval& removal) const {
+  if (held_.contains(id)) return false;
+  return removal.decided || sharing_ == nullptr || removal.holder == sharing_->gateway ||
+         !sharing_->lives(removal.holder);
+}
 
 void BucketRemovals::Begin() {
   loop_.tasks.Spawn(Run());
@@ -58,27 +70,35 @@ void BucketRemovals::Stop() {
 
 net::Task<absl::Status> BucketRemovals::Hold(std::string id, std::string object) {
   if (removing_ == id) co_return absl::UnavailableError("an earlier object of the file is being removed");
-  held_.insert(id);
+  held_[id] = 0;
   absl::Status held = co_await copy_.CatchUp();
   if (const auto* const entry = copy_.Find(id); held.ok() && entry != nullptr) {
     // Of an upload that did not come to its end.
-    if (entry->value.object == object && !entry->value.decided) co_return held;
+    const bool mine = sharing_ == nullptr || entry->value.holder == sharing_->gateway;
+    if (entry->value.object == object && !entry->value.decided && mine) {
+      held_[id] = entry->version;
+      co_return held;
+    }
     held = absl::UnavailableError("an earlier object of the file is to be removed");
   } else if (held.ok()) {
     std::vector<store::Write> writes;
-    writes.push_back(
-        store::Write::Create(store::kFileRemoval, id, EncodeRemoval({.object = object, .decided = false})));
+    writes.push_back(store::Write::Create(
+        kind(), id,
+        EncodeRemoval(
+            {.object = object, .decided = false, .holder = sharing_ == nullptr ? "" : sharing_->gateway})));
     held = (co_await store_.Commit(std::move(writes))).status();
     if (held.ok()) held = co_await copy_.CatchUp();
-    if (held.ok() && copy_.Find(id) == nullptr) held = absl::UnavailableError("the store does not show it");
+    const auto* const made = copy_.Find(id);
+    if (held.ok() && made == nullptr) held = absl::UnavailableError("the store does not show it");
+    if (held.ok()) held_[id] = made->version;
   }
   if (!held.ok()) Release(id);
   co_return held;
 }
 
 store::Write BucketRemovals::Forgetting(const std::string& id) const {
-  const auto* const entry = copy_.Find(id);
-  return {store::kFileRemoval, id, entry == nullptr ? 0 : entry->version, std::nullopt};
+  // As it was then: a record that another gateway has decided about since refuses the commit.
+  return {kind(), id, held_.at(id), std::nullopt};
 }
 
 void BucketRemovals::Release(const std::string& id) {
@@ -86,8 +106,8 @@ void BucketRemovals::Release(const std::string& id) {
   Wake();
 }
 
-store::Write BucketRemovals::Noting(const std::string& id, const std::string& object) {
-  return store::Write::Create(store::kFileRemoval, id, EncodeRemoval({.object = object, .decided = true}));
+store::Write BucketRemovals::Noting(const std::string& id, const std::string& object) const {
+  return store::Write::Create(kind(), id, EncodeRemoval({.object = object, .decided = true}));
 }
 
 net::Task<absl::Status> BucketRemovals::RemoveOne(std::string id) {
@@ -96,8 +116,7 @@ net::Task<absl::Status> BucketRemovals::RemoveOne(std::string id) {
   const std::string object = entry->value.object;
   if (!entry->value.decided) {
     std::vector<store::Write> decided;
-    decided.push_back(
-        {store::kFileRemoval, id, entry->version, EncodeRemoval({.object = object, .decided = true})});
+    decided.push_back({kind(), id, entry->version, EncodeRemoval({.object = object, .decided = true})});
     absl::Status written = (co_await store_.Commit(std::move(decided))).status();
     const absl::Status current = co_await copy_.CatchUp();
     if (absl::IsAborted(written)) co_return current;  // it has become a file's
@@ -110,10 +129,11 @@ net::Task<absl::Status> BucketRemovals::RemoveOne(std::string id) {
   entry = copy_.Find(id);
   if (entry == nullptr) co_return absl::OkStatus();
   std::vector<store::Write> forgotten;
-  forgotten.push_back({store::kFileRemoval, id, entry->version, std::nullopt});
+  forgotten.push_back({kind(), id, entry->version, std::nullopt});
   const absl::Status written = (co_await store_.Commit(std::move(forgotten))).status();
   const absl::Status current = co_await copy_.CatchUp();
-  co_return written.ok() ? current : written;
+  // Aborted: another gateway has removed it, too.
+  co_return written.ok() || absl::IsAborted(written) ? current : written;
 }
 
 net::Task<void> BucketRemovals::Run() {
@@ -123,7 +143,7 @@ net::Task<void> BucketRemovals::Run() {
     absl::Status done = co_await copy_.CatchUp();
     std::vector<std::string> ids;
     for (const auto& [id, entry] : copy_.all()) {
-      if (!held_.contains(id)) ids.push_back(id);
+      if (IsDue(id, entry.value)) ids.push_back(id);
     }
     for (const std::string& id : ids) {
       if (stopped_ || absl::IsUnavailable(done)) break;  // the rest would fail likewise

@@ -1,8 +1,8 @@
 // KeptFile: the bytes of a file as they lie on the disk: as they are, or sealed under the content key of their
 // tenant, so that a disk or a backup shows nothing, and erasing the key erases them.
 //
-// Sealed text lies in frames (frame.h). A frame is never changed. An Append that a crash has cut short leaves an incomplete frame at the end, which
-// does not count. Bytes and offsets are those of the text.
+// Sealed text lies in frames (frame.h). A frame is never changed. An Append that a crash has cut short leaves an
+// incomplete frame at the end, which does not count. Bytes and offsets are those of the text.
 //
 // All calls block. One thread at a time. Memory: 16 bytes a frame, and one frame's text.
 #pragma once
@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/batches/result_part.h"
 #include "gateway/ledger/content_keys.h"
 #include "gateway/net/fd.h"
 
@@ -31,6 +32,7 @@ class KeptFile {
   static absl::StatusOr<KeptFile> Open(std::string path, ledger::ContentKeyRef key, Access access);
 
   uint64_t bytes() const { return bytes_; }
+  FileExtent extent() const { return {.bytes = bytes_, .stored = disk_}; }
   // Fills `out` from `offset` on; fewer bytes only at the end. Returns their number. DataLoss: a frame was
   // changed, or sealed under another key.
   absl::StatusOr<size_t> ReadAt(uint64_t offset, std::span<char> out);

@@ -29,7 +29,7 @@ PlaceReader::PlaceReader(net::Loop& loop, Files::Place place)
     : loop_(loop), place_(std::move(place)), frames_(place_.key) {}
 
 net::Task<absl::Status> PlaceReader::Open() {
-  if (place_.object.empty()) {
+  if (place_.objects.empty()) {
     absl::StatusOr<KeptFile> file = co_await net::OffLoop(
         loop_, [this] { return KeptFile::Open(place_.path, place_.key, KeptFile::Access::kRead); });
     if (!file.ok()) co_return file.status();
@@ -37,7 +37,12 @@ net::Task<absl::Status> PlaceReader::Open() {
     co_return absl::OkStatus();
   }
   bucket_.emplace(loop_, *place_.bucket);
-  auto opened = co_await bucket_->Open(place_.object);
+  co_return co_await OpenObject();
+}
+
+net::Task<absl::Status> PlaceReader::OpenObject() {
+  connection_.reset();
+  auto opened = co_await bucket_->Open(place_.objects[object_]);
   if (!opened.ok()) co_return opened.status();
   connection_ = *std::move(opened);
   co_return absl::OkStatus();
@@ -67,11 +72,17 @@ net::Task<absl::Status> PlaceReader::NextOfObject(std::string& piece) {
     const std::string_view payload = connection_->payload();
     if (absl::Status fed = frames_.Feed(payload, piece); !fed.ok()) co_return fed;
     connection_->Take(payload.size());
-    if (piece.size() >= kObjectPiece || connection_->done()) co_return absl::OkStatus();
+    if (piece.size() >= kObjectPiece) co_return absl::OkStatus();
+    if (connection_->done()) {
+      if (object_ + 1 == place_.objects.size()) co_return absl::OkStatus();
+      ++object_;
+      if (absl::Status opened = co_await OpenObject(); !opened.ok()) co_return opened;
+      continue;
+    }
     const ReadStatus status = co_await connection_->ReadSome(net::Now() + place_.bucket->web.silence);
     if (status == ReadStatus::kOk) continue;
-    co_return absl::UnavailableError(conf::Abseil(
-        fmt::format("the bucket closed the connection, or was silent for too long, in {}", place_.object)));
+    co_return absl::UnavailableError(conf::Abseil(fmt::format(
+        "the bucket closed the connection, or was silent for too long, in {}", place_.objects[object_])));
   }
 }
 

@@ -31,6 +31,7 @@ class PlaceReader {
   net::Task<absl::Status> Next(std::string& piece);
 
  private:
+  net::Task<absl::Status> OpenObject();
   net::Task<absl::Status> NextOfObject(std::string& piece);
 
   net::Loop& loop_;
@@ -38,6 +39,7 @@ class PlaceReader {
   uint64_t read_ = 0;
   std::optional<KeptFile> file_;
   std::optional<plugins::weights::S3Bucket> bucket_;
+  size_t object_ = 0;  // of those of the place, that is read now
   std::unique_ptr<plugins::weights::Web::Connection> connection_;
   FrameReader frames_;
 };

@@ -100,6 +100,8 @@ absl::StatusOr<ResultFiles::Done> ResultFiles::Open() {
   if (absl::Status opened = OpenFile(errors_, done); !opened.ok()) return opened;
   if (absl::Status synced = net::SyncParent(output_.path); !synced.ok()) return synced;
   torn_ = false;
+  done.progress.output = output_.extent();
+  done.progress.errors = errors_.extent();
   return done;
 }
 
@@ -162,6 +164,8 @@ absl::StatusOr<ResultFiles::Progress> ResultFiles::Append(std::span<const LineRe
   torn_ = false;
   output_.bytes += output.size();
   errors_.bytes += errors.size();
+  progress.output = output_.extent();
+  progress.errors = errors_.extent();
   return progress;
 }
 

@@ -2,7 +2,8 @@
 // in one of them. Of a batch of messages all are in the first.
 //
 // They are the truth of what is done: a line counts once its result is on disk, and a gateway that was killed
-// reads here where to go on. Only whole lines are kept: what a crash has torn is cut off at the next Open.
+// reads here where to go on. Only whole lines are kept: what a crash has torn is cut off at the next Open. Those of
+// a shared batch are on the disk of its runner, and count once they are in the bucket (result_commit.h).
 //
 // All calls but Render block; one thread at a time.
 #pragma once
@@ -30,6 +31,9 @@ class ResultFiles {
     uint64_t failed = 0;
     uint64_t unsent = 0;  // of the failed
     BatchUsage usage = {};
+    // Of the whole files, after what was counted; their ends are ends of frames.
+    FileExtent output = {};
+    FileExtent errors = {};
   };
   struct Done {
     absl::flat_hash_set<std::string> custom_ids = {};
@@ -44,6 +48,8 @@ class ResultFiles {
   absl::StatusOr<Done> Open();
   // All of them, or none. On disk when it returns.
   absl::StatusOr<Progress> Append(std::span<const LineResult> results);
+  const std::string& output_path() const { return output_.path; }
+  const std::string& error_path() const { return errors_.path; }
   uint64_t output_bytes() const { return output_.bytes; }
   uint64_t error_bytes() const { return errors_.bytes; }
   // Removes those that are empty.
@@ -54,6 +60,7 @@ class ResultFiles {
     std::string path;
     std::optional<KeptFile> kept = {};
     uint64_t bytes = 0;  // of whole lines that are on disk
+    FileExtent extent() const { return kept->extent(); }
   };
   absl::Status OpenFile(File& file, Done& done) const;
   static absl::Status Write(File& file, std::string_view text);

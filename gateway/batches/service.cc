@@ -83,7 +83,9 @@ Service::Service(net::Loop& loop, store::Store& store, ledger::ContentKeys* keys
     : net::Alarm(loop.watchdog),
       loop_(loop),
       runtime_(environment.runtime),
-      files_(loop, store, keys, std::move(dir), [this] { return runtime_()->config().files; }),
+      files_(
+          loop, store, keys, std::move(dir), [this] { return runtime_()->config().files; },
+          environment.sharing),
       batches_(loop, store, files_, std::move(environment)) {}
 
 net::Task<absl::Status> Service::Start() {
@@ -124,12 +126,20 @@ net::Task<void> Service::Answer(Call call, std::function<void(Reply)> done) {
   done(co_await ReplyTo(std::move(call)));
 }
 
+// So that a client sees here what another gateway has told it. Without the store, with what is known.
+net::Task<void> Service::CatchUp() {
+  if (!files_.sharing().shared()) co_return;
+  (co_await batches_.stored().CatchUpShared()).IgnoreError();
+  (co_await files_.CatchUpShared()).IgnoreError();
+}
+
 net::Task<Reply> Service::ReplyTo(Call call) {
   if (!runtime_()->config().files && call.op != Op::kAbandonFile) {
     co_return Refused(
         api::Code::kNotFound,
         "this gateway keeps no files and runs no batches: its configuration has no section files");
   }
+  if (call.op != Op::kAbandonFile) co_await CatchUp();
   const std::string tenant = call.principal->tenant;
   const std::string key = call.principal->key;
   switch (call.op) {

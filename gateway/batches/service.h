@@ -69,6 +69,8 @@ class Service final : private net::Alarm {
   // Once requests can be sent.
   void Begin();
   void Drain() { batches_.Drain(); }
+  // Batches that are not left to other gateways yet, after Drain().
+  bool leaving() const { return batches_.leaving(); }
   void Stop();
 
   Files& files() { return files_; }
@@ -78,6 +80,7 @@ class Service final : private net::Alarm {
  private:
   net::Task<void> Answer(Call call, std::function<void(Reply)> done);
   net::Task<Reply> ReplyTo(Call call);
+  net::Task<void> CatchUp();
   Reply ListFiles(const Call& call) const;
   Reply ListBatches(const Call& call) const;
   net::Task<Reply> DeleteFile(Call call);

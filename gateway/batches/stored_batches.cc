@@ -30,8 +30,13 @@ std::string BatchDetail(const Batch& batch) {
 
 }  // namespace
 
-StoredBatches::StoredBatches(net::Loop& loop, store::Store& store, Files& files)
-    : loop_(loop), store_(store), files_(files), copy_(loop, store, store::kBatch, DecodeBatch, [] {}) {}
+StoredBatches::StoredBatches(net::Loop& loop, store::Store& store, Files& files,
+                             std::function<void()> changed)
+    : loop_(loop),
+      store_(store),
+      files_(files),
+      copy_(loop, store, {store::kBatch, store::kSharedBatch}, files.sharing().shared(), DecodeBatch,
+            std::move(changed)) {}
 
 void StoredBatches::Stop() {
   stopped_ = true;
@@ -45,8 +50,8 @@ const Batch* StoredBatches::Find(std::string_view id) const {
 
 std::vector<const Batch*> StoredBatches::OfTenant(std::string_view tenant) const {
   std::vector<const Batch*> batches;
-  for (const auto& [id, entry] : copy_.all()) {
-    if (entry.value.tenant == tenant) batches.push_back(&entry.value);
+  for (const auto* const entry : copy_.all()) {
+    if (entry->value.tenant == tenant) batches.push_back(&entry->value);
   }
   std::ranges::sort(batches, [](const Batch* a, const Batch* b) {
     return std::pair(a->created, a->id) > std::pair(b->created, b->id);
@@ -57,11 +62,34 @@ std::vector<const Batch*> StoredBatches::OfTenant(std::string_view tenant) const
 net::Task<absl::Status> StoredBatches::Commit(const Batch& batch, uint64_t replaces, std::string_view action,
                                               std::string actor, std::vector<store::Write> also) {
   std::vector<store::Write> writes = std::move(also);
-  writes.push_back({store::kBatch, batch.id, replaces, EncodeBatch(batch)});
+  writes.push_back({copy_.KindOf(batch), batch.id, replaces, EncodeBatch(batch)});
   if (!action.empty()) writes.push_back(EventFor(action, actor, batch.id, batch.tenant, BatchDetail(batch)));
   const absl::Status committed = (co_await store_.Commit(std::move(writes))).status();
   const absl::Status current = co_await copy_.CatchUp();
   co_return committed.ok() ? current : committed;
+}
+
+net::Task<absl::Status> StoredBatches::Claim(std::string id) {
+  const auto* const entry = copy_.Find(id);
+  if (entry == nullptr || HasEnded(entry->value.state)) co_return absl::NotFoundError("it has ended");
+  Batch claimed = entry->value;
+  if (!IsRunHere(claimed)) ++claimed.epoch;
+  claimed.runner = files_.sharing().gateway;
+  claimed.paused.clear();
+  // Written also if nothing changes: the write is refused if another gateway has taken it meanwhile.
+  co_return co_await Commit(claimed, entry->version, "", "control", {});
+}
+
+net::Task<absl::Status> StoredBatches::ChangeRun(std::string id, uint64_t epoch,
+                                                 std::function<bool(Batch&)> edit,
+                                                 std::vector<store::Write> also) {
+  const auto* const entry = copy_.Find(id);
+  if (entry == nullptr || HasEnded(entry->value.state) || !IsRunHere(entry->value) ||
+      entry->value.epoch != epoch)
+    co_return absl::PermissionDeniedError("another gateway runs this batch now, or it has ended");
+  Batch changed = entry->value;
+  if (!edit(changed)) co_return absl::AbortedError("the batch has changed");
+  co_return co_await Commit(changed, entry->version, "", "control", std::move(also));
 }
 
 net::Task<bool> StoredBatches::Change(std::string id, std::function<void(Batch&)> edit,
@@ -71,7 +99,8 @@ net::Task<bool> StoredBatches::Change(std::string id, std::function<void(Batch&)
     const auto* const entry = copy_.Find(id);
     if (entry == nullptr) co_return false;
     // A commit whose outcome was not known has come to pass.
-    if (HasEnded(entry->value.state)) co_return true;
+    if (HasEnded(entry->value.state)) co_return IsRunHere(entry->value);
+    if (!IsRunHere(entry->value)) co_return false;
     Batch changed = entry->value;
     edit(changed);
     const absl::Status committed = co_await Commit(changed, entry->version, action, "control", also);
@@ -89,8 +118,6 @@ net::Task<bool> StoredBatches::Change(std::string id, std::function<void(Batch&)
 
 net::Task<Result<Batch>> StoredBatches::Create(Creation creation, uint32_t most_active, conf::TimePoint now) {
   const Principal& principal = *creation.principal;
-  const absl::StatusOr<ledger::ContentKeyRef> key = co_await files_.KeyFor(principal.tenant);
-  if (!key.ok()) co_return ErrorOf(key.status());
   const std::optional<router::Api> api = ApiOf(creation.endpoint);
   if (!api || (*api == router::Api::kMessages && !creation.lines)) {
     co_return api::Make(
@@ -112,11 +139,14 @@ net::Task<Result<Batch>> StoredBatches::Create(Creation creation, uint32_t most_
                         fmt::format("the file {} was not uploaded with the purpose batch", input->id),
                         "input_file_id");
   }
+  const bool shared = input->shared;
+  const absl::StatusOr<ledger::ContentKeyRef> key = co_await files_.KeyFor(principal.tenant, shared);
+  if (!key.ok()) co_return ErrorOf(key.status());
   size_t active = 0;
-  std::vector<const store::StoredCopy<Batch>::Entry*> ended;
-  for (const auto& [id, entry] : copy_.all()) {
-    if (entry.value.tenant != principal.tenant) continue;
-    HasEnded(entry.value.state) ? ended.push_back(&entry) : static_cast<void>(++active);
+  std::vector<const BothCopies<Batch>::Entry*> ended;
+  for (const auto* const entry : copy_.all()) {
+    if (entry->value.tenant != principal.tenant) continue;
+    HasEnded(entry->value.state) ? ended.push_back(entry) : static_cast<void>(++active);
   }
   if (active >= most_active) {
     co_return api::Make(
@@ -143,7 +173,12 @@ net::Task<Result<Batch>> StoredBatches::Create(Creation creation, uint32_t most_
               .usage = {},
               .metadata = std::move(creation.metadata),
               .output_age = creation.output_age,
-              .problems = {}};
+              .problems = {},
+              .shared = shared};
+  if (shared && files_.shares()) {
+    batch.runner = files_.sharing().gateway;
+    batch.epoch = 1;
+  }
   if (creation.lines) {
     batch.state = BatchState::kInProgress;
     batch.in_progress = now;
@@ -153,7 +188,7 @@ net::Task<Result<Batch>> StoredBatches::Create(Creation creation, uint32_t most_
   if (active + ended.size() >= kMostStored && !ended.empty()) {
     const auto* const oldest =
         *std::ranges::min_element(ended, {}, [](const auto* entry) { return entry->value.created; });
-    also.push_back({store::kBatch, oldest->value.id, oldest->version, std::nullopt});
+    also.push_back({copy_.KindOf(oldest->value), oldest->value.id, oldest->version, std::nullopt});
   }
   const absl::Status created = co_await Commit(batch, 0, "batch.create", batch.key, std::move(also));
   if (!created.ok()) co_return ErrorOf(created);
@@ -190,7 +225,7 @@ net::Task<Result<Batch>> StoredBatches::Delete(std::string tenant, std::string i
   }
   const Batch batch = entry->value;
   std::vector<store::Write> writes;
-  writes.push_back({store::kBatch, id, entry->version, std::nullopt});
+  writes.push_back({copy_.KindOf(batch), id, entry->version, std::nullopt});
   writes.push_back(EventFor("batch.delete", key, id, tenant, BatchDetail(batch)));
   absl::Status deleted = (co_await store_.Commit(std::move(writes))).status();
   if (deleted.ok()) deleted = co_await copy_.CatchUp();
@@ -199,32 +234,45 @@ net::Task<Result<Batch>> StoredBatches::Delete(std::string tenant, std::string i
 }
 
 std::optional<std::string> StoredBatches::UserOf(std::string_view file) const {
-  for (const auto& [id, entry] : copy_.all()) {
-    if (!HasEnded(entry.value.state) && entry.value.input_file == file) return id;
+  for (const auto* const entry : copy_.all()) {
+    if (!HasEnded(entry->value.state) && entry->value.input_file == file) return entry->value.id;
   }
   return std::nullopt;
 }
 
+bool StoredBatches::NeededHere(std::string_view file) const {
+  return std::ranges::any_of(copy_.all(), [&](const auto* entry) {
+    const Batch& batch = entry->value;
+    return !HasEnded(batch.state) && batch.input_file == file && IsRunHere(batch);
+  });
+}
+
 std::set<std::string> StoredBatches::UsedFiles() const {
   std::set<std::string> used;
-  for (const auto& [id, entry] : copy_.all()) {
-    if (HasEnded(entry.value.state)) continue;
-    used.insert({entry.value.input_file, entry.value.output_file, entry.value.error_file});
+  for (const auto* const entry : copy_.all()) {
+    const Batch& batch = entry->value;
+    if (HasEnded(batch.state)) continue;
+    used.insert({batch.input_file, batch.output_file, batch.error_file});
+    if (!batch.shared || !IsRunHere(batch)) continue;
+    for (const std::string& file : {batch.output_file, batch.error_file})
+      used.insert(Files::RunNameOf(file, batch.epoch));
   }
   return used;
 }
 
 net::Task<void> StoredBatches::Sweep(conf::TimePoint now) {
   std::vector<std::string> old;
-  for (const auto& [id, entry] : copy_.all()) {
-    if (entry.value.ended && now >= *entry.value.ended + files_.max_age()) old.push_back(id);
+  for (const auto* const entry : copy_.all()) {
+    if (entry->value.ended && now >= *entry->value.ended + files_.max_age()) old.push_back(entry->value.id);
   }
   for (const std::string& id : old) {
     const auto* const entry = copy_.Find(id);
     if (entry == nullptr) continue;
     std::vector<store::Write> writes;
-    writes.push_back({store::kBatch, id, entry->version, std::nullopt});
-    if (!(co_await store_.Commit(std::move(writes))).ok() || !(co_await copy_.CatchUp()).ok()) co_return;
+    writes.push_back({copy_.KindOf(entry->value), id, entry->version, std::nullopt});
+    const absl::Status removed = (co_await store_.Commit(std::move(writes))).status();
+    // Aborted: another gateway was faster.
+    if ((!removed.ok() && !absl::IsAborted(removed)) || !(co_await copy_.CatchUp()).ok()) co_return;
   }
 }
 

@@ -33,13 +33,22 @@ constexpr void Bind(O& o, StoredFile& file) {
   o.Always("bytes", file.bytes);
   o.Optional("sealed_by", file.sealed_by);
   o.Optional("object", file.object);
+  o.Optional("parts", file.parts);
   o.Required("created", file.created);
   o.Optional("expires", file.expires);
+  o.NotWritten(file.shared);
 }
 
 conf::TimePoint StoredFile::EndsAt(conf::Duration max_age) const {
   const conf::TimePoint last = created + max_age;
   return expires ? std::min(*expires, last) : last;
+}
+
+std::vector<std::string> StoredFile::objects() const {
+  std::vector<std::string> names;
+  if (!object.empty()) names.push_back(object);
+  for (const ResultPart& part : parts) names.push_back(part.object);
+  return names;
 }
 
 std::string EncodeFile(const StoredFile& file) {

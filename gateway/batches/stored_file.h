@@ -11,9 +11,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "conf/time.h"
 #include "conf/words.h"
+#include "gateway/batches/result_part.h"
 
 namespace gateway::batches {
 
@@ -32,10 +34,14 @@ struct StoredFile {
   std::string name = {};
   uint64_t bytes = 0;
   std::string sealed_by = {};  // the id of a content key; empty: its bytes lie there as they are
-  std::string object = {};     // the name of its object in the bucket; empty: it lies in the folder
+  std::string object = {};  // the name of its object in the bucket; empty: it lies in the folder, or in ...
+  ResultParts parts = {};   // ... these, one behind the other
   conf::TimePoint created = {};
   std::optional<conf::TimePoint> expires = {};  // its maker's wish
+  bool shared = false;  // it is of all gateways that use the store; not stored: its kind says so
 
+  // In the bucket.
+  std::vector<std::string> objects() const;
   // The first moment at which it is gone, where files get at most so old.
   conf::TimePoint EndsAt(conf::Duration max_age) const;
 };

@@ -2,6 +2,7 @@
 // running gateway does it; where none runs, the command does.
 #include <fmt/format.h>
 
+#include <exception>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "conf/text.h"
 #include "gateway/audit/content_erasure.h"
+#include "gateway/batches/shared_keys.h"
 #include "gateway/cli/admin_client.h"
 #include "gateway/cli/audit_erase.h"
 #include "gateway/cli/commands.h"
@@ -16,8 +18,11 @@
 #include "gateway/cli/state.h"
 #include "gateway/config/state_files.h"
 #include "gateway/ledger/verify.h"
+#include "gateway/log.h"
 #include "gateway/net/clock.h"
+#include "gateway/net/loop.h"
 #include "gateway/process/ledger_options.h"
+#include "gateway/process/open_state.h"
 
 namespace gateway::cli {
 namespace {
@@ -30,6 +35,29 @@ struct EraseOptions {
   std::string reason;
 };
 
+// The keys of files that several gateways share; of none, where this gateway has its store to itself. Their records
+// wait in the store for this gateway.
+absl::StatusOr<std::vector<batches::SharedKey>> EraseShared(const Config& config,
+                                                            const ledger::ContentKeys& keys,
+                                                            const std::string& tenant,
+                                                            const std::string& reason) {
+  if (!config.state) return std::vector<batches::SharedKey>();
+  net::Loop loop([](const std::exception_ptr& error) { log::Exception("audit erase-content", error); });
+  auto store = OpenState(loop, config);
+  if (!store.ok()) return store.status();
+  batches::SharedKeys shared(loop, **store, keys);
+  absl::StatusOr<std::vector<batches::SharedKey>> erased = absl::UnknownError("not erased");
+  if (const absl::Status started = net::Await(loop, shared.Start()); !started.ok()) {
+    erased = started;
+  } else {
+    erased = net::Await(loop, shared.Erase(tenant, Actor(), reason));
+  }
+  shared.Stop();
+  loop.Stop();
+  loop.Run();
+  return erased;
+}
+
 // Holds the ledger meanwhile, so that no gateway starts.
 absl::StatusOr<ordered_json> EraseHere(const Config& config, const EraseOptions& options) {
   auto ledger = ledger::Ledger::Open(LedgerOptions(config));
@@ -37,10 +65,13 @@ absl::StatusOr<ordered_json> EraseHere(const Config& config, const EraseOptions&
   auto keys = ledger::ContentKeys::Open(ContentKeyOptions(config));
   if (!keys.ok()) return keys.status();
   const std::string tenant = TenantPath(config, options.tenant).value_or(options.tenant);
-  const auto erased = EraseContent(**keys, **ledger, {tenant, Actor(), options.reason}, net::Now());
+  const auto shared = EraseShared(config, **keys, tenant, options.reason);
+  if (!shared.ok()) return shared.status();
+  auto erased = EraseContent(**keys, **ledger, {tenant, Actor(), options.reason}, net::Now());
   const absl::Status stopped = (*ledger)->Stop();
   if (!erased.ok()) return erased.status();
   if (!stopped.ok()) return stopped;
+  for (const batches::SharedKey& key : *shared) erased->erased.push_back({key.tenant, key.id});
   return ordered_json::parse(conf::ToJsonText(*erased));
 }
 

@@ -22,6 +22,13 @@ void Bind(conf::Object& o, Config& config) {
     o.Error("needs the section files, where their input and results are kept", "batches");
   o.Optional("datasets", config.datasets);
   o.Optional("state", config.state);
+  if (config.state && config.files && config.files->s3 && config.ledger.content_key.empty()) {
+    o.Error(
+        "gateways that share a store and a bucket read each other's files: set ledger.content_key, to the "
+        "same key "
+        "at all of them",
+        "files");
+  }
   o.Optional("redis", config.redis);
   o.Optional("telemetry", config.telemetry);
   o.Optional("routing_log", config.routing_log);

@@ -189,6 +189,10 @@ uint64_t ControlPlane::Routed(conf::TimePoint now) const {
   return routed_;
 }
 
+bool ControlPlane::Lives(std::string_view gateway) const {
+  return gateways_ && gateways_->Lives(gateway, net::Now());
+}
+
 GatewayRecord ControlPlane::Self() const {
   const conf::TimePoint now = net::Now();
   GatewayRecord self{.name = options_.name,

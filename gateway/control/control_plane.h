@@ -19,6 +19,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gateway/control/driving.h"
@@ -75,6 +76,8 @@ class ControlPlane {
   std::optional<StoreStatus> store() const {
     return gateways_ ? std::optional(gateways_->store()) : std::nullopt;
   }
+  // Whether another gateway of the store, by the id of its state folder, tells of itself.
+  bool Lives(std::string_view gateway) const;
   // Whether it leads now.
   bool leads() const { return leadership_->leads(); }
   // Whether another gateway is to be asked for what only the leader knows.

@@ -218,6 +218,11 @@ bool Gateways::OthersLive(conf::TimePoint now) const {
   return std::ranges::any_of(others_, [&](const auto& of) { return IsLive(of.second, now); });
 }
 
+bool Gateways::Lives(std::string_view id, conf::TimePoint now) const {
+  return std::ranges::any_of(
+      others_, [&](const auto& of) { return of.second.record.id == id && IsLive(of.second, now); });
+}
+
 std::optional<uint32_t> Gateways::LeftAt(std::string_view replica, uint64_t change,
                                          conf::TimePoint now) const {
   uint32_t left = 0;

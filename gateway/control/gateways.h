@@ -79,6 +79,8 @@ class Gateways final : private net::Alarm {
   // The last change of the store that this list shows.
   uint64_t number() const { return follower_.number(); }
   bool OthersLive(conf::TimePoint now) const;
+  // Whether another gateway with the state folder of that id tells of itself.
+  bool Lives(std::string_view id, conf::TimePoint now) const;
   // Of the other gateways.
   DemandByModel Demand(conf::TimePoint now) const { return demand_.Sum(now); }
   // The requests that other gateways have at a replica; absent: one of them has not yet applied the change of that

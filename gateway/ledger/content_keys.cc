@@ -157,26 +157,18 @@ absl::Status ContentKeys::Read() {
     if (!file.is_object() || file.at("version").get<int>() != 1) return Unreadable(options_.path);
     for (const ordered_json& entry : file.at("keys")) {
       const std::string id = entry.at("id");
-      const std::string hex = entry.at("wrapped");
-      std::string wrapped(hex.size() / 2, '\0');
-      if (!conf::ParseHex(hex, {reinterpret_cast<uint8_t*>(wrapped.data()), wrapped.size()}))
+      const std::string wrapped = entry.at("wrapped");
+      if (std::ranges::any_of(wrapped, [](char c) { return conf::HexDigit(c) < 0; }))
         return Unreadable(options_.path);
-      std::optional<std::string> raw;
-      for (size_t i = 0; i < masters_.size() && !raw; ++i) {
-        raw = masters_[i]->Open(wrapped);
-        old_master_ = old_master_ || (raw && i > 0);
-      }
-      ContentKey::Bytes bytes;
-      if (!raw || raw->size() != bytes.size()) {
+      Unwrapped unwrapped = Unwrap(id, wrapped);
+      if (unwrapped.key == nullptr) {
         return absl::FailedPreconditionError(conf::Abseil(
             fmt::format("{}: the key {} is wrapped under another master key: add that master key to "
                         "ledger.content_key, after the new one, or restore {}",
                         options_.path, id, options_.master_path)));
       }
-      std::ranges::copy(AsBytes(*raw), bytes.begin());
-      OPENSSL_cleanse(raw->data(), raw->size());
-      keys_[entry.at("tenant").get<std::string>()] = std::make_shared<const ContentKey>(id, bytes);
-      OPENSSL_cleanse(bytes.data(), bytes.size());
+      old_master_ = old_master_ || unwrapped.old;
+      keys_[entry.at("tenant").get<std::string>()] = std::move(unwrapped.key);
     }
     for (const ordered_json& entry : file.at("erased")) {
       erased_.push_back({.id = entry.at("id"),
@@ -192,17 +184,41 @@ absl::Status ContentKeys::Read() {
   return absl::OkStatus();
 }
 
-absl::Status ContentKeys::Write(const ByTenant& keys, const std::vector<Erased>& erased) const {
+ContentKeyRef ContentKeys::MakeNew() {
+  return NewKey();
+}
+
+absl::StatusOr<std::string> ContentKeys::Wrap(const ContentKey& key) const {
   if (masters_.empty()) {
     return absl::FailedPreconditionError(conf::Abseil(fmt::format(
         "{} is missing: restore it, or remove {}, which has no key", options_.master_path, options_.path)));
   }
+  const std::string_view raw(reinterpret_cast<const char*>(key.bytes().data()), key.bytes().size());
+  return conf::Hex(AsBytes(masters_.front()->Seal(raw)));
+}
+
+ContentKeys::Unwrapped ContentKeys::Unwrap(const std::string& id, std::string_view wrapped) const {
+  std::string sealed(wrapped.size() / 2, '\0');
+  if (!conf::ParseHex(wrapped, {reinterpret_cast<uint8_t*>(sealed.data()), sealed.size()})) return {};
+  for (size_t i = 0; i < masters_.size(); ++i) {
+    std::optional<std::string> raw = masters_[i]->Open(sealed);
+    ContentKey::Bytes bytes;
+    if (!raw || raw->size() != bytes.size()) continue;
+    std::ranges::copy(AsBytes(*raw), bytes.begin());
+    OPENSSL_cleanse(raw->data(), raw->size());
+    Unwrapped unwrapped{.key = std::make_shared<const ContentKey>(id, bytes), .old = i > 0};
+    OPENSSL_cleanse(bytes.data(), bytes.size());
+    return unwrapped;
+  }
+  return {};
+}
+
+absl::Status ContentKeys::Write(const ByTenant& keys, const std::vector<Erased>& erased) const {
   ordered_json file = {{"version", 1}, {"keys", ordered_json::array()}, {"erased", ordered_json::array()}};
   for (const auto& [tenant, key] : keys) {
-    const std::string_view raw(reinterpret_cast<const char*>(key->bytes().data()), key->bytes().size());
-    file["keys"].push_back({{"tenant", tenant},
-                            {"id", key->id()},
-                            {"wrapped", conf::Hex(AsBytes(masters_.front()->Seal(raw)))}});
+    absl::StatusOr<std::string> wrapped = Wrap(*key);
+    if (!wrapped.ok()) return wrapped.status();
+    file["keys"].push_back({{"tenant", tenant}, {"id", key->id()}, {"wrapped", *std::move(wrapped)}});
   }
   for (const Erased& one : erased) {
     file["erased"].push_back({{"tenant", one.tenant},

@@ -56,6 +56,16 @@ class ContentKeys {
   // The key of a tenant; null: Ensure was not called for this tenant.
   ContentKeyRef For(std::string_view tenant) const;
 
+  // A key that is kept elsewhere than in this file: as hex, wrapped under the first master key, and back. `key` null:
+  // no master key fits. `old`: another than the first did.
+  struct Unwrapped {
+    ContentKeyRef key = {};
+    bool old = false;
+  };
+  static ContentKeyRef MakeNew();
+  absl::StatusOr<std::string> Wrap(const ContentKey& key) const;
+  Unwrapped Unwrap(const std::string& id, std::string_view wrapped) const;
+
   // The key with that name; null: it does not exist, or was erased.
   ContentKeyRef Find(std::string_view id) const;
   // None if no such key was erased.

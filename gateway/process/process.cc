@@ -173,6 +173,11 @@ absl::Status Process::Open(Config config) {
   auto store = OpenState(control_, config, true);
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
+  if (config.state) {
+    absl::StatusOr<std::string> id = GatewayId(shared_.state_dir);
+    if (!id.ok()) return id.status();
+    gateway_id_ = *std::move(id);
+  }
   auto ledger = ledger::Ledger::Open(LedgerOptions(config));
   if (!ledger.ok()) return ledger.status();
   shared_.ledger = *std::move(ledger);
@@ -278,18 +283,12 @@ absl::Status Process::OpenControl() {
     if (!claims.ok()) return claims.status();
     claims_ = *std::move(claims);
   }
-  std::string id;
-  if (config.state) {
-    absl::StatusOr<std::string> kept = GatewayId(config.server.state_dir);
-    if (!kept.ok()) return kept.status();
-    id = *std::move(kept);
-  }
   config::Address address = config.server.admin;
   address.port = admin_->port();
   control_plane_ = std::make_unique<control::ControlPlane>(
       control_,
       control::ControlPlane::Options{.name = fmt::format("{}:{}", MachineName(), address.port),
-                                     .id = std::move(id),
+                                     .id = gateway_id_,
                                      .version = TIDEGATE_VERSION,
                                      .address = ToString(address),
                                      .shared = config.state.has_value(),
@@ -549,7 +548,11 @@ absl::Status Process::OpenBatches() {
                       ServeOwn(std::move(connection), std::move(owner));
                     },
                     std::move(call));
-              }});
+              },
+          .sharing = {.gateway = gateway_id_, .lives = [this](const std::string& gateway) {
+                        // Without a control plane yet, nobody is known to be gone.
+                        return !control_plane_ || control_plane_->Lives(gateway);
+                      }}});
   shared_.batches = batches_.get();
   return net::Await(control_, batches_->Start());
 }
@@ -830,7 +833,8 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
   control_.Post(on_drain_);
   ForEachShard([](Shard&, Server& server) { server.Drain(); });
   const conf::TimePoint until = net::Now() + grace;
-  while (connections_.open() > 0 && net::Now() < until) co_await tick.For(std::chrono::milliseconds(20));
+  while ((connections_.open() > 0 || batches_->leaving()) && net::Now() < until)
+    co_await tick.For(std::chrono::milliseconds(20));
   ForEachShard([](Shard& shard, Server& server) {
     server.CloseAll();
     shard.shadow_copies.Abort();

@@ -160,6 +160,7 @@ class Process {
   Shared shared_;
   net::Loop control_;
   std::unique_ptr<store::Store> store_;
+  std::string gateway_id_;  // empty: it has its store to itself
   store::Followed followed_;
   Certificates certificates_;
   Probes probes_;

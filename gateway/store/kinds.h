@@ -38,6 +38,12 @@ inline constexpr char kFile[] = "file";                 // batches: a file that 
 inline constexpr char kFileRemoval[] =
     "file_removal";  // batches: an object in the bucket that no file needs; id: the file's that it was for
 inline constexpr char kBatch[] = "batch";  // batches: a batch, and how far it has come
+// The three above, of all gateways that share the store and a bucket.
+inline constexpr char kSharedFile[] = "shared_file";
+inline constexpr char kSharedFileRemoval[] = "shared_file_removal";
+inline constexpr char kSharedBatch[] = "shared_batch";
+inline constexpr char kContentKey[] =
+    "content_key";  // batches: a key that seals shared files; id: its tenant
 
 // What belongs to one gateway's ledger and machine, where several share a store: gateway_view.h.
 inline constexpr const char* kKindsOfGateway[] = {kKeyEvent, kLedgerEvent, kCheckpoint,  kPosition,

@@ -22,14 +22,14 @@ namespace {
 constexpr size_t kHashedPiece = 1U << 20;
 constexpr size_t kMostAnswer = 64U << 10;  // to a PUT or a DELETE
 
-absl::StatusOr<std::string> HashOf(int fd, const std::string& path, uint64_t bytes,
+absl::StatusOr<std::string> HashOf(int fd, const std::string& path, uint64_t from, uint64_t bytes,
                                    const S3Bucket::GoOn& go_on) {
   Hasher hasher;
   std::string piece;
   for (uint64_t at = 0; at < bytes; at += piece.size()) {
     if (absl::Status stopped = go_on(); !stopped.ok()) return stopped;
     piece.resize(std::min<uint64_t>(kHashedPiece, bytes - at));
-    const absl::StatusOr<size_t> read = gateway::net::ReadAt(fd, path, at, piece);
+    const absl::StatusOr<size_t> read = gateway::net::ReadAt(fd, path, from + at, piece);
     if (!read.ok()) return read.status();
     if (*read < piece.size())
       return absl::DataLossError(conf::Abseil(fmt::format("{} became shorter while it was read", path)));
@@ -51,27 +51,30 @@ WebRequest S3Bucket::RequestFor(std::string method, const std::string& key) cons
           .credentials = credentials_};
 }
 
-Task<absl::Status> S3Bucket::Put(std::string key, std::string path, GoOn go_on) {
+Task<absl::Status> S3Bucket::Put(std::string key, std::string path, Piece piece, GoOn go_on) {
   const absl::StatusOr<gateway::net::Fd> file = gateway::net::OpenFile(path, O_RDONLY | O_NOFOLLOW);
   if (!file.ok()) co_return file.status();
-  const absl::StatusOr<uint64_t> bytes = gateway::net::FileSize(file->get(), path);
-  if (!bytes.ok()) co_return bytes.status();
-  if (*bytes > kMostBytes) {
+  const absl::StatusOr<uint64_t> size = gateway::net::FileSize(file->get(), path);
+  if (!size.ok()) co_return size.status();
+  if (*size < piece.from + piece.bytes.value_or(0))
+    co_return absl::DataLossError(conf::Abseil(fmt::format("{} has only {} bytes", path, *size)));
+  const uint64_t bytes = piece.bytes.value_or(*size - piece.from);
+  if (bytes > kMostBytes) {
     co_return absl::InvalidArgumentError(
-        conf::Abseil(fmt::format("{} has {} bytes; an object has at most {}", path, *bytes, kMostBytes)));
+        conf::Abseil(fmt::format("{} has {} bytes; an object has at most {}", path, bytes, kMostBytes)));
   }
-  absl::StatusOr<std::string> hash = HashOf(file->get(), path, *bytes, go_on);
+  absl::StatusOr<std::string> hash = HashOf(file->get(), path, piece.from, bytes, go_on);
   if (!hash.ok()) co_return hash.status();
   WebRequest request = RequestFor("PUT", key);
-  request.body = {.bytes = *bytes,
-                  .sha256 = *std::move(hash),
-                  .read = [&](uint64_t offset, std::span<char> out) -> absl::Status {
-                    if (absl::Status stopped = go_on(); !stopped.ok()) return stopped;
-                    const absl::StatusOr<size_t> read = gateway::net::ReadAt(file->get(), path, offset, out);
-                    if (!read.ok()) return read.status();
-                    return *read == out.size() ? absl::OkStatus()
-                                               : absl::DataLossError("the file became shorter");
-                  }};
+  request.body = {
+      .bytes = bytes,
+      .sha256 = *std::move(hash),
+      .read = [&](uint64_t offset, std::span<char> out) -> absl::Status {
+        if (absl::Status stopped = go_on(); !stopped.ok()) return stopped;
+        const absl::StatusOr<size_t> read = gateway::net::ReadAt(file->get(), path, piece.from + offset, out);
+        if (!read.ok()) return read.status();
+        return *read == out.size() ? absl::OkStatus() : absl::DataLossError("the file became shorter");
+      }};
   co_return (co_await web_.Ask(std::move(request), kMostAnswer)).status();
 }
 

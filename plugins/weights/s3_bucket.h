@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "gateway/net/loop.h"
@@ -34,8 +35,13 @@ class S3Bucket {
 
   // `go_on`: asked between pieces; an error ends the transfer with it.
   using GoOn = std::function<absl::Status()>;
-  // The file at `path` becomes the object.
-  gateway::net::Task<absl::Status> Put(std::string key, std::string path, GoOn go_on);
+  // A piece of a file; without `bytes`, up to its end.
+  struct Piece {
+    uint64_t from = 0;
+    std::optional<uint64_t> bytes = {};
+  };
+  // The file at `path`, or a piece of it, becomes the object.
+  gateway::net::Task<absl::Status> Put(std::string key, std::string path, Piece piece, GoOn go_on);
   // The object becomes the file at `path`, synced; what is there is continued or replaced.
   gateway::net::Task<absl::Status> Get(std::string key, std::string path, GoOn go_on);
   // Ok if there is none.

@@ -411,6 +411,10 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "t.yaml:/files/s3/secret_key (line 1): a secret is given by reference only, env:NAME or file:PATH, so "
        "that it is never in a configuration file|"
        "t.yaml:/files/s3/ca (line 1): has an effect only with an endpoint that begins with https://"},
+      {With({{"files", "{s3: {bucket: b, endpoint: 'http://h', access_key: env:K, secret_key: env:K}}"},
+             {"state", "{url: 'postgres://u@127.0.0.1/d', password: env:K}"}}),
+       "t.yaml:/files (line 1): gateways that share a store and a bucket read each other's files: set "
+       "ledger.content_key, to the same key at all of them"},
       {OneModel("price: {input: -0.1, output: 1}"),
        "t.yaml:/models/0/price/input (line 1): expected an amount in USD of at least 0 with at most six "
        "decimals, such "

@@ -25,7 +25,7 @@ class S3BucketTest : public ::testing::Test {
   absl::Status Put(const std::string& key, const std::string& content) const {
     const std::string path = dir_ / "from";
     std::ofstream(path, std::ios::binary) << content;
-    return Do([&](S3Bucket& bucket) { return bucket.Put(key, path, go_on_); });
+    return Do([&](S3Bucket& bucket) { return bucket.Put(key, path, {}, go_on_); });
   }
   std::string Get(const std::string& key) const {
     const std::string path = dir_ / "to";
