@@ -89,10 +89,11 @@ void Batches::DriveAll() {
 bool Batches::MayTakeOver(const Batch& batch, conf::TimePoint now) const {
   const Sharing& sharing = environment_.sharing;
   if (draining_ || !files_.shares() || !contact_.MaySend(now)) return false;
+  if (!batch.runner.empty() && batch.runner != sharing.gateway &&
+      (!contact_.MayTakeOver(now) || sharing.lives(batch.runner)))
+    return false;
   // Another gateway may have the master key that this one lacks.
-  if (absl::IsUnavailable(files_.KeyOf(batch.sealed_by).status())) return false;
-  if (batch.runner.empty() || batch.runner == sharing.gateway) return true;
-  return contact_.MayTakeOver(now) && !sharing.lives(batch.runner);
+  return !absl::IsUnavailable(files_.KeyOf(batch.sealed_by).status());
 }
 
 // Also one that this gateway has run before: its restart may have taken so long that another has it.
@@ -163,7 +164,7 @@ net::Task<void> Batches::Commit(RunRef run) {
   } else if (!done.ok() && !stopped_) {
     const conf::TimePoint now = net::Now();
     if (run->why_uncommitted().empty()) {
-      log::Warn("results of a batch are not in the bucket yet; retrying",
+      log::Warn("results of a batch could not be committed; retrying",
                 {{"batch", id}, {"why", conf::Std(done.message())}});
     }
     run->OnCommitFailed(std::string(conf::Std(done.message())), now);
@@ -177,7 +178,7 @@ net::Task<void> Batches::ShowPaused(Batch batch, absl::Status why, bool told) {
   const Batch* const stored = stored_.Find(batch.id);
   if (stored == nullptr || !stored->paused.empty()) co_return;
   if (!told) {
-    log::Error("a batch is paused, since its results cannot be stored in the bucket or read there",
+    log::Error("a batch is paused, since its results cannot be committed",
                {{"batch", batch.id}, {"why", conf::Std(why.message())}});
   }
   (co_await stored_.ChangeRun(batch.id, batch.epoch, [](Batch& changed) {

@@ -43,6 +43,7 @@ Json ShowMessageBatch(const Batch& batch) {
   const bool has_results = ended && !batch.output_file.empty();
   shown["results_url"] =
       has_results ? Json(fmt::format("{}/batches/{}/results", kMessagesUrl, batch.id)) : Json(nullptr);
+  if (!batch.paused.empty() && !ended) shown["tidegate"] = {{"paused", batch.paused}};
   return shown;
 }
 

@@ -73,11 +73,12 @@ net::Task<absl::Status> StoredBatches::Claim(std::string id) {
   const auto* const entry = copy_.Find(id);
   if (entry == nullptr || HasEnded(entry->value.state)) co_return absl::NotFoundError("it has ended");
   Batch claimed = entry->value;
-  if (!IsRunHere(claimed)) ++claimed.epoch;
+  const bool taken_over = !IsRunHere(claimed);
+  if (taken_over) ++claimed.epoch;
   claimed.runner = files_.sharing().gateway;
   claimed.paused.clear();
   // Written also if nothing changes: the write is refused if another gateway has taken it meanwhile.
-  co_return co_await Commit(claimed, entry->version, "", "control", {});
+  co_return co_await Commit(claimed, entry->version, taken_over ? "batch.take_over" : "", "control", {});
 }
 
 net::Task<absl::Status> StoredBatches::ChangeRun(std::string id, uint64_t epoch,

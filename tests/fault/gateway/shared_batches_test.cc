@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -17,12 +18,14 @@
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
 #include "tests/support/postgres_server.h"
+#include "tests/support/run_cli.h"
 #include "tests/support/s3_server.h"
 
 namespace tests {
 namespace {
 
 constexpr size_t kLines = 300;
+constexpr char kSharedAdminKey[] = "bootstrap-0123456789-0123456789-0123456789";
 constexpr milliseconds kEndPatience{150'000};
 
 class SharedBatches : public testing::Test {
@@ -36,6 +39,7 @@ class SharedBatches : public testing::Test {
     std::filesystem::permissions(folder_ / "password", std::filesystem::perms::owner_read);
     std::ofstream(folder_ / "access") << S3Server::kAccessKey;
     std::ofstream(folder_ / "secret") << S3Server::kSecretKey;
+    std::ofstream(folder_ / "admin") << kSharedAdminKey;
     std::ofstream(folder_ / "master") << std::string(64, 'a');
     engine_ = std::make_unique<EngineProcess>(std::vector<std::string>{
         "--preset", "demo", "--load-time", "0s", "--step-base", "40ms", "--step-per-sequence", "0s"});
@@ -48,9 +52,9 @@ class SharedBatches : public testing::Test {
             .sections = fmt::format(
                 "state: {{url: \"{}\", password: \"file:{}\"}}\n"
                 "files: {{s3: {{endpoint: '{}', bucket: {}, region: {}, access_key: 'file:{}', secret_key: "
-                "'file:{}'}}}}\nbatches: {{max_in_flight: 4}}\n",
+                "'file:{}'}}}}\nbatches: {{max_in_flight: 4}}\nadmin: {{bootstrap_key: 'file:{}'}}\n",
                 database_->Url("shared"), folder_ / "password", bucket_.url(), S3Server::kBucket,
-                S3Server::kRegion, folder_ / "access", folder_ / "secret")};
+                S3Server::kRegion, folder_ / "access", folder_ / "secret", folder_ / "admin")};
   }
 
   GatewayProcess& at(size_t i) { return *gateways_[i]; }
@@ -186,6 +190,34 @@ TEST_F(SharedBatches, AnyGatewayTakesAnyCall) {
   EXPECT_EQ(ids.size(), ended["request_counts"]["completed"]);
   for (const auto& [line, times] : IdsIn(at(1), ended["error_file_id"])) ids[line] += times;
   ExpectOneEach(ids, kLines);
+}
+
+TEST_F(SharedBatches, ErasingTheContentOfATenantErasesItForAllGateways) {
+  const auto upload = [&] { return at(0).Ask(UploadOf("secret")).json().value("id", ""); };
+  const auto read = [&](size_t i, const std::string& id) {
+    return at(i).Ask(Get(fmt::format("/v1/files/{}/content", id)));
+  };
+  const std::string first = upload();
+  EXPECT_EQ(read(1, first).body, "secret");
+  // Of one that runs, and of one that does not.
+  const Answer erased = at(1).AskAdmin(Post("/admin/v1/content:erase", Json{{"tenant", "demo"}}.dump(),
+                                            fmt::format("Authorization: Bearer {}\r\n", kSharedAdminKey)));
+  EXPECT_EQ(erased.status, 200) << erased.body;
+  EXPECT_EQ(erased.json()["erased"].size(), 2u) << "the gateway's own key, and the shared one";
+  EXPECT_EQ(read(0, first).status, 404);
+  const std::string second = upload();
+  EXPECT_EQ(read(1, second).body, "secret");
+  EXPECT_EQ(at(1).Stop(), 0);
+  const CliResult offline = RunCli({"audit", "erase-content", "demo", "-c", at(1).config_path()});
+  EXPECT_EQ(offline.code, 0) << offline.err;
+  EXPECT_EQ(read(0, second).status, 404);
+  at(1).Start();
+  const std::string third = upload();
+  EXPECT_EQ(read(1, third).body, "secret");
+  EXPECT_TRUE(Within(kBatchPatience, [&] {
+    const std::vector<gateway::ledger::Record> records = at(1).Records();
+    return std::ranges::count(records, "content.erase", &gateway::ledger::Record::action) == 4;
+  }));
 }
 
 TEST_F(SharedBatches, AGatewayThatStopsLeavesItsBatchAtOnce) {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/batches/result_commit.h"
+#include "gateway/batches/message_batch.h"
 #include "gateway/batches/shared_keys.h"
 #include "gateway/store/kinds.h"
 #include "tests/unit/gateway/batches/batch_world.h"
@@ -152,6 +152,10 @@ TEST(SharedBatches, AnotherGatewayContinuesWithTheLinesThatHaveNoCommittedResult
     EXPECT_EQ(batch.usage.output, 90u);
     EXPECT_EQ(batch.epoch, 3u);
     EXPECT_EQ(last.batches->stats().taken_over, 1u);
+    int events = 0;
+    for (const auto& [key, object] : cluster.store.objects)
+      events += object.body.find("batch.take_over") != std::string::npos ? 1 : 0;
+    EXPECT_EQ(events, 2) << "the ledgers have it";
     EXPECT_TRUE((co_await last.files->CatchUp()).ok());
     ExpectOneEach(co_await Cluster::Results(last, batch.output_file), 90);
     EXPECT_LE(last.sent.size(), 90 - committed);
@@ -332,6 +336,7 @@ TEST(SharedBatches, WithoutTheBucketABatchIsPausedAndSaysWhy) {
     EXPECT_TRUE(co_await Eventually(loop, [&] { return !b->Of(id).paused.empty(); }));
     EXPECT_EQ(a->batches->stats().paused, 1u);
     EXPECT_EQ(ShowBatch(b->Of(id))["tidegate"]["paused"], b->Of(id).paused);
+    EXPECT_EQ(ShowMessageBatch(b->Of(id))["tidegate"]["paused"], b->Of(id).paused);
     EXPECT_TRUE(co_await Eventually(loop, [&] { return a->batches->stats().in_flight == 0; }));
     const size_t sent = a->sent.size();
     EXPECT_LT(sent, 300u);

@@ -205,8 +205,8 @@ Gateways::Environment Telling(GatewayRecord& self) {
 TEST(Gateways, HearOfEachOther) {
   RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
-    GatewayRecord one{.name = "a", .start = "1", .version = "0.2.0", .epoch = 3};
-    GatewayRecord two{.name = "b", .start = "2", .version = "0.2.1"};
+    GatewayRecord one{.name = "a", .id = "0a", .start = "1", .version = "0.2.0", .epoch = 3};
+    GatewayRecord two{.name = "b", .id = "0b", .start = "2", .version = "0.2.1"};
     Gateways& a = loop.Keep(std::make_unique<Gateways>(loop, store, Telling(one)));
     Gateways& b = loop.Keep(std::make_unique<Gateways>(loop, store, Telling(two)));
     EXPECT_TRUE((co_await a.Start()).ok());
@@ -220,8 +220,12 @@ TEST(Gateways, HearOfEachOther) {
     EXPECT_TRUE(list[1].live);
     EXPECT_TRUE(b.OthersLive(net::Now()));
     EXPECT_FALSE(b.OthersLive(net::Now() + kGatewayLease));
+    EXPECT_TRUE(b.Lives("0a", net::Now()));
+    EXPECT_FALSE(b.Lives("0a", net::Now() + kGatewayLease));
+    EXPECT_FALSE(b.Lives("0c", net::Now()));
     co_await a.Leave();
     EXPECT_TRUE(co_await Eventually(loop, [&] { return b.List(net::Now()).size() == 1; }));
+    EXPECT_FALSE(b.Lives("0a", net::Now()));
     b.Stop();
   });
 }
