@@ -47,11 +47,21 @@ inline std::string Create(const std::string& file) {
           .dump());
 }
 
+// As SDKs ask: a 503 is tried again.
+inline Answer AskUntilServed(const GatewayProcess& gateway, const std::string& request) {
+  Answer answer = gateway.Ask(request);
+  Within(kBatchPatience, [&] {
+    if (answer.status == 503) answer = gateway.Ask(request);
+    return answer.status != 503;
+  });
+  return answer;
+}
+
 // The id of a batch of that input.
 inline std::string Begin(const GatewayProcess& gateway, const std::string& input) {
-  const Answer file = gateway.Ask(UploadOf(input));
+  const Answer file = AskUntilServed(gateway, UploadOf(input));
   EXPECT_EQ(file.status, 200) << file.body;
-  const Answer batch = gateway.Ask(Create(file.json().value("id", "")));
+  const Answer batch = AskUntilServed(gateway, Create(file.json().value("id", "")));
   EXPECT_EQ(batch.status, 200) << batch.body;
   return batch.json().value("id", "");
 }
