@@ -410,6 +410,8 @@ export type VersionFigures = {
   failures: number;
   ttft_ms: number | null;
   tokens_per_second: number | null;
+  rated: number | null;
+  rated_true: number | null;
 };
 
 export type EndpointList = {
@@ -833,6 +835,7 @@ export type FeedbackRow = {
   key?: string;
   model?: string;
   version?: string;
+  replica?: string;
   hour?: string;
   day?: string;
   name: string;
