@@ -114,7 +114,7 @@ class BatchRun : public std::enable_shared_from_this<BatchRun> {
   // Nothing more is sent, since results have waited for too long.
   bool HeldBack(conf::TimePoint now) const;
   const std::string& why_uncommitted() const { return why_uncommitted_; }
-  // Of who commits.
+  // Batches sets these while it commits the results.
   bool committing = false;
   bool finishing = false;
   bool told_paused = false;

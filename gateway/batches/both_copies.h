@@ -1,7 +1,7 @@
 // BothCopies: the objects of this gateway alone, and those that all gateways of the store share, which are of
 // another kind. T says by `shared` which one it is. No two have one id: ids are random.
 //
-// Owner: who uses it. Thread: the loop's.
+// Owner: Files or StoredBatches. Thread: the loop's.
 #pragma once
 
 #include <absl/status/status.h>

@@ -20,7 +20,7 @@ class NodeDrain {
  public:
   struct Order {
     std::string why;             // "node-7 is drained by ada: new firmware"
-    std::string by;              // who gave it
+    std::string by;              // the person or program that gave the order
     bool jobs_may_stay = false;  // to their end, unless the planner finds another place for them
   };
   struct Environment {
