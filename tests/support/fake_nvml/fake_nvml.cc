@@ -1,13 +1,16 @@
 // A library with NVML's functions: four GPUs, of which 0 and 1, and 2 and 3, are joined by NVLink; GPU 3 is
-// cut. FAKE_NVML_FAILS in the environment makes it fail as a driver that is not loaded does; the file that
+// cut. A recording of a real driver can be played: its words are those below. FAKE_NVML_FAILS in the environment makes it fail as a driver that is not loaded does; the file that
 // FAKE_NVML_FAULTS names has its state, as lines of a word, a GPU and a number, which may change at any time:
 //   remap-failed 0, remap-pending 1, pages 2, lost 1: what is wrong
 //   xid 0 79: an Xid; each is told once
 //   power 0 350000 (mW), limit 0 700000 (mW), temp 0 71, util 0 93, used 0 40000 (MiB), total 0 81559 (MiB),
-//   reasons 0 64 (bits of the throttle reasons), ecc 0 2 and ecc-corrected 0 9, link 0 4, process 0 4711: figures
+//   reasons 0 64 (bits of the throttle reasons), ecc 0 2 and ecc-corrected 0 9, link 0 4, clock 0 1980,
+//   memory-clock 0 2619, process 0 4711 [bytes] (several lines: several): figures
+//   count 0 1: how many GPUs there are; name 0 NVIDIA H200, uuid 0 GPU-…, mig 0 0: what GPU 0 is
 //   energy 0 123456 (mJ): the counter; without this line it counts the power over time
 //   reset 0 1: the counter that counts begins again, once for each number
-//   error-power 0 999: the call for the power fails with that code; likewise error-temp and error-energy
+//   error-power 0 999: the call for the power fails with that code; likewise error-temp, error-energy, error-links and
+//   error-pages-pending
 //   no-cap 0: its power limit may not be set; one that is set is kept in the file FAKE_NVML_FAULTS.limits
 //   hang 0: the call for the power does not return while the line is there
 //   gone 3: that GPU cannot be opened
@@ -71,6 +74,27 @@ unsigned long long Number(const char* what, unsigned gpu, unsigned long long oth
   return otherwise;
 }
 
+// Copies the rest of the line "WORD GPU TEXT".
+bool Text(const char* what, unsigned gpu, char* text, unsigned size) {
+  const char* const path = std::getenv("FAKE_NVML_FAULTS");
+  std::FILE* const file = path != nullptr ? std::fopen(path, "r") : nullptr;
+  if (file == nullptr) return false;
+  bool found = false;
+  char word[32];
+  unsigned index = 0;
+  int at = 0;
+  for (char line[160]; !found && std::fgets(line, sizeof line, file) != nullptr;) {
+    found = std::sscanf(line, "%31s %u %n", word, &index, &at) == 2 && std::strcmp(word, what) == 0 &&
+            index == gpu;
+    if (found) {
+      line[std::strcspn(line, "\n")] = '\0';
+      std::snprintf(text, size, "%s", line + at);
+    }
+  }
+  std::fclose(file);
+  return found;
+}
+
 // The limits that were set, which a driver keeps when the process ends: a line for each GPU, the last one counts.
 std::FILE* OpenLimits(const char* how) {
   const char* const path = std::getenv("FAKE_NVML_FAULTS");
@@ -125,7 +149,7 @@ const char* nvmlErrorString(int) {
   return "Driver Not Loaded";
 }
 int nvmlDeviceGetCount_v2(unsigned* count) {
-  *count = kGpus;
+  *count = static_cast<unsigned>(Number("count", 0, kGpus));
   return 0;
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
@@ -137,7 +161,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
 int nvmlDeviceGetName(void* device, char* name, unsigned size) {
   const Gpu& gpu = Of(device);
   if (gpu.mig < 0) {
-    std::snprintf(name, size, "NVIDIA H100 80GB HBM3");
+    if (!Text("name", gpu.index, name, size)) std::snprintf(name, size, "NVIDIA H100 80GB HBM3");
   } else {
     std::snprintf(name, size, "NVIDIA H100 80GB HBM3 MIG %s", instances[gpu.mig].profile);
   }
@@ -145,6 +169,7 @@ int nvmlDeviceGetName(void* device, char* name, unsigned size) {
 }
 int nvmlDeviceGetUUID(void* device, char* uuid, unsigned size) {
   const Gpu& gpu = Of(device);
+  if (gpu.mig < 0 && Text("uuid", gpu.index, uuid, size)) return 0;
   std::snprintf(uuid, size, gpu.mig < 0 ? "GPU-%u" : "MIG-%u-%d", gpu.index, gpu.mig);
   return 0;
 }
@@ -162,7 +187,8 @@ int nvmlDeviceGetP2PStatus(void* a, void* b, int capability, int* status) {
   return 0;
 }
 int nvmlDeviceGetMigMode(void* device, unsigned* current, unsigned* pending) {
-  *current = *pending = Of(device).index == 3 ? 1 : 0;
+  const unsigned gpu = Of(device).index;
+  *current = *pending = static_cast<unsigned>(Number("mig", gpu, gpu == 3 ? 1 : 0));
   return 0;
 }
 int nvmlDeviceGetMaxMigDeviceCount(void*, unsigned* count) {
@@ -199,8 +225,9 @@ int nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncor
   return 0;
 }
 int nvmlDeviceGetRetiredPagesPendingStatus(void* device, int* pending) {
-  *pending = Has("pages", Of(device).index) ? 1 : 0;
-  return 0;
+  const unsigned gpu = Of(device).index;
+  *pending = Has("pages", gpu) ? 1 : 0;
+  return static_cast<int>(Number("error-pages-pending", gpu, 0));
 }
 
 struct FakeEvent {
@@ -285,8 +312,9 @@ int nvmlDeviceGetTemperature(void* device, int, unsigned* celsius) {
   *celsius = static_cast<unsigned>(Number("temp", gpu, 40));
   return static_cast<int>(Number("error-temp", gpu, 0));
 }
-int nvmlDeviceGetClockInfo(void*, int type, unsigned* mhz) {
-  *mhz = type == 1 ? 1980 : 2619;
+int nvmlDeviceGetClockInfo(void* device, int type, unsigned* mhz) {
+  const unsigned gpu = Of(device).index;
+  *mhz = static_cast<unsigned>(type == 1 ? Number("clock", gpu, 1980) : Number("memory-clock", gpu, 2619));
   return 0;
 }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* reasons) {
@@ -297,21 +325,31 @@ int nvmlDeviceGetTotalEccErrors(void* device, int type, int, unsigned long long*
   *errors = Number(type == 0 ? "ecc-corrected" : "ecc", Of(device).index, 0);
   return 0;
 }
-int nvmlDeviceGetNvLinkState(void*, unsigned link, int* active) {
+int nvmlDeviceGetNvLinkState(void* device, unsigned link, int* active) {
   *active = link < 2 ? 1 : 0;
-  return 0;
+  return static_cast<int>(Number("error-links", Of(device).index, 0));
 }
 int nvmlDeviceGetNvLinkErrorCounter(void* device, unsigned link, int counter, unsigned long long* errors) {
   *errors = link == 0 && counter == 2 ? Number("link", Of(device).index, 0) : 0;
   return 0;
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, FakeProcess* processes) {
-  const unsigned pid = static_cast<unsigned>(Number("process", Of(device).index, 0));
   const unsigned room = *count;
-  *count = pid != 0 ? 1 : 0;
-  if (*count > room) return 7;
-  if (pid != 0) processes[0] = {pid, 1024ULL << 20, 0, 0};
-  return 0;
+  *count = 0;
+  const char* const path = std::getenv("FAKE_NVML_FAULTS");
+  std::FILE* const file = path != nullptr ? std::fopen(path, "r") : nullptr;
+  if (file == nullptr) return 0;
+  unsigned index = 0;
+  unsigned pid = 0;
+  unsigned long long used = 0;
+  for (char line[80]; std::fgets(line, sizeof line, file) != nullptr;) {
+    const int found = std::sscanf(line, "process %u %u %llu", &index, &pid, &used);
+    if (found < 2 || index != Of(device).index) continue;
+    if (*count < room) processes[*count] = {pid, found == 3 ? used : 1024ULL << 20, 0, 0};
+    ++*count;
+  }
+  std::fclose(file);
+  return *count > room ? 7 : 0;
 }
 int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millijoules) {
   const unsigned gpu = Of(device).index;
