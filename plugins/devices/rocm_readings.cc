@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "plugins/devices/amdgpu_clocks.h"
 #include "plugins/devices/dynamic_library.h"
 
 namespace plugins::devices {
@@ -40,6 +41,7 @@ struct RsmiApi {
         shutdown(library, "rsmi_shut_down"),
         count(library, "rsmi_num_monitor_devices"),
         unique_id(library, "rsmi_dev_unique_id_get"),
+        pci_id(library, "rsmi_dev_pci_id_get"),
         busy(library, "rsmi_dev_busy_percent_get"),
         memory_used(library, "rsmi_dev_memory_usage_get"),
         memory_total(library, "rsmi_dev_memory_total_get"),
@@ -55,6 +57,7 @@ struct RsmiApi {
   RsmiFunction<RsmiStatus()> shutdown;
   RsmiFunction<RsmiStatus(uint32_t*)> count;
   RsmiFunction<RsmiStatus(uint32_t, uint64_t*)> unique_id;
+  RsmiFunction<RsmiStatus(uint32_t, uint64_t*)> pci_id;
   RsmiFunction<RsmiStatus(uint32_t, uint32_t*)> busy;                            // percent
   RsmiFunction<RsmiStatus(uint32_t, uint32_t, uint64_t*)> memory_used;           // bytes
   RsmiFunction<RsmiStatus(uint32_t, uint32_t, uint64_t*)> memory_total;          // bytes
@@ -111,7 +114,8 @@ struct RocmReader::Driver {
   bool begun = false;
 };
 
-RocmReader::RocmReader(std::string library) : library_(std::move(library)) {}
+RocmReader::RocmReader(std::string library, std::string pci_devices)
+    : library_(std::move(library)), pci_devices_(std::move(pci_devices)) {}
 
 RocmReader::~RocmReader() = default;
 
@@ -153,6 +157,11 @@ Readings RocmReader::Read() {
     reading.key = api.unique_id && api.unique_id(card, &id) == 0 && id != 0 ? fmt::format("0x{:x}", id)
                                                                             : std::to_string(card);
     ReadCard(api, card, reading);
+    if (api.pci_id && api.pci_id(card, &id) == 0) {
+      const AmdgpuClocks clocks = ReadAmdgpuClocks(pci_devices_, id);
+      reading.clock_mhz = clocks.core_mhz;
+      reading.memory_clock_mhz = clocks.memory_mhz;
+    }
   }
   return out;
 }

@@ -13,8 +13,8 @@ namespace plugins::devices {
 
 class RocmReader {
  public:
-  // Tries the names in order; by default those of the releases since ROCm 5.
-  explicit RocmReader(std::string library = {});
+  // Tries the names in order; by default those of the releases since ROCm 5. `pci_devices` is where the kernel tells clocks.
+  explicit RocmReader(std::string library = {}, std::string pci_devices = "/sys/bus/pci/devices");
   ~RocmReader();
 
   // Without the library there are neither devices nor problems. A device's key is its unique id as rocm-smi
@@ -25,6 +25,7 @@ class RocmReader {
  private:
   struct Driver;
   const std::string library_;
+  const std::string pci_devices_;
   std::unique_ptr<Driver> driver_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -125,6 +126,36 @@ TEST_F(NvmlReadings, AHungCallDelaysNobody) {
   EXPECT_EQ(sampler->Latest()->at, old->at);
   sampler.reset();  // gives the thread up
   Set("");
+}
+
+TEST(RocmReadings, HaveEveryFigureOfADeviceAndItsClocksFromTheKernel) {
+  const tests::TempDir sys;
+  const std::filesystem::path monitor = std::filesystem::path(sys / "0000:c1:00.0") / "hwmon" / "hwmon4";
+  std::filesystem::create_directories(monitor);
+  std::ofstream(monitor / "freq1_input") << "2100000000\n";
+  std::ofstream(monitor / "freq2_input") << "1300000000\n";
+  RocmReader reader(TIDEGATE_FAKE_ROCM, sys.path());
+  const Readings readings = reader.Read();
+  EXPECT_THAT(readings.problems, IsEmpty());
+  ASSERT_THAT(readings.devices, SizeIs(2));
+  const Reading& reading = readings.devices[0];
+  EXPECT_EQ(reading.key, "0x9246000000000001");
+  EXPECT_DOUBLE_EQ(reading.utilization.value(), 0.87);
+  EXPECT_EQ(reading.memory_used_mib, 40 * 1024);
+  EXPECT_EQ(reading.memory_total_mib, 192 * 1024);
+  EXPECT_DOUBLE_EQ(reading.watts.value(), 540);
+  EXPECT_DOUBLE_EQ(reading.watts_limit.value(), 750);
+  EXPECT_DOUBLE_EQ(reading.celsius.value(), 61.5);
+  EXPECT_EQ(reading.energy_mj, 61'000U);
+  EXPECT_EQ(reading.ecc_corrected, 7U);
+  EXPECT_EQ(reading.ecc_uncorrected, 2U);
+  EXPECT_EQ(reading.clock_mhz, 2100U);
+  EXPECT_EQ(reading.memory_clock_mhz, 1300U);
+  const Reading& bare = readings.devices[1];
+  EXPECT_EQ(bare.key, "1");
+  EXPECT_FALSE(bare.watts);
+  EXPECT_FALSE(bare.clock_mhz) << "its driver has no such file";
+  EXPECT_THAT(bare.errors, IsEmpty()) << "what a driver does not support is no error";
 }
 
 TEST(Sampler, ReadsAgainAndAgainAndEnds) {
