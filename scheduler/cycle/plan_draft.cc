@@ -170,7 +170,9 @@ bool PlanDraft::IsImpossible(JobIndex job) {
   if (s_.possible_since[signature] == s_.changed) return false;
   if (s_.impossible_since[signature] != s_.changed) {
     const Trial::Mark mark = trial_.mark();
-    for (const auto& [sequence, other] : s_.running) trial_.EvictJob(other);
+    std::vector<JobIndex> others;
+    for (const auto& [sequence, other] : s_.running) others.push_back(other);
+    trial_.EvictJobs(others);
     const bool fits = FitsUnreserved(job);
     trial_.Rollback(mark);
     (fits ? s_.possible_since : s_.impossible_since)[signature] = s_.changed;

@@ -1,6 +1,8 @@
 // The planner's state between two cycles, and how events change it. Inside the planner only.
 #pragma once
 
+#include <absl/container/btree_set.h>
+
 #include <cstdint>
 #include <map>
 #include <set>
@@ -23,7 +25,7 @@
 
 namespace scheduler {
 
-using BySequence = std::set<std::pair<uint64_t, JobIndex>>;
+using BySequence = absl::btree_set<std::pair<uint64_t, JobIndex>>;
 
 // The charge of a job to its queue.
 struct JobAccount {

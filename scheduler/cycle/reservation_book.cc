@@ -191,7 +191,7 @@ bool ReservationBook::StillFits(const Reservation& promise) {
       if (s_.state.has_power_budgets() || std::ranges::binary_search(promise.nodes, node)) gone.push_back(id);
     }
   }
-  for (const MemberId id : gone) trial.Evict(id);
+  trial.Evict(gone);
   const NodeSet others = AllBut(promise.nodes);
   Rng unused = OwnRng(entry.job);
   const GangResult result = s_.gangs.Place(trial, s_.PlacerFor(entry), promise.job, entry, &others, unused);
