@@ -279,7 +279,7 @@ std::optional<conf::TimePoint> Planner::NextReservedStart() const {
 std::optional<conf::TimePoint> Planner::NextDue() const {
   std::optional<conf::TimePoint> due = NextReservedStart();
   const auto at = [&](conf::TimePoint time) { due = due ? std::min(*due, time) : time; };
-  for (const auto& [sequence, job] : state_->running) {
+  for (const auto& [sequence, job] : state_->timed) {
     const JobEntry& entry = state_->jobs[job];
     if (entry.phase != Phase::kRunning) continue;
     if (entry.job.limit) at(entry.started + *entry.job.limit);

@@ -247,9 +247,7 @@ bool ReservationBook::Reserve(JobIndex job, conf::TimePoint not_before,
     if (other.job != job && s_.jobs[other.job].phase == Phase::kPending) reservations_.Add(other);
   }
   const Trial::Mark mark = draft_.trial().mark();
-  for (const auto& [sequence, other] : s_.running) {
-    if (!s_.jobs[other].leaving.empty()) draft_.EvictLeaving(other);
-  }
+  for (const auto& [sequence, other] : s_.moving) draft_.EvictLeaving(other);
   const NodeSet* const zone = s_.ZoneKeptOff(s_.jobs[job]);
   std::optional<Reservation> reservation;
   if (promise) reservation = Find(job, not_before, zone, promise->start);
