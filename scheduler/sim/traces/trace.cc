@@ -16,6 +16,7 @@ constexpr size_t kLongestValue = 120;
 }  // namespace
 
 void SortBySubmission(std::vector<TraceJob>& jobs) {
+  if (std::ranges::is_sorted(jobs, {}, [](const TraceJob& job) { return job.job.submitted; })) return;
   std::vector<std::pair<conf::TimePoint, size_t>> order(jobs.size());
   for (size_t i = 0; i < jobs.size(); ++i) order[i] = {jobs[i].job.submitted, i};
   std::ranges::sort(order);

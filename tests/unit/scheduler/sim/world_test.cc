@@ -39,10 +39,10 @@ Policy InOrder(Backfill backfill = Backfill::kFifo) {
   return policy;
 }
 
-Report Simulate(const Cluster& cluster, std::vector<TraceJob> jobs, Policy policy = InOrder(),
+Report Simulate(const Cluster& cluster, const std::vector<TraceJob>& jobs, Policy policy = InOrder(),
                 WorldOptions options = {}, std::vector<Queue> queues = {}) {
   if (queues.empty()) queues = QueuesOf(jobs);
-  return World(cluster, std::move(queues), std::move(policy), std::move(jobs), std::move(options)).Run();
+  return World(cluster, std::move(queues), std::move(policy), jobs, std::move(options)).Run();
 }
 
 TEST(World, MeasuresTwoJobsInTurnAsByHand) {
@@ -100,7 +100,7 @@ Kept PromisesOf(uint64_t seed) {
       if (!fresh) first->second = std::min(first->second, reserved.start);
     }
   };
-  Simulate(cluster, std::move(jobs), std::move(policy), std::move(options));
+  Simulate(cluster, jobs, std::move(policy), std::move(options));
   return kept;
 }
 
@@ -359,6 +359,19 @@ TEST(World, AJobWaitsForItsDependenciesAndItsWaitCountsFromThen) {
   EXPECT_EQ(report.saturated_hours, 0);
 }
 
+TEST(World, AJobOfALaterRunWaitsForThoseOfItsOwnRun) {
+  const Cluster cluster = EightWay(4);
+  TraceJob second = JobOf("b", hours(1), hours(1), 8);
+  second.job.after = {"a"};
+  WorldOptions options;
+  options.times = 2;
+  const Report report =
+      Simulate(cluster, {JobOf("a", hours(0), hours(2), 8), second}, InOrder(), std::move(options));
+  EXPECT_EQ(report.submitted, 4u);
+  EXPECT_EQ(report.finished, 4u);
+  EXPECT_DOUBLE_EQ(report.hours, 4.5);  // the second a from 1.5 h to 3.5 h, then the second b
+}
+
 TEST(World, AnIdleNotebookReleasesItsDevicesAndStillEnds) {
   const Cluster cluster = EightWay(1);
   TraceJob notebook = JobOf("n", hours(0), hours(20), 8);
@@ -453,7 +466,7 @@ TEST(World, EveryHeldDeviceHourIsUsefulLostRestartingSavingOrOpen) {
     options.mtbf = hours(40);
     options.repair = hours(2);
     options.load = minutes(1);
-    const Report report = Simulate(cluster, std::move(jobs), InOrder(Backfill::kEasy), options);
+    const Report report = Simulate(cluster, jobs, InOrder(Backfill::kEasy), options);
     EXPECT_EQ(report.finished, 200u);
     EXPECT_NEAR(report.useful_h, work, 1e-6 * work);
     EXPECT_GT(report.lost_h, 0);
