@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "scheduler/rng.h"
 #include "scheduler/sim/traces/openb.h"
 #include "scheduler/sim/traces/philly.h"
 #include "scheduler/sim/traces/swf.h"
@@ -184,6 +187,21 @@ TEST(Traces, TimesThatNoClockFollowsAreLeftOut) {
     EXPECT_TRUE(trace.jobs.empty()) << why;
     ASSERT_EQ(trace.report.problems.size(), 1u) << why;
     EXPECT_THAT(trace.report.problems[0].message, HasSubstr(why));
+  }
+}
+
+TEST(Traces, JobsOfOneMomentStayInTheOrderOfTheTrace) {
+  Rng rng(3);
+  for (const size_t count : {0u, 1u, 2u, 100u}) {
+    std::vector<TraceJob> jobs(count);
+    for (size_t i = 0; i < count; ++i) {
+      jobs[i].line = static_cast<int>(i);
+      jobs[i].job.submitted = conf::TimePoint(seconds(rng.Uniform(20)));
+    }
+    std::vector<TraceJob> sorted = jobs;
+    SortBySubmission(sorted);
+    std::ranges::stable_sort(jobs, {}, [](const TraceJob& job) { return job.job.submitted; });
+    for (size_t i = 0; i < count; ++i) EXPECT_EQ(sorted[i].line, jobs[i].line);
   }
 }
 
