@@ -299,6 +299,11 @@ void JobLives::Start(uint32_t job) {
 void JobLives::Schedule(uint32_t job) {
   Life& life = lives_[job];
   ++life.epoch;
+  if (life.idle) {
+    if (life.stage == Stage::kRunning && life.back != conf::TimePoint::max())
+      PushOfJob(EventKind::kComesBack, job, life.back);
+    return;
+  }
   if (life.rate == 0) return;
   const conf::TimePoint from = std::max(sim_.now, life.useful_from);
   const Job& asked = AskOf(job);
@@ -428,6 +433,7 @@ void JobLives::Move(uint32_t job) {
     moved = sim_.now + asked.checkpoint.save + RestoreTime(job);
     life.checkpoints = false;
     life.useful_from = std::max(life.useful_from, moved);
+    if (life.idle) life.back = std::max(life.back, moved);
   }
   MeasurePlace(job);
   Schedule(job);
@@ -437,14 +443,14 @@ void JobLives::Move(uint32_t job) {
 void JobLives::GoIdle(uint32_t job) {
   Life& life = lives_[job];
   Settle(job);
-  ++life.epoch;
   life.idle = true;
   life.checkpoints = false;
   life.useful_from = conf::TimePoint::max();
   sim_.planner.Idle(life.index, sim_.now);
   sim_.something_happened = true;
   const conf::Duration away = Exponential(sim_.user_rng, sim_.options.notebook_idle);
-  if (away < AskOf(job).idle_timeout) PushOfJob(EventKind::kComesBack, job, sim_.now + away);
+  life.back = away < AskOf(job).idle_timeout ? sim_.now + away : conf::TimePoint::max();
+  Schedule(job);
 }
 
 void JobLives::ComeBack(uint32_t job) {

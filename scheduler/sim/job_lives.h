@@ -63,6 +63,7 @@ class JobLives {
     conf::TimePoint due{};          // could have started from then on
     conf::TimePoint settled{};      // its accounts are right up to then
     conf::TimePoint useful_from{};  // loading, restoring or saving until then
+    conf::TimePoint back{};         // idle: when its user returns; max: after it has been suspended
     conf::Duration done{};          // work, at full size
     conf::Duration kept{};          // of it, safe from faults
     double rate = 1;

@@ -385,6 +385,27 @@ TEST(World, AnIdleNotebookReleasesItsDevicesAndStillEnds) {
   EXPECT_LT(report.waits.max_h, 20);  // b did not wait for the notebook's end
 }
 
+TEST(World, AnIdleNotebookThatGetsMoreMembersIsUsedAgain) {
+  const Cluster cluster = EightWay(1);
+  TraceJob notebook = JobOf("n", minutes(1), hours(20), 8);
+  Role& role = notebook.job.roles.front();
+  role.ask.devices.front().count = 1;
+  role.count = 8;
+  role.min_count = 1;
+  notebook.job.work = WorkClass::kNotebook;
+  notebook.job.idle_timeout = hours(12);
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    WorldOptions options;
+    options.seed = seed;
+    // The notebook begins with half of its members, and gets the others after three hours, idle or not.
+    const Report report =
+        Simulate(cluster, {JobOf("b", hours(0), hours(3), 4), notebook}, InOrder(), std::move(options));
+    EXPECT_EQ(report.finished, 2u) << "seed " << seed;
+    EXPECT_NEAR(report.useful_h, 8 * 20 + 4 * 3, 1e-6) << "seed " << seed;
+    EXPECT_LT(report.hours, 24 * 30) << "seed " << seed;
+  }
+}
+
 TEST(World, QueueSatisfactionIsTheHeldPartOfItsDue) {
   const Cluster cluster = EightWay(1);
   std::vector<Queue> queues = {{.name = "x", .parent = {}}, {.name = "y", .parent = {}}};
