@@ -9,7 +9,7 @@
 namespace gateway {
 namespace {
 
-constexpr std::string_view kCopyVersion = "2";
+constexpr std::string_view kCopyVersion = "3";
 
 constexpr char kCopySchema[] = R"sql(
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -26,6 +26,12 @@ CREATE TABLE IF NOT EXISTS usage (
   output INTEGER NOT NULL, cost INTEGER NOT NULL, device_us INTEGER NOT NULL,
   energy_mj INTEGER NOT NULL, energy_micro_usd INTEGER NOT NULL, co2_mg INTEGER NOT NULL,
   PRIMARY KEY (hour, n, tenant, key, model, replica, api, reason, job, device)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS feedback (
+  hour INTEGER NOT NULL, n INTEGER NOT NULL,
+  tenant TEXT NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, version TEXT NOT NULL, replica TEXT NOT NULL,
+  name TEXT NOT NULL, text TEXT NOT NULL, type INTEGER NOT NULL, count INTEGER NOT NULL, positive INTEGER NOT NULL,
+  sum REAL NOT NULL, min REAL NOT NULL, max REAL NOT NULL,
+  PRIMARY KEY (hour, n, tenant, key, model, version, replica, name, text, type)) WITHOUT ROWID;
 )sql";
 
 int64_t ToSigned(uint64_t number) {
@@ -33,7 +39,8 @@ int64_t ToSigned(uint64_t number) {
 }
 
 // The hours that a window touches; the last one is not included.
-std::pair<int64_t, int64_t> HoursOf(const ledger::UsageQuery& query) {
+template <class Query>
+std::pair<int64_t, int64_t> HoursOf(const Query& query) {
   return {query.since_us / ledger::kHourUs,
           query.until_us / ledger::kHourUs + (query.until_us % ledger::kHourUs > 0 ? 1 : 0)};
 }
@@ -128,9 +135,8 @@ absl::Status UsageCopy::Load(const std::vector<store::Object>& objects) {
 absl::Status UsageCopy::EndLoad(uint64_t number) {
   return InTransaction([&]() -> absl::Status {
     const absl::Status removed = db_->Execute(
-        "DELETE FROM usage WHERE n IN (SELECT n FROM object WHERE loaded = 0); DELETE FROM object WHERE "
-        "loaded = "
-        "0");
+        "DELETE FROM usage WHERE n IN (SELECT n FROM object WHERE loaded = 0); DELETE FROM feedback WHERE n IN "
+        "(SELECT n FROM object WHERE loaded = 0); DELETE FROM object WHERE loaded = 0");
     return removed.ok() ? SetNumber(number) : removed;
   });
 }
@@ -160,16 +166,39 @@ absl::Status UsageCopy::Put(const std::string& id, uint64_t version, const std::
   put->Reset();
   if (!place->hour || place->source == own_) return absl::OkStatus();
   const absl::StatusOr<std::vector<ledger::UsageCell>> cells = ReadUsagePart(body);
-  if (!cells.ok()) {
-    log::Warn("usage of another gateway is skipped",
-              {{"id", id}, {"why", conf::Std(cells.status().message())}});
-    return absl::OkStatus();
+  const absl::StatusOr<std::vector<ledger::FeedbackCell>> feedback = ReadFeedbackPart(body);
+  for (const absl::Status& read : {cells.status(), feedback.status()}) {
+    if (!read.ok())
+      log::Warn("usage of another gateway is skipped", {{"id", id}, {"why", conf::Std(read.message())}});
   }
+  if (cells.ok()) {
+    if (absl::Status added = PutUsage(*place->hour, n, *cells); !added.ok()) return added;
+  }
+  return feedback.ok() ? PutFeedback(*place->hour, n, *feedback) : absl::OkStatus();
+}
+
+absl::Status UsageCopy::PutFeedback(int64_t hour, int64_t n, const std::vector<ledger::FeedbackCell>& cells) {
+  if (cells.empty()) return absl::OkStatus();
+  absl::StatusOr<sqlite::Statement> add =
+      db_->Prepare("INSERT OR REPLACE INTO feedback VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  if (!add.ok()) return add.status();
+  for (const ledger::FeedbackCell& cell : cells) {
+    add->Bind(1, hour).Bind(2, n);
+    int at = 3;
+    for (const std::string& text : cell.of) add->Bind(at++, std::string_view(text));
+    add->Bind(at++, static_cast<int64_t>(cell.type)).Bind(at++, cell.count).Bind(at++, cell.positive);
+    add->BindReal(at++, cell.sum).BindReal(at++, cell.min).BindReal(at++, cell.max);
+    if (absl::Status added = add->Run(); !added.ok()) return added;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UsageCopy::PutUsage(int64_t hour, int64_t n, const std::vector<ledger::UsageCell>& cells) {
   absl::StatusOr<sqlite::Statement> add =
       db_->Prepare("INSERT OR REPLACE INTO usage VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   if (!add.ok()) return add.status();
-  for (const ledger::UsageCell& cell : *cells) {
-    add->Bind(1, *place->hour).Bind(2, n);
+  for (const ledger::UsageCell& cell : cells) {
+    add->Bind(1, hour).Bind(2, n);
     int at = 3;
     for (const std::string& text : cell.of) {
       const absl::StatusOr<int64_t> text_id = TextId(text);
@@ -189,6 +218,7 @@ absl::Status UsageCopy::Put(const std::string& id, uint64_t version, const std::
 absl::Status UsageCopy::RemoveObject(const std::string& id) {
   // With its hour the rows are found by the primary key.
   for (const char* sql : {"DELETE FROM usage WHERE (hour, n) IN (SELECT hour, n FROM object WHERE id = ?)",
+                          "DELETE FROM feedback WHERE (hour, n) IN (SELECT hour, n FROM object WHERE id = ?)",
                           "DELETE FROM object WHERE id = ?"}) {
     absl::StatusOr<sqlite::Statement> remove = db_->Prepare(sql);
     if (!remove.ok()) return remove.status();
@@ -281,6 +311,17 @@ absl::StatusOr<std::vector<ledger::UsageRow>> UsageCopy::Usage(const ledger::Usa
           "co2_mg FROM usage WHERE hour "
           ">= {} AND hour < {}",
           ledger::kHour, begin, end));
+}
+
+absl::StatusOr<std::vector<ledger::FeedbackSum>> UsageCopy::Feedback(const ledger::FeedbackQuery& query) {
+  const auto [begin, end] = HoursOf(query);
+  ledger::FeedbackQuery whole = query;
+  whole.since_us = begin * ledger::kHourUs;
+  return ledger::SelectFeedback(
+      *db_, whole,
+      fmt::format("SELECT hour * {} AS time_us, tenant, key, model, version, replica, name, type, text, count, "
+                  "positive, sum, min, max FROM feedback WHERE hour >= {} AND hour < {}",
+                  ledger::kHourUs, begin, end));
 }
 
 }  // namespace gateway

@@ -53,12 +53,15 @@ class UsageCopy {
 
   // Of all sources but the own one. Each hour that the window touches counts whole.
   absl::StatusOr<std::vector<ledger::UsageRow>> Usage(const ledger::UsageQuery& query);
+  absl::StatusOr<std::vector<ledger::FeedbackSum>> Feedback(const ledger::FeedbackQuery& query);
 
  private:
   explicit UsageCopy(std::unique_ptr<sqlite::Database> db, std::string own)
       : db_(std::move(db)), own_(std::move(own)) {}
   absl::Status InTransaction(const std::function<absl::Status()>& work);
   absl::Status Put(const std::string& id, uint64_t version, const std::string& body);
+  absl::Status PutUsage(int64_t hour, int64_t n, const std::vector<ledger::UsageCell>& cells);
+  absl::Status PutFeedback(int64_t hour, int64_t n, const std::vector<ledger::FeedbackCell>& cells);
   absl::Status RemoveObject(const std::string& id);
   absl::StatusOr<int64_t> TextId(const std::string& text);
   absl::Status SetNumber(uint64_t number);

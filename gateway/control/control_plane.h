@@ -38,6 +38,7 @@ class ControlPlane {
     std::string id;       // of its state folder; empty where it has its store to itself
     std::string version;  // of the program
     std::string address;  // of its admin listener
+    std::string public_key = {};  // of this process, for GatewayRecord
     bool shared = false;  // other gateways use the store
     bool scales = false;  // the configuration has a scaling section: somebody leads
   };

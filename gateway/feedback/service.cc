@@ -25,8 +25,7 @@ constexpr std::string_view kOtherModels = "other";
 api::ApiError NoSuchRequest(std::string_view request) {
   return api::Make(
       api::Code::kNotFound,
-      fmt::format("there is no request {} of this tenant at this gateway: request_id is the header "
-                  "x-request-id of its answer",
+      fmt::format("there is no request {} of this tenant: request_id is the header x-request-id of its answer",
                   request.substr(0, 64)),
       "request_id");
 }
@@ -117,7 +116,13 @@ void Service::Run() {
         if (found != of_tenant_.end() && --found->second == 0) of_tenant_.erase(found);
       }
     }
-    for (Waiting& waiting : calls) waiting.done(std::move(waiting.reply));
+    for (Waiting& waiting : calls) {
+      if (waiting.missing && elsewhere_ && !waiting.call.passed) {
+        elsewhere_(std::move(waiting.call), std::move(waiting.reply), std::move(waiting.done));
+      } else {
+        waiting.done(std::move(waiting.reply));
+      }
+    }
     if (stopping) return;
   }
 }
@@ -174,6 +179,7 @@ absl::Status Service::FindAll(std::vector<Waiting>& calls) {
     if (!*found || (*found)->tenant != waiting.call.principal->tenant) {
       waiting.reply.error = NoSuchRequest(request);
       waiting.settled = true;
+      waiting.missing = !*found;
       continue;
     }
     const absl::Status answered = waiting.call.given ? Prepare(waiting, **found) : Show(waiting);

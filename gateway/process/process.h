@@ -34,6 +34,8 @@
 #include "gateway/control/model_orders.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/discovery/discovery.h"
+#include "gateway/feedback/box_key.h"
+#include "gateway/feedback/gateway_calls.h"
 #include "gateway/feedback/service.h"
 #include "gateway/ledger/indexer.h"
 #include "gateway/limits/budget_watch.h"
@@ -141,6 +143,11 @@ class Process {
   Launched Added(const Config& configured) const;
   void ServeAdded();
   absl::Status OpenBatches();
+  // Passes calls for feedback to the gateways that served their requests.
+  absl::Status OpenFeedbackCalls();
+  net::Task<void> PassFeedback(feedback::Call call, feedback::Reply refused, feedback::Service::Done done);
+  // The gateways that were there within the last days, without this one.
+  net::Task<std::vector<feedback::OtherGateway>> EarlierGateways();
   // Who a batch of that key is for now; null: the key or the tenant does not work any more.
   PrincipalRef PrincipalOf(const std::string& tenant, const std::string& key) const;
   // A request of the gateway's own, to the shard whose turn it is.
@@ -202,6 +209,8 @@ class Process {
   std::unique_ptr<RunTimeModels> run_time_models_;
   std::unique_ptr<control::ControlPlane> control_plane_;
   std::unique_ptr<UsageSharing> usage_sharing_;       // null: no other gateway uses the store
+  std::unique_ptr<feedback::BoxKey> box_key_;         // null: likewise; ...
+  std::unique_ptr<feedback::GatewayCalls> gateway_calls_;
   std::unique_ptr<admin::LeaderCalls> leader_calls_;  // null: no other gateway uses the store
   Reloads reloads_;
   Operations operations_;
