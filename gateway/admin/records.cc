@@ -85,7 +85,8 @@ std::optional<FieldProblem> CheckFormat(const std::string& format,
 
 // `List`: answers::UsageList, answers::FeedbackList.
 template <class List>
-void AddFreshness(const UsageOfOthers& self, const std::vector<UsageMark>& others, const Call& call, List& out) {
+void AddFreshness(const UsageOfOthers& self, const std::vector<UsageMark>& others, const Call& call,
+                  List& out) {
   out.as_of = {AsOf(others, call.now)};
   if (!call.caller.authority.MayEverywhere(Permission::kSeeReplicas)) return;
   out.gateways.emplace().push_back(

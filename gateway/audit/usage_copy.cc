@@ -135,7 +135,8 @@ absl::Status UsageCopy::Load(const std::vector<store::Object>& objects) {
 absl::Status UsageCopy::EndLoad(uint64_t number) {
   return InTransaction([&]() -> absl::Status {
     const absl::Status removed = db_->Execute(
-        "DELETE FROM usage WHERE n IN (SELECT n FROM object WHERE loaded = 0); DELETE FROM feedback WHERE n IN "
+        "DELETE FROM usage WHERE n IN (SELECT n FROM object WHERE loaded = 0); DELETE FROM feedback WHERE n "
+        "IN "
         "(SELECT n FROM object WHERE loaded = 0); DELETE FROM object WHERE loaded = 0");
     return removed.ok() ? SetNumber(number) : removed;
   });
@@ -319,9 +320,10 @@ absl::StatusOr<std::vector<ledger::FeedbackSum>> UsageCopy::Feedback(const ledge
   whole.since_us = begin * ledger::kHourUs;
   return ledger::SelectFeedback(
       *db_, whole,
-      fmt::format("SELECT hour * {} AS time_us, tenant, key, model, version, replica, name, type, text, count, "
-                  "positive, sum, min, max FROM feedback WHERE hour >= {} AND hour < {}",
-                  ledger::kHourUs, begin, end));
+      fmt::format(
+          "SELECT hour * {} AS time_us, tenant, key, model, version, replica, name, type, text, count, "
+          "positive, sum, min, max FROM feedback WHERE hour >= {} AND hour < {}",
+          ledger::kHourUs, begin, end));
 }
 
 }  // namespace gateway

@@ -55,7 +55,8 @@ double Finite(double sum) {
 // By what FeedbackCell::of has at that place; a text that is empty stays so.
 void FoldFeedback(std::vector<ledger::FeedbackCell>& cells, size_t text) {
   if (cells.size() <= kMostUsageCells) return;
-  std::map<std::pair<std::array<std::string, ledger::kFeedbackTexts>, ledger::FeedbackType>, ledger::FeedbackCell>
+  std::map<std::pair<std::array<std::string, ledger::kFeedbackTexts>, ledger::FeedbackType>,
+           ledger::FeedbackCell>
       folded;
   for (ledger::FeedbackCell& cell : cells) {
     if (!cell.of[text].empty()) cell.of[text] = kOtherUsage;
@@ -130,8 +131,8 @@ absl::Status NoUsage(std::string_view what, const char* why) {
 }  // namespace
 
 std::string BodyOf(const UsageMark& mark) {
-  return json{{"gateway", mark.gateway}, {"seq", mark.seq},           {"first_seq", mark.first_seq},
-              {"from_us", mark.from_us}, {"as_of_us", mark.as_of_us}, {"closed", mark.closed},
+  return json{{"gateway", mark.gateway},  {"seq", mark.seq},           {"first_seq", mark.first_seq},
+              {"from_us", mark.from_us},  {"as_of_us", mark.as_of_us}, {"closed", mark.closed},
               {"feedback", mark.feedback}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -167,10 +168,12 @@ std::vector<std::string> UsageParts(std::vector<UsageCell> cells) {
 }
 
 std::vector<std::string> FeedbackParts(std::vector<ledger::FeedbackCell> cells) {
-  for (const size_t text : {kFeedbackReplica, kFeedbackKey, kFeedbackText, kFeedbackNameText}) FoldFeedback(cells, text);
+  for (const size_t text : {kFeedbackReplica, kFeedbackKey, kFeedbackText, kFeedbackNameText})
+    FoldFeedback(cells, text);
   PartWriter parts("feedback");
   for (const ledger::FeedbackCell& cell : cells) {
-    parts.Add(cell.of, json::array({static_cast<int>(cell.type), cell.count, cell.positive, Finite(cell.sum), cell.min, cell.max}));
+    parts.Add(cell.of, json::array({static_cast<int>(cell.type), cell.count, cell.positive, Finite(cell.sum),
+                                    cell.min, cell.max}));
   }
   return parts.Take();
 }

@@ -11,13 +11,12 @@ namespace gateway::control {
 RatingsByReplica RatingsOf(const std::string& ledger_dir, const std::optional<UsageOfOthers>& others,
                            const std::string& model, const std::string& name, conf::TimePoint since) {
   RatingsByReplica ratings;
-  const absl::StatusOr<AllFeedback> feedback =
-      QueryFeedback(ledger_dir,
-                    {.by = {ledger::FeedbackBy::kReplica},
-                     .since_us = conf::ToUnixMicros(since),
-                     .tenant = {},
-                     .model = model},
-                    others);
+  const absl::StatusOr<AllFeedback> feedback = QueryFeedback(ledger_dir,
+                                                             {.by = {ledger::FeedbackBy::kReplica},
+                                                              .since_us = conf::ToUnixMicros(since),
+                                                              .tenant = {},
+                                                              .model = model},
+                                                             others);
   if (!feedback.ok()) {
     log::Warn("a rollout is judged without feedback for now",
               {{"model", model}, {"why", conf::Std(feedback.status().message())}});

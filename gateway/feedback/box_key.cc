@@ -26,8 +26,7 @@ void BeginSodium() {
 BoxKey::BoxKey() {
   BeginSodium();
   crypto_box_keypair(public_.data(), secret_.data());
-  public_text_ =
-      absl::Base64Escape({reinterpret_cast<const char*>(public_.data()), public_.size()});
+  public_text_ = absl::Base64Escape({reinterpret_cast<const char*>(public_.data()), public_.size()});
 }
 
 BoxKey::~BoxKey() {
@@ -49,8 +48,8 @@ std::optional<std::string> SealTo(std::string_view public_half, std::string_view
   if (!absl::Base64Unescape(conf::Abseil(public_half), &key) || key.size() != crypto_box_PUBLICKEYBYTES)
     return std::nullopt;
   std::string sealed(text.size() + crypto_box_SEALBYTES, '\0');
-  const int done = crypto_box_seal(reinterpret_cast<uint8_t*>(sealed.data()), OctetsOf(text), text.size(),
-                                   OctetsOf(key));
+  const int done =
+      crypto_box_seal(reinterpret_cast<uint8_t*>(sealed.data()), OctetsOf(text), text.size(), OctetsOf(key));
   if (done != 0) return std::nullopt;
   return sealed;
 }

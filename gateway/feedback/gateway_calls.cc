@@ -97,12 +97,14 @@ net::Task<Reply> GatewayCalls::Pass(Call call, Reply refused) {
   if (mine != of_tenant_.end() && mine->second >= kMostOfTenant) {
     co_return RefusedCall(
         api::Code::kConcurrencyLimit,
-        fmt::format("{} calls of the tenant's feedback wait for other gateways already; try again in a moment",
-                    kMostOfTenant));
+        fmt::format(
+            "{} calls of the tenant's feedback wait for other gateways already; try again in a moment",
+            kMostOfTenant));
   }
   if (under_way_ >= kMostCalls) {
-    co_return RefusedCall(api::Code::kOverloaded,
-                          "too many calls of feedback wait for other gateways already; try again in a moment");
+    co_return RefusedCall(
+        api::Code::kOverloaded,
+        "too many calls of feedback wait for other gateways already; try again in a moment");
   }
   const Place place(*this, tenant);
   co_return co_await PassToOthers(call, std::move(refused));
@@ -157,11 +159,12 @@ net::Task<Reply> GatewayCalls::Ask(const OtherGateway& other, const Call& call) 
   }
   loop_.tasks.Spawn(Remove(id, pending.version == 0 ? written->first : pending.version));
   if (pending.sealed.empty()) {
-    co_return given_up_ ? StoppingCall()
-                       : RefusedCall(api::Code::kStoreUnavailable,
-                                     fmt::format("the gateway {}, which served the request, has not answered; "
-                                                 "try again: repeating feedback does no harm",
-                                                 other.name));
+    co_return given_up_
+        ? StoppingCall()
+        : RefusedCall(api::Code::kStoreUnavailable,
+                      fmt::format("the gateway {}, which served the request, has not answered; "
+                                  "try again: repeating feedback does no harm",
+                                  other.name));
   }
   absl::StatusOr<Reply> reply = OpenAnswer(key_, pending.sealed);
   if (reply.ok()) co_return *std::move(reply);
@@ -245,9 +248,10 @@ net::Task<void> GatewayCalls::Serve(std::string id, uint64_t version, PassedCall
   std::optional<std::string> body = BodyOfAnswer(reply, passed.reply_to);
   if (body && body->size() > store::kMaxBodyBytes) {
     body = BodyOfAnswer(
-        RefusedCall(api::Code::kInvalidValue,
-                    "the comments and corrections on this request are together too large to be passed between "
-                    "gateways"),
+        RefusedCall(
+            api::Code::kInvalidValue,
+            "the comments and corrections on this request are together too large to be passed between "
+            "gateways"),
         passed.reply_to);
   }
   if (!body) {

@@ -25,8 +25,9 @@ constexpr std::string_view kOtherModels = "other";
 api::ApiError NoSuchRequest(std::string_view request) {
   return api::Make(
       api::Code::kNotFound,
-      fmt::format("there is no request {} of this tenant: request_id is the header x-request-id of its answer",
-                  request.substr(0, 64)),
+      fmt::format(
+          "there is no request {} of this tenant: request_id is the header x-request-id of its answer",
+          request.substr(0, 64)),
       "request_id");
 }
 

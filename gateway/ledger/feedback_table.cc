@@ -28,7 +28,8 @@ int64_t SpanUs(FeedbackBy by) {
 // The rows of the table as SelectFeedback reads them.
 constexpr char kFeedbackRows[] =
     "SELECT time_us, tenant, key, model, version, replica, name, type, text, 1 AS count, "
-    "iif(type = 0, number, 0) AS positive, iif(type = 1, number, 0) AS sum, number AS min, number AS max FROM "
+    "iif(type = 0, number, 0) AS positive, iif(type = 1, number, 0) AS sum, number AS min, number AS max "
+    "FROM "
     "feedback";
 
 // For an INSERT of hours into the table of changes.
@@ -121,9 +122,9 @@ absl::Status FeedbackTable::NoteHour(int64_t time_us, uint64_t seq) {
 }
 
 absl::Status FeedbackTable::NoteUnsettled(std::string_view request, uint64_t seq) {
-  absl::StatusOr<sqlite::Statement> note =
-      db_.Prepare(fmt::format("{}SELECT DISTINCT time_us / {}, ?1 FROM feedback WHERE request = ?2 AND settled = 0",
-                              kNoteFeedback, kFeedbackHourUs));
+  absl::StatusOr<sqlite::Statement> note = db_.Prepare(
+      fmt::format("{}SELECT DISTINCT time_us / {}, ?1 FROM feedback WHERE request = ?2 AND settled = 0",
+                  kNoteFeedback, kFeedbackHourUs));
   if (!note.ok()) return note.status();
   return note->Bind(1, static_cast<int64_t>(seq)).Bind(2, request).Run();
 }
@@ -151,8 +152,8 @@ absl::Status FeedbackTable::Restart() {
 }
 
 absl::Status FeedbackTable::Forget(uint64_t first) {
-  return db_.Execute(
-      fmt::format("DELETE FROM feedback WHERE seq < {0}; DELETE FROM feedback_changed WHERE seq < {0}", first));
+  return db_.Execute(fmt::format(
+      "DELETE FROM feedback WHERE seq < {0}; DELETE FROM feedback_changed WHERE seq < {0}", first));
 }
 
 FeedbackSum& FeedbackSum::operator+=(const FeedbackSum& other) {
@@ -191,7 +192,8 @@ absl::StatusOr<std::vector<int64_t>> FeedbackTable::Hours() {
 absl::StatusOr<std::vector<FeedbackCell>> FeedbackTable::OfHour(int64_t hour) {
   absl::StatusOr<sqlite::Statement> statement = db_.Prepare(fmt::format(
       "SELECT tenant, key, model, version, replica, name, text, type, sum(count), sum(positive), sum(sum), "
-      "min(min), max(max) FROM ({}) WHERE time_us >= ?1 AND time_us < ?2 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER "
+      "min(min), max(max) FROM ({}) WHERE time_us >= ?1 AND time_us < ?2 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 "
+      "ORDER "
       "BY 1, 2, 3, 4, 5, 6, 7, 8",
       kFeedbackRows));
   if (!statement.ok()) return statement.status();
@@ -226,7 +228,8 @@ absl::StatusOr<std::vector<FeedbackSum>> SelectFeedback(sqlite::Database& db, co
   groups += fmt::format("{}, {}, {}", n + 1, n + 2, n + 3);
   absl::StatusOr<sqlite::Statement> statement = db.Prepare(fmt::format(
       "SELECT {}name, type, text, sum(count), sum(positive), sum(sum), min(min), max(max) FROM ({}) WHERE "
-      "time_us >= ?1 AND time_us < ?2 AND (?3 = '' OR tenant = ?3 OR substr(tenant, 1, length(?3) + 1) = ?3 || "
+      "time_us >= ?1 AND time_us < ?2 AND (?3 = '' OR tenant = ?3 OR substr(tenant, 1, length(?3) + 1) = ?3 "
+      "|| "
       "'/') AND (?4 = '' OR model = ?4) GROUP BY {} ORDER BY {}",
       columns, from, groups, groups));
   if (!statement.ok()) return statement.status();

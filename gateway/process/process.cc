@@ -146,7 +146,7 @@ void Process::Abandon() {
   if (control_plane_) control_plane_->Abandon();
   if (usage_sharing_) usage_sharing_->Abandon();
   if (leader_calls_) leader_calls_->Stop();
-  if (gateway_calls_) gateway_calls_->Stop();
+  if (shared_feedback_) shared_feedback_->Stop();
   events_.Close();
   if (admin_) admin_->Close();
   if (console_) console_->Close();
@@ -288,14 +288,14 @@ absl::Status Process::OpenControl() {
   }
   config::Address address = config.server.admin;
   address.port = admin_->port();
-  if (config.state) box_key_ = std::make_unique<feedback::BoxKey>();
+  if (config.state) shared_feedback_ = std::make_unique<SharedFeedback>(control_, *store_, *feedback_);
   control_plane_ = std::make_unique<control::ControlPlane>(
       control_,
       control::ControlPlane::Options{.name = fmt::format("{}:{}", MachineName(), address.port),
                                      .id = gateway_id_,
                                      .version = TIDEGATE_VERSION,
                                      .address = ToString(address),
-                                     .public_key = box_key_ ? box_key_->public_half() : std::string(),
+                                     .public_key = shared_feedback_ ? shared_feedback_->public_key() : "",
                                      .shared = config.state.has_value(),
                                      .scales = config.scaling.has_value()},
       control::ControlPlane::Environment{
@@ -329,8 +329,7 @@ absl::Status Process::OpenControl() {
                    .store = store_.get(),
                    .rollouts = &run_time_models_->rollouts(),
                    .ratings =
-                       [this, ledger = LedgerDir(config)](const std::string& model, const std::string& name,
-                                                          conf::TimePoint since) {
+                       [this, ledger = LedgerDir(config)](const auto& model, const auto& name, auto since) {
                          return control::RatingsOf(ledger, operations_.usage_of_others, model, name, since);
                        },
                    .held = [this](const std::string& model,
@@ -369,55 +368,7 @@ absl::Status Process::OpenControl() {
           .leads = [this] { return control_plane_->leads() && scaling() != nullptr; },
           .serve = [this](admin::PassedCall call) { return admin_->Serve(std::move(call)); }});
   if (absl::Status started = net::Await(control_, leader_calls_->Start()); !started.ok()) return started;
-  return OpenFeedbackCalls();
-}
-
-absl::Status Process::OpenFeedbackCalls() {
-  gateway_calls_ = std::make_unique<feedback::GatewayCalls>(
-      control_, *store_, *box_key_,
-      feedback::GatewayCalls::Options{
-          .name = control_plane_->process_name(),
-          .others =
-              [this] {
-                std::vector<feedback::OtherGateway> others;
-                for (control::GatewayStatus& status : control_plane_->gateways(net::Now())) {
-                  if (status.self) continue;
-                  others.push_back({.name = std::move(status.record.name),
-                                    .id = std::move(status.record.id),
-                                    .public_key = std::move(status.record.public_key),
-                                    .live = status.live});
-                }
-                return others;
-              },
-          .earlier = [this] { return EarlierGateways(); },
-          .serve = [this](feedback::Call call,
-                          feedback::Service::Done done) { feedback_->Take(std::move(call), std::move(done)); }});
-  feedback_->SetElsewhere(
-      [this](feedback::Call call, feedback::Reply refused, feedback::Service::Done done) {
-        control_.Post([this, call = std::move(call), refused = std::move(refused), done = std::move(done)] {
-          control_.tasks.Spawn(PassFeedback(call, refused, done));
-        });
-      });
-  return net::Await(control_, gateway_calls_->Start());
-}
-
-net::Task<void> Process::PassFeedback(feedback::Call call, feedback::Reply refused,
-                                      feedback::Service::Done done) {
-  done(co_await gateway_calls_->Pass(std::move(call), std::move(refused)));
-}
-
-net::Task<std::vector<feedback::OtherGateway>> Process::EarlierGateways() {
-  const auto known = co_await net::OffLoop(
-      control_, [this] { return KnownGateways(*operations_.usage_of_others, net::Now()); });
-  std::vector<feedback::OtherGateway> earlier;
-  if (!known.ok()) {
-    log::Warn("the gateways of the store are not known", {{"why", conf::Std(known.status().message())}});
-    co_return earlier;
-  }
-  for (const KnownGateway& gateway : *known) {
-    if (gateway.id != gateway_id_) earlier.push_back({.name = gateway.name, .id = gateway.id});
-  }
-  co_return earlier;
+  return shared_feedback_->Open(gateway_id_, *control_plane_, **others);
 }
 
 // Of what the control loop does; those who follow hear of it once it is on disk.
@@ -493,14 +444,7 @@ absl::Status Process::OpenAdmin() {
   budget_watch_ = std::make_unique<BudgetWatch>(
       control_, *store_, shared_.limits, [this] { return runtime_->config().people.budget_thresholds; },
       [this](const router::limits::LimitState& budget, uint32_t percent) {
-        notices_.Add("budget.threshold", nlohmann::ordered_json{{"tenant", budget.scope},
-                                                                {"limit", budget.name},
-                                                                {"model", budget.model},
-                                                                {"device", budget.device},
-                                                                {"percent", percent},
-                                                                {"used", budget.used},
-                                                                {"capacity", budget.capacity}}
-                                             .dump());
+        notices_.Add("budget.threshold", ThresholdNotice(budget, percent));
       });
   budget_watch_->Start();
   if (absl::Status opened = OpenBatches(); !opened.ok()) return opened;
@@ -894,7 +838,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
     shard.shadow_copies.Abort();
     shard.loop.Stop();
   });
-  if (gateway_calls_) gateway_calls_->GiveUp();  // the shards wait for their answers
+  if (shared_feedback_) shared_feedback_->GiveUp();  // the shards wait for their answers
   end_deadline_.WaitsFor("the shards");
   // From here on nothing is admitted or recorded.
   co_await net::OffLoop(control_, [this] {
@@ -907,7 +851,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
     feedback_->Stop();
     return true;
   });
-  if (gateway_calls_) gateway_calls_->Stop();
+  if (shared_feedback_) shared_feedback_->Stop();
   end_deadline_.WaitsFor("a reload");
   while (reloads_.under_way() > 0) co_await tick.For(std::chrono::milliseconds(20));
   // The next leader carries out the calls of other gateways, and this one no more.

@@ -34,8 +34,6 @@
 #include "gateway/control/model_orders.h"
 #include "gateway/control/recent_traffic.h"
 #include "gateway/discovery/discovery.h"
-#include "gateway/feedback/box_key.h"
-#include "gateway/feedback/gateway_calls.h"
 #include "gateway/feedback/service.h"
 #include "gateway/ledger/indexer.h"
 #include "gateway/limits/budget_watch.h"
@@ -56,6 +54,7 @@
 #include "gateway/process/reloads.h"
 #include "gateway/process/run_time_models.h"
 #include "gateway/process/server.h"
+#include "gateway/process/shared_feedback.h"
 #include "gateway/replicas/kv_events.h"
 #include "gateway/replicas/probes.h"
 #include "gateway/replicas/replica_watch.h"
@@ -143,11 +142,6 @@ class Process {
   Launched Added(const Config& configured) const;
   void ServeAdded();
   absl::Status OpenBatches();
-  // Passes calls for feedback to the gateways that served their requests.
-  absl::Status OpenFeedbackCalls();
-  net::Task<void> PassFeedback(feedback::Call call, feedback::Reply refused, feedback::Service::Done done);
-  // The gateways that were there within the last days, without this one.
-  net::Task<std::vector<feedback::OtherGateway>> EarlierGateways();
   // Who a batch of that key is for now; null: the key or the tenant does not work any more.
   PrincipalRef PrincipalOf(const std::string& tenant, const std::string& key) const;
   // A request of the gateway's own, to the shard whose turn it is.
@@ -209,9 +203,8 @@ class Process {
   std::unique_ptr<RunTimeModels> run_time_models_;
   std::unique_ptr<control::ControlPlane> control_plane_;
   std::unique_ptr<UsageSharing> usage_sharing_;       // null: no other gateway uses the store
-  std::unique_ptr<feedback::BoxKey> box_key_;         // null: likewise; ...
-  std::unique_ptr<feedback::GatewayCalls> gateway_calls_;
-  std::unique_ptr<admin::LeaderCalls> leader_calls_;  // null: no other gateway uses the store
+  std::unique_ptr<SharedFeedback> shared_feedback_;   // null: likewise
+  std::unique_ptr<admin::LeaderCalls> leader_calls_;  // null: likewise
   Reloads reloads_;
   Operations operations_;
   admin::Playground playground_{control_, [this](net::Fd connection, OnBehalf caller) {
