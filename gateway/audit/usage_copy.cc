@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WIT
 CREATE TABLE IF NOT EXISTS text (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS object (
   n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, version INTEGER NOT NULL, source TEXT NOT NULL,
-  hour INTEGER, mark TEXT, loaded INTEGER NOT NULL);
+  hour INTEGER, feedback INTEGER NOT NULL, mark TEXT, loaded INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS object_place ON object (source, hour);
 CREATE TABLE IF NOT EXISTS usage (
   hour INTEGER NOT NULL, n INTEGER NOT NULL,
@@ -153,7 +153,8 @@ absl::Status UsageCopy::Put(const std::string& id, uint64_t version, const std::
   }
   if (absl::Status removed = RemoveObject(id); !removed.ok()) return removed;
   absl::StatusOr<sqlite::Statement> put = db_->Prepare(
-      "INSERT INTO object (id, version, source, hour, mark, loaded) VALUES (?, ?, ?, ?, ?, 1) RETURNING n");
+      "INSERT INTO object (id, version, source, hour, mark, feedback, loaded) VALUES (?, ?, ?, ?, ?, ?, 1) "
+      "RETURNING n");
   if (!put.ok()) return put.status();
   put->Bind(1, std::string_view(id)).Bind(2, ToSigned(version)).Bind(3, std::string_view(place->source));
   if (place->hour) {
@@ -161,25 +162,25 @@ absl::Status UsageCopy::Put(const std::string& id, uint64_t version, const std::
   } else {
     put->BindNull(4).Bind(5, std::string_view(body));
   }
+  put->Bind(6, int64_t{place->feedback});
   const absl::StatusOr<bool> row = put->Step();
   if (!row.ok()) return row.status();
   const int64_t n = put->Int(0);
   put->Reset();
   if (!place->hour || place->source == own_) return absl::OkStatus();
+  const auto skip = [&id](const absl::Status& why) {
+    log::Warn("usage of another gateway is skipped", {{"id", id}, {"why", conf::Std(why.message())}});
+    return absl::OkStatus();
+  };
+  if (place->feedback) {
+    const absl::StatusOr<std::vector<ledger::FeedbackCell>> cells = ReadFeedbackPart(body);
+    return cells.ok() ? PutFeedback(*place->hour, n, *cells) : skip(cells.status());
+  }
   const absl::StatusOr<std::vector<ledger::UsageCell>> cells = ReadUsagePart(body);
-  const absl::StatusOr<std::vector<ledger::FeedbackCell>> feedback = ReadFeedbackPart(body);
-  for (const absl::Status& read : {cells.status(), feedback.status()}) {
-    if (!read.ok())
-      log::Warn("usage of another gateway is skipped", {{"id", id}, {"why", conf::Std(read.message())}});
-  }
-  if (cells.ok()) {
-    if (absl::Status added = PutUsage(*place->hour, n, *cells); !added.ok()) return added;
-  }
-  return feedback.ok() ? PutFeedback(*place->hour, n, *feedback) : absl::OkStatus();
+  return cells.ok() ? PutUsage(*place->hour, n, *cells) : skip(cells.status());
 }
 
 absl::Status UsageCopy::PutFeedback(int64_t hour, int64_t n, const std::vector<ledger::FeedbackCell>& cells) {
-  if (cells.empty()) return absl::OkStatus();
   absl::StatusOr<sqlite::Statement> add =
       db_->Prepare("INSERT OR REPLACE INTO feedback VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   if (!add.ok()) return add.status();
@@ -263,8 +264,8 @@ absl::StatusOr<std::vector<UsageMark>> UsageCopy::Marks() {
 }
 
 absl::StatusOr<std::vector<std::string>> UsageCopy::SourcesOf(const ledger::UsageQuery& query) {
-  absl::StatusOr<sqlite::Statement> statement =
-      db_->Prepare("SELECT DISTINCT source FROM object WHERE hour >= ? AND hour < ? ORDER BY source");
+  absl::StatusOr<sqlite::Statement> statement = db_->Prepare(
+      "SELECT DISTINCT source FROM object WHERE hour >= ? AND hour < ? AND feedback = 0 ORDER BY source");
   if (!statement.ok()) return statement.status();
   const auto [begin, end] = HoursOf(query);
   statement->Bind(1, begin).Bind(2, end);

@@ -43,7 +43,7 @@ class UsageCopy {
 
   // By source; this gateway's own, too.
   absl::StatusOr<std::vector<UsageMark>> Marks();
-  // The sources that have sums in the window of a query, whatever it asks for; this gateway's own, too.
+  // The sources that have sums of usage in the window of a query, whatever it asks for; this gateway's own, too.
   absl::StatusOr<std::vector<std::string>> SourcesOf(const ledger::UsageQuery& query);
   // The versions of a source's parts by id: of one hour, or of all hours before it. The mark's version.
   absl::StatusOr<std::map<std::string, uint64_t>> PartsOf(const std::string& source, int64_t hour);

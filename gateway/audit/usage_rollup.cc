@@ -76,8 +76,6 @@ void FoldFeedback(std::vector<ledger::FeedbackCell>& cells, size_t text) {
 // Rows in parts: each is an array of the numbers of its texts, then of its figures.
 class PartWriter {
  public:
-  explicit PartWriter(const char* rows_name) : rows_name_(rows_name) {}
-
   void Add(std::span<const std::string> texts, const json& figures) {
     json row = json::array();
     for (const std::string& text : texts) {
@@ -101,15 +99,13 @@ class PartWriter {
     json names = json::array();
     for (size_t i = 0; i < texts_.size(); ++i) names.emplace_back();
     for (const auto& [text, at] : texts_) names[at] = text;
-    json part = {{"texts", std::move(names)}, {"rows", json::array()}};
-    part[rows_name_] = std::move(rows_);
-    parts_.push_back(part.dump(-1, ' ', false, json::error_handler_t::replace));
+    parts_.push_back(json{{"texts", std::move(names)}, {"rows", std::move(rows_)}}.dump(
+        -1, ' ', false, json::error_handler_t::replace));
     texts_.clear();
     rows_ = json::array();
     bytes_ = 0;
   }
 
-  const char* const rows_name_;
   std::vector<std::string> parts_;
   std::map<std::string, size_t, std::less<>> texts_;
   json rows_ = json::array();
@@ -158,7 +154,7 @@ absl::StatusOr<UsageMark> ReadUsageMark(std::string_view source, std::string_vie
 std::vector<std::string> UsageParts(std::vector<UsageCell> cells) {
   if (cells.size() > kMostUsageCells) Fold(cells, kReplicaText);
   if (cells.size() > kMostUsageCells) Fold(cells, kKeyText);
-  PartWriter parts("rows");
+  PartWriter parts;
   for (const UsageCell& cell : cells) {
     json figures = json::array();
     for (int64_t UsageCell::* sum : kCellSums) figures.push_back(cell.*sum);
@@ -170,7 +166,7 @@ std::vector<std::string> UsageParts(std::vector<UsageCell> cells) {
 std::vector<std::string> FeedbackParts(std::vector<ledger::FeedbackCell> cells) {
   for (const size_t text : {kFeedbackReplica, kFeedbackKey, kFeedbackText, kFeedbackNameText})
     FoldFeedback(cells, text);
-  PartWriter parts("feedback");
+  PartWriter parts;
   for (const ledger::FeedbackCell& cell : cells) {
     parts.Add(cell.of, json::array({static_cast<int>(cell.type), cell.count, cell.positive, Finite(cell.sum),
                                     cell.min, cell.max}));
@@ -182,10 +178,8 @@ absl::StatusOr<std::vector<ledger::FeedbackCell>> ReadFeedbackPart(std::string_v
   std::vector<ledger::FeedbackCell> cells;
   try {
     const json in = json::parse(body);
-    const auto rows = in.find("feedback");
-    if (rows == in.end()) return cells;
     const json& texts = in.at("texts");
-    for (const json& row : *rows) {
+    for (const json& row : in.at("rows")) {
       ledger::FeedbackCell& cell = cells.emplace_back();
       size_t column = 0;
       for (std::string& text : cell.of)
@@ -232,6 +226,10 @@ std::string UsagePartId(std::string_view source, int64_t hour, size_t part) {
   return fmt::format("{}/{}/{}", source, hour, part);
 }
 
+std::string FeedbackPartId(std::string_view source, int64_t hour, size_t part) {
+  return fmt::format("{}/{}/f{}", source, hour, part);
+}
+
 std::optional<UsagePlace> ParseUsageId(std::string_view id) {
   const size_t first = id.find('/');
   if (first == 0 || id.empty()) return std::nullopt;
@@ -240,7 +238,10 @@ std::optional<UsagePlace> ParseUsageId(std::string_view id) {
   const size_t second = id.find('/', first + 1);
   if (second == std::string_view::npos) return std::nullopt;
   place.hour = ParseWhole<int64_t>(id.substr(first + 1, second - first - 1));
-  if (!place.hour || !ParseWhole<size_t>(id.substr(second + 1))) return std::nullopt;
+  std::string_view part = id.substr(second + 1);
+  place.feedback = part.starts_with('f');
+  if (place.feedback) part.remove_prefix(1);
+  if (!place.hour || !ParseWhole<size_t>(part)) return std::nullopt;
   return place;
 }
 

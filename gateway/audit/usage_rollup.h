@@ -2,8 +2,8 @@
 // them, and a mark that says how far they go. Objects of the kind store::kUsage:
 //
 //   SOURCE               the mark of one ledger
-//   SOURCE/HOUR/PART     the sums of an hour (since 1970), in parts of at most about kPartBytes; a part with sums of
-//                        feedback has none of usage, as which gateways of earlier versions read it
+//   SOURCE/HOUR/PART     the sums of an hour (since 1970), in parts of at most about kPartBytes
+//   SOURCE/HOUR/fPART    likewise, of feedback; gateways of earlier versions skip them
 //
 // An hour is always told whole, and again when it has changed, in one transaction: telling it twice counts nothing
 // twice. A SOURCE is a ledger, not a gateway: one that was lost and started again is another source, and the
@@ -46,18 +46,20 @@ std::string BodyOf(const UsageMark& mark);
 // DataLoss: it is none.
 absl::StatusOr<UsageMark> ReadUsageMark(std::string_view source, std::string_view body);
 
-// The bodies of an hour's parts, in order: first those of usage.
+// The bodies of an hour's parts, in order.
 std::vector<std::string> UsageParts(std::vector<ledger::UsageCell> cells);
 std::vector<std::string> FeedbackParts(std::vector<ledger::FeedbackCell> cells);
-// DataLoss: it is none. A part has sums of one of them.
+// DataLoss: it is none.
 absl::StatusOr<std::vector<ledger::UsageCell>> ReadUsagePart(std::string_view body);
 absl::StatusOr<std::vector<ledger::FeedbackCell>> ReadFeedbackPart(std::string_view body);
 
 struct UsagePlace {
   std::string source{};
   std::optional<int64_t> hour{};  // nothing: it is a mark
+  bool feedback = false;
 };
 std::string UsagePartId(std::string_view source, int64_t hour, size_t part);
+std::string FeedbackPartId(std::string_view source, int64_t hour, size_t part);
 // Nothing: it is no id of usage.
 std::optional<UsagePlace> ParseUsageId(std::string_view id);
 

@@ -1,7 +1,6 @@
 #include "gateway/audit/usage_sharing.h"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -250,17 +249,18 @@ absl::Status UsageSharing::AddHour(ledger::Index& index, int64_t hour, std::vect
   if (!there.ok()) return there.status();
   absl::StatusOr<std::vector<ledger::FeedbackCell>> feedback = index.feedback().OfHour(hour);
   if (!feedback.ok()) return feedback.status();
-  std::vector<std::string> parts = UsageParts(*std::move(cells));
-  std::ranges::move(FeedbackParts(*std::move(feedback)), std::back_inserter(parts));
-  size_t number = 0;
-  for (std::string& part : parts) {
-    std::string id = UsagePartId(options_.source, hour, number++);
+  const auto write = [&](std::string id, std::string part) {
     const auto old = there->find(id);
     const uint64_t version = old == there->end() ? 0 : old->second;
     if (old != there->end()) there->erase(old);
     writes.push_back(
         {.kind = store::kUsage, .id = std::move(id), .replaces = version, .body = std::move(part)});
-  }
+  };
+  std::vector<std::string> parts = UsageParts(*std::move(cells));
+  for (size_t i = 0; i < parts.size(); ++i) write(UsagePartId(options_.source, hour, i), std::move(parts[i]));
+  parts = FeedbackParts(*std::move(feedback));
+  for (size_t i = 0; i < parts.size(); ++i)
+    write(FeedbackPartId(options_.source, hour, i), std::move(parts[i]));
   for (const auto& [id, version] : *there)
     writes.push_back({.kind = store::kUsage, .id = id, .replaces = version, .body = std::nullopt});
   return absl::OkStatus();
