@@ -9,6 +9,7 @@
 #include "conf/json_dump.h"
 #include "conf/text.h"
 #include "conf/time.h"
+#include "gateway/ledger/request_id.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/thread.h"
@@ -164,13 +165,17 @@ absl::Status Service::OpenIndex() {
   return absl::OkStatus();
 }
 
+bool Service::MayBeNew(std::string_view request) const {
+  return !tag_ || ledger::RequestTag(request) == tag_;
+}
+
 absl::Status Service::FindAll(std::vector<Waiting>& calls) {
   if (absl::Status opened = OpenIndex(); !opened.ok()) return opened;
   bool flushed = false;
   for (Waiting& waiting : calls) {
     const std::string& request = waiting.call.given ? waiting.call.given->request : waiting.call.request;
     auto found = index_->places().Find(request);
-    if (found.ok() && !*found && !std::exchange(flushed, true)) {
+    if (found.ok() && !*found && MayBeNew(request) && !std::exchange(flushed, true)) {
       // Its open record may not be in a segment yet.
       if (absl::Status reached = ledger_.Flush(); !reached.ok()) return reached;
       if (absl::Status caught_up = index_->CatchUp(); !caught_up.ok()) return caught_up;

@@ -21,6 +21,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -60,9 +61,12 @@ class Service {
   Service& operator=(const Service&) = delete;
 
   // What becomes of a call whose request is not in this ledger, with the refusal that it would have. Called on the
-  // service's thread. Set before the first call.
+  // service's thread. `tag`: of the requests that this gateway serves now. Set before the first call.
   using Elsewhere = std::function<void(Call, Reply refused, Done)>;
-  void SetElsewhere(Elsewhere elsewhere) { elsewhere_ = std::move(elsewhere); }
+  void SetElsewhere(uint16_t tag, Elsewhere elsewhere) {
+    tag_ = tag;
+    elsewhere_ = std::move(elsewhere);
+  }
 
   // `done` is called once, on the service's thread; on the caller's where too many wait.
   void Take(Call call, Done done);
@@ -88,6 +92,8 @@ class Service {
   void Run();
   void Handle(std::vector<Waiting>& calls);
   absl::Status OpenIndex();
+  // Whether it may be a request that this gateway has just admitted.
+  bool MayBeNew(std::string_view request) const;
   // Fills what each call is about; a call whose request is not the caller's gets its refusal.
   absl::Status FindAll(std::vector<Waiting>& calls);
   absl::Status Prepare(Waiting& waiting, const ledger::FoundRequest& found);
@@ -99,6 +105,7 @@ class Service {
   ledger::Ledger& ledger_;
   ledger::ContentKeys* const keys_;
   Elsewhere elsewhere_;                   // none: this gateway is alone
+  std::optional<uint16_t> tag_;           // likewise
   std::unique_ptr<ledger::Index> index_;  // the thread's
 
   mutable std::mutex mutex_;  // guards all below

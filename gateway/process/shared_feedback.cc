@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "conf/text.h"
+#include "gateway/ledger/request_id.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/off_loop.h"
@@ -22,7 +23,8 @@ absl::Status SharedFeedback::Open(std::string id, const control::ControlPlane& g
                                           [this](feedback::Call call, feedback::Service::Done done) {
                                             service_.Take(std::move(call), std::move(done));
                                           }});
-  service_.SetElsewhere([this](feedback::Call call, feedback::Reply refused, feedback::Service::Done done) {
+  service_.SetElsewhere(ledger::TagOfGateway(id_), [this](feedback::Call call, feedback::Reply refused,
+                                                          feedback::Service::Done done) {
     loop_.Post([this, call = std::move(call), refused = std::move(refused), done = std::move(done)] {
       loop_.tasks.Spawn(Pass(call, refused, done));
     });

@@ -364,7 +364,7 @@ TEST(GatewayCalls, FeedbackIsOnDiskAtTheServingGatewayWhenItIsAcknowledged) {
     asked.others = {served.AsOther()};
     served.others = {asked.AsOther()};
     served.serve = [&](Call call, Service::Done done) { at_there.Take(std::move(call), std::move(done)); };
-    at_here.SetElsewhere([&](Call call, Reply refused, Service::Done done) {
+    at_here.SetElsewhere(ledger::TagOfGateway("id-of-a"), [&](Call call, Reply refused, Service::Done done) {
       loop.Post(
           [&asked, &loop, call = std::move(call), refused = std::move(refused), done = std::move(done)] {
             const auto pass = [](GatewayCalls& calls, Call of, Reply otherwise,
