@@ -305,16 +305,19 @@ ReplicaPair Attempt::PickOther(ModelId model, TimePoint now) {
 }
 
 bool Attempt::PickFrom(ModelId model, TimePoint now) {
-  ReplicaPair pair;
   const std::optional<PrefillTransferSpec>& transfer = table_.model(model).spec.prefill_transfer;
   if (model != primary_ || model != model_ || !transfer || transfer->at_once) prefilled_ = false;
-  if (prefilled_) pair.answer = PickDecode(table_, model, load_, facts_, tried_, now, rng_);
-  if (!pair.answer.replica) {
-    prefilled_ = false;
-    pair = model == primary_
+  const auto pick = [&]() -> ReplicaPair {
+    if (prefilled_) {
+      if (Decision decode = PickDecode(table_, model, load_, facts_, tried_, now, rng_); decode.replica)
+        return {.answer = std::move(decode), .prefill = {}};
+      prefilled_ = false;
+    }
+    return model == primary_
                ? PickReplicaPair(table_, model, load_, facts_, tried_, prefills_failed_, now, rng_)
                : PickOther(model, now);
-  }
+  };
+  ReplicaPair pair = pick();
   if (!pair.answer.replica) {
     none_ = pair.answer.none;
     retry_at_ = pair.answer.retry_at;
@@ -325,7 +328,6 @@ bool Attempt::PickFrom(ModelId model, TimePoint now) {
   decision_ = std::move(pair.answer);
   if (prefilled_) decision_.charge.PrefillArrived(now);
   model_ = model;
-  prefill_ = {};
   TakePrefill(std::move(pair.prefill));
   return true;
 }

@@ -45,10 +45,11 @@ ReplicaPair PickReplicaPair(const RouteTable& table, ModelId model, const LoadVi
                             const PickFacts& facts, std::span<const ReplicaId> tried,
                             std::span<const ReplicaId> prefills_tried, conf::TimePoint now,
                             scheduler::Rng& rng) {
-  ReplicaPair pair;
   const std::optional<PrefillTransferSpec>& spec = table.model(model).spec.prefill_transfer;
   const bool may = spec && facts.may_split && facts.prompt_tokens > 0;
-  if (may && (facts.prompt_tokens >= spec->min_prompt || !CanServeWhole(table, model))) {
+  if (!may) return {.answer = Pick(table, model, load, facts, tried, now, rng), .prefill = {}};
+  ReplicaPair pair;
+  if (facts.prompt_tokens >= spec->min_prompt || !CanServeWhole(table, model)) {
     pair.prefill = PickPrefill(table, model, load, facts, prefills_tried, now, rng);
     if (pair.prefill.replica) {
       PickFacts second = facts;

@@ -24,12 +24,11 @@ std::optional<OrderFinding> FindOrder(PlanningState& s, JobIndex job, conf::Time
   };
   const Rank rank = rank_of(s.order.OfJob(entry), s.CommonScore(own, job), entry);
   OrderFinding finding{.waiting = static_cast<uint32_t>(s.pending.size())};
-  for (GroupId g = 0; g < s.pending.groups(); ++g) {
+  for (const GroupId g : s.pending.occupied()) {
     const auto& jobs = s.pending[g].jobs;
-    if (jobs.empty()) continue;
-    const double common = s.CommonScore(g, jobs.begin()->second);
+    const double common = s.CommonScore(g, jobs.begin()->second.job);
     finding.ahead += static_cast<uint32_t>(std::ranges::count_if(jobs, [&](const auto& at) {
-      return rank_of(-at.first.first, common, s.jobs[at.second]).Before(rank);
+      return rank_of(-at.first.first, common, s.jobs[at.second.job]).Before(rank);
     }));
   }
   const JobAccount& account = s.accounts[job];
@@ -280,7 +279,7 @@ std::optional<conf::TimePoint> Planner::NextReservedStart() const {
 std::optional<conf::TimePoint> Planner::NextDue() const {
   std::optional<conf::TimePoint> due = NextReservedStart();
   const auto at = [&](conf::TimePoint time) { due = due ? std::min(*due, time) : time; };
-  for (const auto& [sequence, job] : state_->running) {
+  for (const auto& [sequence, job] : state_->timed) {
     const JobEntry& entry = state_->jobs[job];
     if (entry.phase != Phase::kRunning) continue;
     if (entry.job.limit) at(entry.started + *entry.job.limit);

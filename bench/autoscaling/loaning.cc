@@ -108,7 +108,7 @@ Loaning MeasureLoaning(std::span<const router::sim::ElasticSample> samples, uint
   std::vector<Queue> queues = {{.name = "training", .parent = "all"}, {.name = "serving", .parent = "all"}};
   queues.push_back({.name = "all", .parent = ""});
   const sim::Report report =
-      sim::World(cluster, std::move(queues), std::move(policy), std::move(jobs), std::move(world)).Run();
+      sim::World(cluster, std::move(queues), std::move(policy), jobs, std::move(world)).Run();
   out.serving_h = HoursOf(report, "serving");
   out.lent_h = HoursOf(report, "training");
   out.idle_h = std::max(0.0, out.devices * out.hours - out.serving_h - out.lent_h);

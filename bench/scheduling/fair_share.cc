@@ -223,8 +223,7 @@ FairShareOutcome MeasureFairShare(const FairShareOptions& options) {
   policy.order = {{"fair-share", 1'000'000}, {"age", 1}};
   policy.usage_half_life = options.half_life;
   policy.preemption.reclaim = options.reclaim;
-  const sim::Report report =
-      sim::World(cluster, queues, std::move(policy), std::move(jobs), std::move(world)).Run();
+  const sim::Report report = sim::World(cluster, queues, std::move(policy), jobs, std::move(world)).Run();
   return follower.Finish(report);
 }
 

@@ -199,7 +199,7 @@ Outcome Replay(const Setting& setting, std::vector<TraceJob> jobs) {
 
   Outcome outcome{.setting = setting, .report = {}};
   const double before = ThreadCpuSeconds();
-  scheduler::sim::World world(cluster, std::move(queues), PolicyOf(setting), std::move(jobs), {});
+  scheduler::sim::World world(cluster, std::move(queues), PolicyOf(setting), jobs, {});
   outcome.report = world.Run();
   outcome.cpu_s = ThreadCpuSeconds() - before;
   return outcome;

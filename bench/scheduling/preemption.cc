@@ -137,7 +137,7 @@ PreemptionCost MeasurePreemption(const PreemptionOptions& options) {
   std::vector<Queue> queues = {{.name = "training", .parent = "all"}, {.name = "serving", .parent = "all"}};
   queues.push_back({.name = "all", .parent = ""});
   const sim::Report report =
-      sim::World(cluster, std::move(queues), std::move(policy), std::move(jobs), std::move(world)).Run();
+      sim::World(cluster, std::move(queues), std::move(policy), jobs, std::move(world)).Run();
   return {.preemptions = report.preemptions,
           .lost_h = report.lost_h,
           .restarted_h = report.restarted_h,

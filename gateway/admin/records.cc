@@ -83,8 +83,10 @@ std::optional<FieldProblem> CheckFormat(const std::string& format,
       "format", fmt::format("unknown format \"{}\", expected one of {}", format, fmt::join(known, ", "))};
 }
 
+// `List`: answers::UsageList, answers::FeedbackList.
+template <class List>
 void AddFreshness(const UsageOfOthers& self, const std::vector<UsageMark>& others, const Call& call,
-                  answers::UsageList& out) {
+                  List& out) {
   out.as_of = {AsOf(others, call.now)};
   if (!call.caller.authority.MayEverywhere(Permission::kSeeReplicas)) return;
   out.gateways.emplace().push_back(
@@ -170,15 +172,16 @@ Answer Feedback(const Operations& operations, const Call& call) {
   const size_t limit = PageLimit(call, kMaxPage, problems);
   if (!problems.empty()) return Refuse(api::Code::kInvalidValue, problems, call.request_id);
   operations.shared->ledger->Flush().IgnoreError();
-  const auto sums = QueryFeedback(LedgerDir(call.runtime->config()), query);
-  if (!sums.ok()) return Refuse(sums.status(), call.request_id);
-  std::vector<ShownFeedback> rows = ShowFeedback(query, *sums);
+  const auto feedback = QueryFeedback(LedgerDir(call.runtime->config()), query, operations.usage_of_others);
+  if (!feedback.ok()) return Refuse(feedback.status(), call.request_id);
+  std::vector<ShownFeedback> rows = ShowFeedback(query, feedback->sums);
   if (format == "csv") return Csv(FeedbackCsv(rows));
   const size_t begin = std::min<size_t>(Whole(call, "after", 0), rows.size());
   const size_t end = std::min(begin + limit, rows.size());
   answers::FeedbackList out;
   if (query.since_us != 0) out.since = {conf::FromUnixMicros(query.since_us)};
   if (!request.until.empty()) out.until = {conf::FromUnixMicros(query.until_us)};
+  if (operations.usage_of_others) AddFreshness(*operations.usage_of_others, feedback->others, call, out);
   out.data.assign(std::make_move_iterator(rows.begin() + static_cast<ptrdiff_t>(begin)),
                   std::make_move_iterator(rows.begin() + static_cast<ptrdiff_t>(end)));
   out.has_more = end < rows.size();

@@ -1,4 +1,5 @@
 #include "gateway/api/answer_member.h"
+#include "conf/find.h"
 #include "conf/json_text.h"
 
 #include <absl/container/inlined_vector.h>
@@ -12,6 +13,11 @@ namespace {
 size_t SkipBlank(std::string_view text, size_t at) {
   while (at < text.size() && router::JsonCursor::IsSpace(text[at])) ++at;
   return at;
+}
+
+size_t FindFrom(std::string_view text, std::string_view needle, size_t from) {
+  const size_t at = conf::Find(text.substr(from), needle);
+  return at == std::string_view::npos ? at : from + at;
 }
 
 // Just past the string whose opening quote is at `at`, or the text's end.
@@ -70,7 +76,8 @@ bool IsOfAnswer(std::string_view json, size_t at) {
 std::optional<router::ByteRange> FindAnswerMember(std::string_view json, std::string_view key) {
   constexpr int kMaxCandidates = 16;  // bounds the work on a hostile answer
   int candidates = 0;
-  for (size_t at = json.find(key); at != std::string_view::npos; at = json.find(key, at + key.size())) {
+  for (size_t at = FindFrom(json, key, 0); at != std::string_view::npos;
+       at = FindFrom(json, key, at + key.size())) {
     if (at == 0 || json[at - 1] != '"' || at + key.size() >= json.size() || json[at + key.size()] != '"')
       continue;
     const size_t colon = SkipBlank(json, at + key.size() + 1);

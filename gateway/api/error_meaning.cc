@@ -135,9 +135,10 @@ std::string_view MeaningOf(Code code) {
     case Code::kLedgerUnavailable:
       return "The ledger cannot record the request: its disk is full, fails or is too slow.";
     case Code::kStoreUnavailable:
-      return "The store of keys and other state refuses changes, since its disk is full or fails, or the "
-             "bucket of "
-             "`files.s3` does not answer. Requests go on.";
+      return "The store of keys and other state refuses changes, since its disk is full or fails, the bucket "
+             "of "
+             "`files.s3` does not answer, or the gateway whose part the call is cannot be reached. Requests "
+             "go on.";
     case Code::kLimitsUnavailable:
       return "Redis is away, and `when_unavailable: fail-closed` refuses what shared limits would have to "
              "allow.";

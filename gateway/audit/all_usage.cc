@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "gateway/audit/usage_copy.h"
 #include "gateway/ledger/signing.h"
 
 namespace gateway {
@@ -40,6 +39,16 @@ absl::StatusOr<std::string> UsageSource(const std::string& gateway_id, const std
   return gateway_id + "." + key->Fingerprint().substr(0, kKeyDigits);
 }
 
+absl::StatusOr<std::unique_ptr<UsageCopy>> OpenLoadedCopy(const UsageOfOthers& others) {
+  absl::StatusOr<std::unique_ptr<UsageCopy>> copy = UsageCopy::OpenToRead(others.copy_path, others.source);
+  if (!copy.ok()) return copy;
+  const absl::StatusOr<uint64_t> number = (*copy)->Number();
+  if (!number.ok()) return number.status();
+  if (*number == 0)
+    return absl::UnavailableError("the usage of the other gateways has not been read from the store yet");
+  return copy;
+}
+
 absl::StatusOr<AllUsage> QueryAllUsage(const std::string& ledger_dir, const ledger::UsageQuery& query,
                                        const std::optional<UsageOfOthers>& others) {
   AllUsage all;
@@ -47,13 +56,8 @@ absl::StatusOr<AllUsage> QueryAllUsage(const std::string& ledger_dir, const ledg
   if (!own.ok()) return own.status();
   all.rows = *std::move(own);
   if (!others) return all;
-  const absl::StatusOr<std::unique_ptr<UsageCopy>> copy =
-      UsageCopy::OpenToRead(others->copy_path, others->source);
+  const absl::StatusOr<std::unique_ptr<UsageCopy>> copy = OpenLoadedCopy(*others);
   if (!copy.ok()) return copy.status();
-  const absl::StatusOr<uint64_t> number = (*copy)->Number();
-  if (!number.ok()) return number.status();
-  if (*number == 0)
-    return absl::UnavailableError("the usage of the other gateways has not been read from the store yet");
   absl::StatusOr<std::vector<UsageMark>> marks = (*copy)->Marks();
   if (!marks.ok()) return marks.status();
   for (UsageMark& mark : *marks) {
@@ -70,6 +74,20 @@ absl::StatusOr<AllUsage> QueryAllUsage(const std::string& ledger_dir, const ledg
   if (!rows.ok()) return rows.status();
   all.rows = Merge(std::move(all.rows), *rows);
   return all;
+}
+
+absl::StatusOr<std::vector<KnownGateway>> KnownGateways(const UsageOfOthers& others, conf::TimePoint now) {
+  const absl::StatusOr<std::unique_ptr<UsageCopy>> copy =
+      UsageCopy::OpenToRead(others.copy_path, others.source);
+  if (!copy.ok()) return copy.status();
+  const absl::StatusOr<std::vector<UsageMark>> marks = (*copy)->Marks();
+  if (!marks.ok()) return marks.status();
+  std::vector<KnownGateway> known;
+  for (const UsageMark& mark : *marks) {
+    if (now - conf::FromUnixMicros(mark.as_of_us) < kGoneForUsage)
+      known.push_back({.id = mark.source.substr(0, mark.source.rfind('.')), .name = mark.gateway});
+  }
+  return known;
 }
 
 conf::TimePoint AsOf(const std::vector<UsageMark>& others, conf::TimePoint now) {

@@ -5,11 +5,13 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "conf/time.h"
+#include "gateway/audit/usage_copy.h"
 #include "gateway/audit/usage_rollup.h"
 #include "gateway/ledger/index.h"
 
@@ -37,6 +39,17 @@ absl::StatusOr<std::string> UsageSource(const std::string& gateway_id, const std
 // counts. Unavailable: the reports of the others were never read.
 absl::StatusOr<AllUsage> QueryAllUsage(const std::string& ledger_dir, const ledger::UsageQuery& query,
                                        const std::optional<UsageOfOthers>& others);
+
+// The copy of what the others have told, to read. Unavailable: it was never read from the store.
+absl::StatusOr<std::unique_ptr<UsageCopy>> OpenLoadedCopy(const UsageOfOthers& others);
+
+// The gateways that have told of their usage within kGoneForUsage: id and name; this one's own, too. Empty where the
+// reports of the others were never read.
+struct KnownGateway {
+  std::string id;  // of its state folder
+  std::string name;
+};
+absl::StatusOr<std::vector<KnownGateway>> KnownGateways(const UsageOfOthers& others, conf::TimePoint now);
 
 // How current an answer is: the time of the oldest figures of a gateway that has neither stopped nor been silent for
 // kGoneForUsage; `now` if there is none.

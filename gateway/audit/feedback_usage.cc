@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
 
 #include "conf/text.h"
+#include "gateway/audit/usage_copy.h"
 #include "gateway/ledger/export.h"
 #include "gateway/ledger/index.h"
 #include "router/health/feedback_rate.h"
@@ -51,6 +56,23 @@ ShownFeedback ShowSum(const ledger::FeedbackQuery& query, const ledger::Feedback
   return shown;
 }
 
+std::vector<ledger::FeedbackSum> MergeSums(std::vector<ledger::FeedbackSum> own,
+                                           const std::vector<ledger::FeedbackSum>& others) {
+  if (others.empty()) return own;
+  using Place = std::tuple<std::vector<std::string>, std::string, FeedbackType, std::string>;
+  std::map<Place, ledger::FeedbackSum> all;
+  const auto add = [&all](const ledger::FeedbackSum& sum) {
+    const auto [at, added] = all.try_emplace({sum.group, sum.name, sum.type, sum.text}, sum);
+    if (!added) at->second += sum;
+  };
+  for (const ledger::FeedbackSum& sum : own) add(sum);
+  for (const ledger::FeedbackSum& sum : others) add(sum);
+  std::vector<ledger::FeedbackSum> merged;
+  merged.reserve(all.size());
+  for (auto& [place, sum] : all) merged.push_back(std::move(sum));
+  return merged;
+}
+
 }  // namespace
 
 bool AsksForFeedback(const UsageRequest& request) {
@@ -84,11 +106,25 @@ std::vector<FieldProblem> CheckFeedbackRequest(const UsageRequest& request, cons
   return problems;
 }
 
-absl::StatusOr<std::vector<ledger::FeedbackSum>> QueryFeedback(const std::string& ledger_dir,
-                                                               const ledger::FeedbackQuery& query) {
+absl::StatusOr<AllFeedback> QueryFeedback(const std::string& ledger_dir, const ledger::FeedbackQuery& query,
+                                          const std::optional<UsageOfOthers>& others) {
+  AllFeedback all;
   const auto index = ledger::OpenIndexUpToDate(ledger_dir);
   if (!index.ok()) return index.status();
-  return (*index)->feedback().Sums(query);
+  absl::StatusOr<std::vector<ledger::FeedbackSum>> own = (*index)->feedback().Sums(query);
+  if (!own.ok()) return own.status();
+  all.sums = *std::move(own);
+  if (!others) return all;
+  const absl::StatusOr<std::unique_ptr<UsageCopy>> copy = OpenLoadedCopy(*others);
+  if (!copy.ok()) return copy.status();
+  absl::StatusOr<std::vector<UsageMark>> marks = (*copy)->Marks();
+  if (!marks.ok()) return marks.status();
+  all.others = *std::move(marks);
+  std::erase_if(all.others, [&](const UsageMark& mark) { return mark.source == others->source; });
+  const absl::StatusOr<std::vector<ledger::FeedbackSum>> told = (*copy)->Feedback(query);
+  if (!told.ok()) return told.status();
+  all.sums = MergeSums(std::move(all.sums), *told);
+  return all;
 }
 
 std::vector<ShownFeedback> ShowFeedback(const ledger::FeedbackQuery& query,

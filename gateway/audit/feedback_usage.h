@@ -1,7 +1,8 @@
 // Feedback of applications as people ask for it and are shown it: for `tidegate usage --by feedback` and the
 // admin API.
 //
-// Pure, but for QueryFeedback, which reads the ledger's index and blocks; any thread.
+// Pure, but for QueryFeedback, which reads the ledger's index and what other gateways have told, and blocks; any
+// thread.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -15,6 +16,7 @@
 #include "conf/fields.h"
 #include "conf/time.h"
 #include "gateway/api/field_problem.h"
+#include "gateway/audit/all_usage.h"
 #include "gateway/audit/ledger_query.h"
 #include "gateway/config/config.h"
 #include "gateway/ledger/feedback_table.h"
@@ -66,9 +68,14 @@ bool AsksForFeedback(const UsageRequest& request);
 std::vector<FieldProblem> CheckFeedbackRequest(const UsageRequest& request, const Config& config,
                                                conf::TimePoint now, ledger::FeedbackQuery& query);
 
-// Of this gateway's ledger, to its end.
-absl::StatusOr<std::vector<ledger::FeedbackSum>> QueryFeedback(const std::string& ledger_dir,
-                                                               const ledger::FeedbackQuery& query);
+struct AllFeedback {
+  std::vector<ledger::FeedbackSum> sums;  // ordered by group, name, type and text
+  std::vector<UsageMark> others;          // by source; the sums of each are as of its mark
+};
+// Of this gateway's ledger, to its end, and with `others` what they have told, as QueryAllUsage has it: each hour that
+// the window touches counts. Unavailable: the reports of the others were never read.
+absl::StatusOr<AllFeedback> QueryFeedback(const std::string& ledger_dir, const ledger::FeedbackQuery& query,
+                                          const std::optional<UsageOfOthers>& others);
 
 std::vector<ShownFeedback> ShowFeedback(const ledger::FeedbackQuery& query,
                                         const std::vector<ledger::FeedbackSum>& sums);

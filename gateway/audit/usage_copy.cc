@@ -9,14 +9,14 @@
 namespace gateway {
 namespace {
 
-constexpr std::string_view kCopyVersion = "2";
+constexpr std::string_view kCopyVersion = "3";
 
 constexpr char kCopySchema[] = R"sql(
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS text (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS object (
   n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, version INTEGER NOT NULL, source TEXT NOT NULL,
-  hour INTEGER, mark TEXT, loaded INTEGER NOT NULL);
+  hour INTEGER, feedback INTEGER NOT NULL, mark TEXT, loaded INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS object_place ON object (source, hour);
 CREATE TABLE IF NOT EXISTS usage (
   hour INTEGER NOT NULL, n INTEGER NOT NULL,
@@ -26,6 +26,12 @@ CREATE TABLE IF NOT EXISTS usage (
   output INTEGER NOT NULL, cost INTEGER NOT NULL, device_us INTEGER NOT NULL,
   energy_mj INTEGER NOT NULL, energy_micro_usd INTEGER NOT NULL, co2_mg INTEGER NOT NULL,
   PRIMARY KEY (hour, n, tenant, key, model, replica, api, reason, job, device)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS feedback (
+  hour INTEGER NOT NULL, n INTEGER NOT NULL,
+  tenant TEXT NOT NULL, key TEXT NOT NULL, model TEXT NOT NULL, version TEXT NOT NULL, replica TEXT NOT NULL,
+  name TEXT NOT NULL, text TEXT NOT NULL, type INTEGER NOT NULL, count INTEGER NOT NULL, positive INTEGER NOT NULL,
+  sum REAL NOT NULL, min REAL NOT NULL, max REAL NOT NULL,
+  PRIMARY KEY (hour, n, tenant, key, model, version, replica, name, text, type)) WITHOUT ROWID;
 )sql";
 
 int64_t ToSigned(uint64_t number) {
@@ -33,7 +39,8 @@ int64_t ToSigned(uint64_t number) {
 }
 
 // The hours that a window touches; the last one is not included.
-std::pair<int64_t, int64_t> HoursOf(const ledger::UsageQuery& query) {
+template <class Query>
+std::pair<int64_t, int64_t> HoursOf(const Query& query) {
   return {query.since_us / ledger::kHourUs,
           query.until_us / ledger::kHourUs + (query.until_us % ledger::kHourUs > 0 ? 1 : 0)};
 }
@@ -128,9 +135,9 @@ absl::Status UsageCopy::Load(const std::vector<store::Object>& objects) {
 absl::Status UsageCopy::EndLoad(uint64_t number) {
   return InTransaction([&]() -> absl::Status {
     const absl::Status removed = db_->Execute(
-        "DELETE FROM usage WHERE n IN (SELECT n FROM object WHERE loaded = 0); DELETE FROM object WHERE "
-        "loaded = "
-        "0");
+        "DELETE FROM usage WHERE n IN (SELECT n FROM object WHERE loaded = 0); DELETE FROM feedback WHERE n "
+        "IN "
+        "(SELECT n FROM object WHERE loaded = 0); DELETE FROM object WHERE loaded = 0");
     return removed.ok() ? SetNumber(number) : removed;
   });
 }
@@ -146,7 +153,8 @@ absl::Status UsageCopy::Put(const std::string& id, uint64_t version, const std::
   }
   if (absl::Status removed = RemoveObject(id); !removed.ok()) return removed;
   absl::StatusOr<sqlite::Statement> put = db_->Prepare(
-      "INSERT INTO object (id, version, source, hour, mark, loaded) VALUES (?, ?, ?, ?, ?, 1) RETURNING n");
+      "INSERT INTO object (id, version, source, hour, mark, feedback, loaded) VALUES (?, ?, ?, ?, ?, ?, 1) "
+      "RETURNING n");
   if (!put.ok()) return put.status();
   put->Bind(1, std::string_view(id)).Bind(2, ToSigned(version)).Bind(3, std::string_view(place->source));
   if (place->hour) {
@@ -154,22 +162,45 @@ absl::Status UsageCopy::Put(const std::string& id, uint64_t version, const std::
   } else {
     put->BindNull(4).Bind(5, std::string_view(body));
   }
+  put->Bind(6, int64_t{place->feedback});
   const absl::StatusOr<bool> row = put->Step();
   if (!row.ok()) return row.status();
   const int64_t n = put->Int(0);
   put->Reset();
   if (!place->hour || place->source == own_) return absl::OkStatus();
-  const absl::StatusOr<std::vector<ledger::UsageCell>> cells = ReadUsagePart(body);
-  if (!cells.ok()) {
-    log::Warn("usage of another gateway is skipped",
-              {{"id", id}, {"why", conf::Std(cells.status().message())}});
+  const auto skip = [&id](const absl::Status& why) {
+    log::Warn("usage of another gateway is skipped", {{"id", id}, {"why", conf::Std(why.message())}});
     return absl::OkStatus();
+  };
+  if (place->feedback) {
+    const absl::StatusOr<std::vector<ledger::FeedbackCell>> cells = ReadFeedbackPart(body);
+    return cells.ok() ? PutFeedback(*place->hour, n, *cells) : skip(cells.status());
   }
+  const absl::StatusOr<std::vector<ledger::UsageCell>> cells = ReadUsagePart(body);
+  return cells.ok() ? PutUsage(*place->hour, n, *cells) : skip(cells.status());
+}
+
+absl::Status UsageCopy::PutFeedback(int64_t hour, int64_t n, const std::vector<ledger::FeedbackCell>& cells) {
+  absl::StatusOr<sqlite::Statement> add =
+      db_->Prepare("INSERT OR REPLACE INTO feedback VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  if (!add.ok()) return add.status();
+  for (const ledger::FeedbackCell& cell : cells) {
+    add->Bind(1, hour).Bind(2, n);
+    int at = 3;
+    for (const std::string& text : cell.of) add->Bind(at++, std::string_view(text));
+    add->Bind(at++, static_cast<int64_t>(cell.type)).Bind(at++, cell.count).Bind(at++, cell.positive);
+    add->BindReal(at++, cell.sum).BindReal(at++, cell.min).BindReal(at++, cell.max);
+    if (absl::Status added = add->Run(); !added.ok()) return added;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UsageCopy::PutUsage(int64_t hour, int64_t n, const std::vector<ledger::UsageCell>& cells) {
   absl::StatusOr<sqlite::Statement> add =
       db_->Prepare("INSERT OR REPLACE INTO usage VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   if (!add.ok()) return add.status();
-  for (const ledger::UsageCell& cell : *cells) {
-    add->Bind(1, *place->hour).Bind(2, n);
+  for (const ledger::UsageCell& cell : cells) {
+    add->Bind(1, hour).Bind(2, n);
     int at = 3;
     for (const std::string& text : cell.of) {
       const absl::StatusOr<int64_t> text_id = TextId(text);
@@ -189,6 +220,7 @@ absl::Status UsageCopy::Put(const std::string& id, uint64_t version, const std::
 absl::Status UsageCopy::RemoveObject(const std::string& id) {
   // With its hour the rows are found by the primary key.
   for (const char* sql : {"DELETE FROM usage WHERE (hour, n) IN (SELECT hour, n FROM object WHERE id = ?)",
+                          "DELETE FROM feedback WHERE (hour, n) IN (SELECT hour, n FROM object WHERE id = ?)",
                           "DELETE FROM object WHERE id = ?"}) {
     absl::StatusOr<sqlite::Statement> remove = db_->Prepare(sql);
     if (!remove.ok()) return remove.status();
@@ -232,8 +264,8 @@ absl::StatusOr<std::vector<UsageMark>> UsageCopy::Marks() {
 }
 
 absl::StatusOr<std::vector<std::string>> UsageCopy::SourcesOf(const ledger::UsageQuery& query) {
-  absl::StatusOr<sqlite::Statement> statement =
-      db_->Prepare("SELECT DISTINCT source FROM object WHERE hour >= ? AND hour < ? ORDER BY source");
+  absl::StatusOr<sqlite::Statement> statement = db_->Prepare(
+      "SELECT DISTINCT source FROM object WHERE hour >= ? AND hour < ? AND feedback = 0 ORDER BY source");
   if (!statement.ok()) return statement.status();
   const auto [begin, end] = HoursOf(query);
   statement->Bind(1, begin).Bind(2, end);
@@ -281,6 +313,18 @@ absl::StatusOr<std::vector<ledger::UsageRow>> UsageCopy::Usage(const ledger::Usa
           "co2_mg FROM usage WHERE hour "
           ">= {} AND hour < {}",
           ledger::kHour, begin, end));
+}
+
+absl::StatusOr<std::vector<ledger::FeedbackSum>> UsageCopy::Feedback(const ledger::FeedbackQuery& query) {
+  const auto [begin, end] = HoursOf(query);
+  ledger::FeedbackQuery whole = query;
+  whole.since_us = begin * ledger::kHourUs;
+  return ledger::SelectFeedback(
+      *db_, whole,
+      fmt::format(
+          "SELECT hour * {} AS time_us, tenant, key, model, version, replica, name, type, text, count, "
+          "positive, sum, min, max FROM feedback WHERE hour >= {} AND hour < {}",
+          ledger::kHourUs, begin, end));
 }
 
 }  // namespace gateway

@@ -43,7 +43,7 @@ class UsageCopy {
 
   // By source; this gateway's own, too.
   absl::StatusOr<std::vector<UsageMark>> Marks();
-  // The sources that have sums in the window of a query, whatever it asks for; this gateway's own, too.
+  // The sources that have sums of usage in the window of a query, whatever it asks for; this gateway's own, too.
   absl::StatusOr<std::vector<std::string>> SourcesOf(const ledger::UsageQuery& query);
   // The versions of a source's parts by id: of one hour, or of all hours before it. The mark's version.
   absl::StatusOr<std::map<std::string, uint64_t>> PartsOf(const std::string& source, int64_t hour);
@@ -53,12 +53,15 @@ class UsageCopy {
 
   // Of all sources but the own one. Each hour that the window touches counts whole.
   absl::StatusOr<std::vector<ledger::UsageRow>> Usage(const ledger::UsageQuery& query);
+  absl::StatusOr<std::vector<ledger::FeedbackSum>> Feedback(const ledger::FeedbackQuery& query);
 
  private:
   explicit UsageCopy(std::unique_ptr<sqlite::Database> db, std::string own)
       : db_(std::move(db)), own_(std::move(own)) {}
   absl::Status InTransaction(const std::function<absl::Status()>& work);
   absl::Status Put(const std::string& id, uint64_t version, const std::string& body);
+  absl::Status PutUsage(int64_t hour, int64_t n, const std::vector<ledger::UsageCell>& cells);
+  absl::Status PutFeedback(int64_t hour, int64_t n, const std::vector<ledger::FeedbackCell>& cells);
   absl::Status RemoveObject(const std::string& id);
   absl::StatusOr<int64_t> TextId(const std::string& text);
   absl::Status SetNumber(uint64_t number);

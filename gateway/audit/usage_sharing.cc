@@ -1,6 +1,7 @@
 #include "gateway/audit/usage_sharing.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "conf/text.h"
@@ -23,6 +24,32 @@ constexpr conf::Duration kSilent = std::chrono::hours(24);
 
 int64_t HourOf(conf::TimePoint at) {
   return conf::ToUnixMicros(at) / (ledger::kHour * ledger::kSecondUs);
+}
+
+// The hours whose sums have changed after that record; all that have feedback where an earlier version has told none.
+absl::StatusOr<std::vector<int64_t>> ChangedHours(ledger::Index& index, uint64_t after, bool feedback_told) {
+  const absl::StatusOr<std::vector<int64_t>> usage = index.HoursChangedAfter(after);
+  if (!usage.ok()) return usage.status();
+  std::set<int64_t> hours(usage->begin(), usage->end());
+  absl::StatusOr<std::vector<int64_t>> feedback = index.feedback().HoursChangedAfter(after);
+  if (!feedback.ok()) return feedback.status();
+  hours.insert(feedback->begin(), feedback->end());
+  if (after == 0 || !feedback_told) {
+    feedback = index.feedback().Hours();
+    if (!feedback.ok()) return feedback.status();
+    hours.insert(feedback->begin(), feedback->end());
+  }
+  return std::vector<int64_t>(hours.begin(), hours.end());
+}
+
+// The first hour that has sums; none if no hour has.
+absl::StatusOr<std::optional<int64_t>> FirstHourOf(ledger::Index& index) {
+  const absl::StatusOr<std::optional<int64_t>> usage = index.FirstHour();
+  if (!usage.ok()) return usage.status();
+  const absl::StatusOr<std::vector<int64_t>> feedback = index.feedback().Hours();
+  if (!feedback.ok()) return feedback.status();
+  if (feedback->empty()) return *usage;
+  return std::optional(std::min(usage->value_or(feedback->front()), feedback->front()));
 }
 
 }  // namespace
@@ -169,7 +196,8 @@ absl::StatusOr<UsageSharing::Plan> UsageSharing::MakePlan(Telling& telling) {
                              .seq = (*index)->applied_seq(),
                              .first_seq = *first_seq,
                              .as_of_us = conf::ToUnixMicros(now),
-                             .closed = telling.closed};
+                             .closed = telling.closed,
+                             .feedback = true};
     if (const std::optional<ledger::FirstRecord> first = ledger::FirstLeft(options_.ledger_dir))
       telling.mark->from_us = first->time_us;
   }
@@ -183,12 +211,13 @@ absl::StatusOr<UsageSharing::Plan> UsageSharing::MakePlan(Telling& telling) {
               {{"store", told_seq}, {"ledger", mark.seq}});
     told_seq = 0;
   }
-  absl::StatusOr<std::vector<int64_t>> hours = (*index)->HoursChangedAfter(told_seq);
+  absl::StatusOr<std::vector<int64_t>> hours =
+      ChangedHours(**index, told_seq, told != marks->end() && told->feedback);
   if (!hours.ok()) return hours.status();
   Plan plan;
   if (!telling.told_hour && told != marks->end() && told->first_seq < mark.first_seq) {
     // Retention has removed hours, and perhaps a part of the first one that is left.
-    const absl::StatusOr<std::optional<int64_t>> first = (*index)->FirstHour();
+    const absl::StatusOr<std::optional<int64_t>> first = FirstHourOf(**index);
     if (!first.ok()) return first.status();
     if (*first && std::ranges::find(*hours, **first) == hours->end()) hours->insert(hours->begin(), **first);
     const absl::StatusOr<std::map<std::string, uint64_t>> gone =
@@ -218,15 +247,20 @@ absl::Status UsageSharing::AddHour(ledger::Index& index, int64_t hour, std::vect
   if (!cells.ok()) return cells.status();
   absl::StatusOr<std::map<std::string, uint64_t>> there = copy_->PartsOf(options_.source, hour);
   if (!there.ok()) return there.status();
-  size_t number = 0;
-  for (std::string& part : UsageParts(*std::move(cells))) {
-    std::string id = UsagePartId(options_.source, hour, number++);
+  absl::StatusOr<std::vector<ledger::FeedbackCell>> feedback = index.feedback().OfHour(hour);
+  if (!feedback.ok()) return feedback.status();
+  const auto write = [&](std::string id, std::string part) {
     const auto old = there->find(id);
     const uint64_t version = old == there->end() ? 0 : old->second;
     if (old != there->end()) there->erase(old);
     writes.push_back(
         {.kind = store::kUsage, .id = std::move(id), .replaces = version, .body = std::move(part)});
-  }
+  };
+  std::vector<std::string> parts = UsageParts(*std::move(cells));
+  for (size_t i = 0; i < parts.size(); ++i) write(UsagePartId(options_.source, hour, i), std::move(parts[i]));
+  parts = FeedbackParts(*std::move(feedback));
+  for (size_t i = 0; i < parts.size(); ++i)
+    write(FeedbackPartId(options_.source, hour, i), std::move(parts[i]));
   for (const auto& [id, version] : *there)
     writes.push_back({.kind = store::kUsage, .id = id, .replaces = version, .body = std::nullopt});
   return absl::OkStatus();

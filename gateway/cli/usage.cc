@@ -243,8 +243,10 @@ int FeedbackThere(UsageOptions options) {
       code != kOk)
     return code;
   std::erase(options.request.by, kByFeedback);
-  const auto shown = ListAdmin(options.admin, "/admin/v1/feedback?" + QueryOf(options.request));
+  ordered_json list;
+  const auto shown = ListAdmin(options.admin, "/admin/v1/feedback?" + QueryOf(options.request), &list);
   if (!shown.ok()) return Fail(shown.status());
+  if (const auto as_of = conf::ParseTime(TextOr(list, "as_of"))) TellFreshness(*as_of);
   std::vector<ledger::FeedbackSum> sums;
   for (const ordered_json& row : *shown) sums.push_back(SumOf(row, query));
   return PrintFeedback(options, query, sums);
@@ -263,8 +265,12 @@ int UsageOfFeedback(const UsageOptions& options) {
   if (code != kOk) return code;
   const std::string dir = LedgerDir(*config);
   if (!std::filesystem::exists(dir)) return NoLedgerYet(dir);
-  const auto sums = QueryFeedback(dir, query);
-  return sums.ok() ? PrintFeedback(options, query, *sums) : Fail(sums.status());
+  const auto others = FindUsageOfOthers(*config);
+  if (!others.ok()) return Fail(others.status());
+  const auto feedback = QueryFeedback(dir, query, *others);
+  if (!feedback.ok()) return Fail(feedback.status());
+  if (*others) TellFreshness(AsOf(feedback->others, net::Now()));
+  return PrintFeedback(options, query, feedback->sums);
 }
 
 int Usage(UsageOptions options) {

@@ -200,6 +200,7 @@ GatewayRecord ControlPlane::Self() const {
                      .start = start_,
                      .version = options_.version,
                      .address = options_.address,
+                     .public_key = options_.public_key,
                      .since = began_};
   if (options_.scales) self.epoch = leadership_->epoch();
   if (!followed_) {

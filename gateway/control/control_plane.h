@@ -34,12 +34,13 @@ namespace gateway::control {
 class ControlPlane {
  public:
   struct Options {
-    std::string name;     // of this gateway; no other of the store has it
-    std::string id;       // of its state folder; empty where it has its store to itself
-    std::string version;  // of the program
-    std::string address;  // of its admin listener
-    bool shared = false;  // other gateways use the store
-    bool scales = false;  // the configuration has a scaling section: somebody leads
+    std::string name;             // of this gateway; no other of the store has it
+    std::string id;               // of its state folder; empty where it has its store to itself
+    std::string version;          // of the program
+    std::string address;          // of its admin listener
+    std::string public_key = {};  // of this process, for GatewayRecord
+    bool shared = false;          // other gateways use the store
+    bool scales = false;          // the configuration has a scaling section: somebody leads
   };
   struct Environment {
     std::function<absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>>()> open_launcher;

@@ -66,6 +66,7 @@ std::string BodyOf(const GatewayRecord& record) {
               {"address", record.address}, {"since_us", conf::ToUnixMicros(record.since)},
               {"epoch", record.epoch},     {"followed", record.followed}};
   if (!record.id.empty()) out["id"] = record.id;
+  if (!record.public_key.empty()) out["public_key"] = record.public_key;
   json leaving = json::object();
   for (const auto& [replica, requests] : record.leaving) {
     if (leaving.size() >= kMostLeavingInRecord) break;
@@ -85,6 +86,7 @@ absl::StatusOr<GatewayRecord> ReadGateway(std::string_view name, std::string_vie
   try {
     const json in = json::parse(body);
     record.id = in.value("id", "");
+    record.public_key = in.value("public_key", "");
     record.start = in.at("start").get<std::string>();
     record.version = in.at("version").get<std::string>();
     record.address = in.at("address").get<std::string>();

@@ -46,10 +46,11 @@ using DemandByModel = std::map<std::string, DemandAt, std::less<>>;
 
 struct GatewayRecord {
   std::string name{};
-  std::string id{};       // of its state folder; empty: one of an earlier release, which told none
-  std::string start{};    // another for each process
-  std::string version{};  // of the program
-  std::string address{};  // of its admin listener, as it listens
+  std::string id{};          // of its state folder; empty: one of an earlier release, which told none
+  std::string start{};       // another for each process
+  std::string version{};     // of the program
+  std::string address{};     // of its admin listener, as it listens
+  std::string public_key{};  // seals what only this process may read; empty: one of an earlier release
   conf::TimePoint since{};
   uint64_t epoch = 0;     // that it leads in; 0: it follows
   uint64_t followed = 0;  // the last change of the store that it has applied to its routes

@@ -9,6 +9,7 @@
 #include "conf/json_dump.h"
 #include "conf/text.h"
 #include "conf/time.h"
+#include "gateway/ledger/request_id.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/thread.h"
@@ -25,9 +26,9 @@ constexpr std::string_view kOtherModels = "other";
 api::ApiError NoSuchRequest(std::string_view request) {
   return api::Make(
       api::Code::kNotFound,
-      fmt::format("there is no request {} of this tenant at this gateway: request_id is the header "
-                  "x-request-id of its answer",
-                  request.substr(0, 64)),
+      fmt::format(
+          "there is no request {} of this tenant: request_id is the header x-request-id of its answer",
+          request.substr(0, 64)),
       "request_id");
 }
 
@@ -117,7 +118,13 @@ void Service::Run() {
         if (found != of_tenant_.end() && --found->second == 0) of_tenant_.erase(found);
       }
     }
-    for (Waiting& waiting : calls) waiting.done(std::move(waiting.reply));
+    for (Waiting& waiting : calls) {
+      if (waiting.missing && elsewhere_ && !waiting.call.passed) {
+        elsewhere_(std::move(waiting.call), std::move(waiting.reply), std::move(waiting.done));
+      } else {
+        waiting.done(std::move(waiting.reply));
+      }
+    }
     if (stopping) return;
   }
 }
@@ -158,13 +165,17 @@ absl::Status Service::OpenIndex() {
   return absl::OkStatus();
 }
 
+bool Service::MayBeNew(std::string_view request) const {
+  return !tag_ || ledger::RequestTag(request) == tag_;
+}
+
 absl::Status Service::FindAll(std::vector<Waiting>& calls) {
   if (absl::Status opened = OpenIndex(); !opened.ok()) return opened;
   bool flushed = false;
   for (Waiting& waiting : calls) {
     const std::string& request = waiting.call.given ? waiting.call.given->request : waiting.call.request;
     auto found = index_->places().Find(request);
-    if (found.ok() && !*found && !std::exchange(flushed, true)) {
+    if (found.ok() && !*found && MayBeNew(request) && !std::exchange(flushed, true)) {
       // Its open record may not be in a segment yet.
       if (absl::Status reached = ledger_.Flush(); !reached.ok()) return reached;
       if (absl::Status caught_up = index_->CatchUp(); !caught_up.ok()) return caught_up;
@@ -174,6 +185,7 @@ absl::Status Service::FindAll(std::vector<Waiting>& calls) {
     if (!*found || (*found)->tenant != waiting.call.principal->tenant) {
       waiting.reply.error = NoSuchRequest(request);
       waiting.settled = true;
+      waiting.missing = !*found;
       continue;
     }
     const absl::Status answered = waiting.call.given ? Prepare(waiting, **found) : Show(waiting);

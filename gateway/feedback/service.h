@@ -21,6 +21,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct Call {
   PrincipalRef principal = {};
   std::optional<GivenFeedback> given = {};  // nothing: `request` is asked for
   std::string request = {};
+  bool passed = false;  // by another gateway, which does not have the request
 };
 
 struct Reply {
@@ -58,9 +60,17 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
+  // What becomes of a call whose request is not in this ledger, with the refusal that it would have. Called on the
+  // service's thread. `tag`: of the requests that this gateway serves now. Set before the first call.
+  using Elsewhere = std::function<void(Call, Reply refused, Done)>;
+  void SetElsewhere(uint16_t tag, Elsewhere elsewhere) {
+    tag_ = tag;
+    elsewhere_ = std::move(elsewhere);
+  }
+
   // `done` is called once, on the service's thread; on the caller's where too many wait.
   void Take(Call call, Done done);
-  // What waits is refused. No call may come after this.
+  // What waits is refused, and so are later calls.
   void Stop();
 
   // Recorded since the start, by the model that was asked: true, false, numbers and texts.
@@ -76,11 +86,14 @@ class Service {
     Reply reply = {};
     std::optional<ledger::Feedback> record = {};
     bool settled = false;  // it has its reply
+    bool missing = false;  // since there is no such request here
   };
 
   void Run();
   void Handle(std::vector<Waiting>& calls);
   absl::Status OpenIndex();
+  // Whether it may be a request that this gateway has just admitted.
+  bool MayBeNew(std::string_view request) const;
   // Fills what each call is about; a call whose request is not the caller's gets its refusal.
   absl::Status FindAll(std::vector<Waiting>& calls);
   absl::Status Prepare(Waiting& waiting, const ledger::FoundRequest& found);
@@ -91,6 +104,8 @@ class Service {
   const std::string dir_;
   ledger::Ledger& ledger_;
   ledger::ContentKeys* const keys_;
+  Elsewhere elsewhere_;                   // none: this gateway is alone
+  std::optional<uint16_t> tag_;           // likewise
   std::unique_ptr<ledger::Index> index_;  // the thread's
 
   mutable std::mutex mutex_;  // guards all below

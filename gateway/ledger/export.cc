@@ -85,9 +85,28 @@ bool Below(std::string_view tenant, std::string_view path) {
          (tenant.size() > path.size() && tenant.starts_with(path) && tenant[path.size()] == '/');
 }
 
+// Actions whose subject is a model.
+constexpr std::array<std::string_view, 4> kActionsOnModels = {"model.", "rollout.", "scale.", "adapter."};
+
+// Actions and feedback name their model in the detail, or as the subject.
+bool IsOfModel(const Record& record, const std::string& model) {
+  if (record.model == model) return true;
+  if (record.kind != Kind::kAction && record.kind != Kind::kFeedback) return false;
+  if (record.kind == Kind::kAction && record.subject == model &&
+      std::ranges::any_of(kActionsOnModels,
+                          [&](std::string_view of) { return record.action.starts_with(of); })) {
+    return true;
+  }
+  if (record.detail.find("\"model\"") == std::string::npos) return false;
+  const nlohmann::json detail = nlohmann::json::parse(record.detail, nullptr, false);
+  const auto found = detail.is_object() ? detail.find("model") : detail.end();
+  return found != detail.end() && found->is_string() && found->get_ref<const std::string&>() == model;
+}
+
 bool Wanted(const ExportOptions& options, const Record& record) {
   return record.time_us >= options.since_us && record.time_us < options.until_us &&
-         Below(record.tenant, options.tenant) && (options.model.empty() || record.model == options.model) &&
+         Below(record.tenant, options.tenant) &&
+         (options.model.empty() || IsOfModel(record, options.model)) &&
          (options.kinds.empty() ||
           std::find(options.kinds.begin(), options.kinds.end(), record.kind) != options.kinds.end());
 }

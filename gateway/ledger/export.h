@@ -36,7 +36,7 @@ struct ExportOptions {
   int64_t since_us = 0;
   int64_t until_us = std::numeric_limits<int64_t>::max();  // not included
   std::string tenant = {};                                 // this tenant and those below it; empty: all
-  std::string model = {};                                  // empty: all
+  std::string model = {};                                  // also of actions and feedback; empty: all
   std::vector<Kind> kinds = {};                            // empty: all
   // Stops after this many records were written (max_records) or read (max_seen).
   uint64_t max_records = std::numeric_limits<uint64_t>::max();

@@ -3,6 +3,8 @@
 #include <absl/strings/escaping.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "conf/text.h"
 #include "conf/time.h"
 #include "conf/words.h"
@@ -18,10 +20,20 @@ constexpr conf::Word<FeedbackBy> kFeedbackByWords[] = {
 bool IsTime(FeedbackBy by) {
   return by == FeedbackBy::kHour || by == FeedbackBy::kDay;
 }
+constexpr int64_t kFeedbackHourUs = 3600LL * 1'000'000;
 int64_t SpanUs(FeedbackBy by) {
-  constexpr int64_t kHoursUs = 3600LL * 1'000'000;
-  return by == FeedbackBy::kHour ? kHoursUs : 24 * kHoursUs;
+  return by == FeedbackBy::kHour ? kFeedbackHourUs : 24 * kFeedbackHourUs;
 }
+
+// The rows of the table as SelectFeedback reads them.
+constexpr char kFeedbackRows[] =
+    "SELECT time_us, tenant, key, model, version, replica, name, type, text, 1 AS count, "
+    "iif(type = 0, number, 0) AS positive, iif(type = 1, number, 0) AS sum, number AS min, number AS max "
+    "FROM "
+    "feedback";
+
+// For an INSERT of hours into the table of changes.
+constexpr char kNoteFeedback[] = "INSERT OR REPLACE INTO feedback_changed (hour, seq) ";
 
 }  // namespace
 
@@ -45,7 +57,8 @@ const char* FeedbackTable::Schema() {
          "(request, name, key));"
          "CREATE INDEX IF NOT EXISTS feedback_by_time ON feedback (time_us);"
          "CREATE INDEX IF NOT EXISTS feedback_by_seq ON feedback (seq);"
-         "CREATE INDEX IF NOT EXISTS feedback_waiting ON feedback (request) WHERE settled = 0;";
+         "CREATE INDEX IF NOT EXISTS feedback_waiting ON feedback (request) WHERE settled = 0;"
+         "CREATE TABLE IF NOT EXISTS feedback_changed (hour INTEGER PRIMARY KEY, seq INTEGER NOT NULL);";
 }
 
 absl::Status FeedbackTable::Add(const Record& record) {
@@ -62,6 +75,9 @@ absl::Status FeedbackTable::Add(const Record& record) {
     of.version = of.settled ? std::move((*served)->version) : std::string();
     of.replica = of.settled ? std::move((*served)->replica) : std::string();
   }
+  // The feedback that this one replaces may count in another hour.
+  if (absl::Status noted = NoteEarlier(of, record.seq); !noted.ok()) return noted;
+  if (absl::Status noted = NoteHour(record.time_us, record.seq); !noted.ok()) return noted;
   const FeedbackType type = TypeOf(of.value);
   double number = 0;
   if (const auto* const flag = std::get_if<bool>(&of.value)) number = *flag ? 1 : 0;
@@ -90,12 +106,35 @@ absl::Status FeedbackTable::Add(const Record& record) {
   return absl::OkStatus();
 }
 
-absl::Status FeedbackTable::OnClose(std::string_view request, const ServedBy& served) {
+absl::Status FeedbackTable::OnClose(std::string_view request, const ServedBy& served, uint64_t seq) {
   if (waiting_.erase(conf::Abseil(request)) == 0) return absl::OkStatus();
+  if (absl::Status noted = NoteUnsettled(request, seq); !noted.ok()) return noted;
   absl::StatusOr<sqlite::Statement> settle = db_.Prepare(
       "UPDATE feedback SET settled = 1, version = ?, replica = ? WHERE request = ? AND settled = 0");
   if (!settle.ok()) return settle.status();
   return settle->Bind(1, served.version).Bind(2, served.replica).Bind(3, request).Run();
+}
+
+absl::Status FeedbackTable::NoteHour(int64_t time_us, uint64_t seq) {
+  absl::StatusOr<sqlite::Statement> note = db_.Prepare(fmt::format("{}VALUES (?, ?)", kNoteFeedback));
+  if (!note.ok()) return note.status();
+  return note->Bind(1, time_us / kFeedbackHourUs).Bind(2, static_cast<int64_t>(seq)).Run();
+}
+
+absl::Status FeedbackTable::NoteUnsettled(std::string_view request, uint64_t seq) {
+  absl::StatusOr<sqlite::Statement> note = db_.Prepare(
+      fmt::format("{}SELECT DISTINCT time_us / {}, ?1 FROM feedback WHERE request = ?2 AND settled = 0",
+                  kNoteFeedback, kFeedbackHourUs));
+  if (!note.ok()) return note.status();
+  return note->Bind(1, static_cast<int64_t>(seq)).Bind(2, request).Run();
+}
+
+absl::Status FeedbackTable::NoteEarlier(const Feedback& of, uint64_t seq) {
+  absl::StatusOr<sqlite::Statement> note = db_.Prepare(
+      fmt::format("{}SELECT time_us / {}, ?1 FROM feedback WHERE request = ?2 AND name = ?3 AND key = ?4",
+                  kNoteFeedback, kFeedbackHourUs));
+  if (!note.ok()) return note.status();
+  return note->Bind(1, static_cast<int64_t>(seq)).Bind(2, of.request).Bind(3, of.name).Bind(4, of.key).Run();
 }
 
 absl::Status FeedbackTable::Restart() {
@@ -113,10 +152,71 @@ absl::Status FeedbackTable::Restart() {
 }
 
 absl::Status FeedbackTable::Forget(uint64_t first) {
-  return db_.Execute(fmt::format("DELETE FROM feedback WHERE seq < {}", first));
+  return db_.Execute(fmt::format(
+      "DELETE FROM feedback WHERE seq < {0}; DELETE FROM feedback_changed WHERE seq < {0}", first));
+}
+
+FeedbackSum& FeedbackSum::operator+=(const FeedbackSum& other) {
+  min = count == 0 ? other.min : std::min(min, other.min);
+  max = count == 0 ? other.max : std::max(max, other.max);
+  count += other.count;
+  positive += other.positive;
+  sum += other.sum;
+  return *this;
 }
 
 absl::StatusOr<std::vector<FeedbackSum>> FeedbackTable::Sums(const FeedbackQuery& query) {
+  return SelectFeedback(db_, query, kFeedbackRows);
+}
+
+absl::StatusOr<std::vector<int64_t>> FeedbackTable::HoursOf(const std::string& select) {
+  absl::StatusOr<sqlite::Statement> statement = db_.Prepare(select);
+  if (!statement.ok()) return statement.status();
+  std::vector<int64_t> hours;
+  while (true) {
+    const absl::StatusOr<bool> more = statement->Step();
+    if (!more.ok()) return more.status();
+    if (!*more) return hours;
+    hours.push_back(statement->Int(0));
+  }
+}
+
+absl::StatusOr<std::vector<int64_t>> FeedbackTable::HoursChangedAfter(uint64_t seq) {
+  return HoursOf(fmt::format("SELECT hour FROM feedback_changed WHERE seq > {} ORDER BY hour", seq));
+}
+
+absl::StatusOr<std::vector<int64_t>> FeedbackTable::Hours() {
+  return HoursOf(fmt::format("SELECT DISTINCT time_us / {} FROM feedback ORDER BY 1", kFeedbackHourUs));
+}
+
+absl::StatusOr<std::vector<FeedbackCell>> FeedbackTable::OfHour(int64_t hour) {
+  absl::StatusOr<sqlite::Statement> statement = db_.Prepare(fmt::format(
+      "SELECT tenant, key, model, version, replica, name, text, type, sum(count), sum(positive), sum(sum), "
+      "min(min), max(max) FROM ({}) WHERE time_us >= ?1 AND time_us < ?2 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 "
+      "ORDER "
+      "BY 1, 2, 3, 4, 5, 6, 7, 8",
+      kFeedbackRows));
+  if (!statement.ok()) return statement.status();
+  statement->Bind(1, hour * kFeedbackHourUs).Bind(2, (hour + 1) * kFeedbackHourUs);
+  std::vector<FeedbackCell> cells;
+  while (true) {
+    const absl::StatusOr<bool> more = statement->Step();
+    if (!more.ok()) return more.status();
+    if (!*more) return cells;
+    FeedbackCell& cell = cells.emplace_back();
+    int column = 0;
+    for (std::string& text : cell.of) text = statement->Text(column++);
+    cell.type = static_cast<FeedbackType>(statement->Int(column++));
+    cell.count = statement->Int(column++);
+    cell.positive = static_cast<int64_t>(statement->Real(column++));
+    cell.sum = statement->Real(column++);
+    cell.min = statement->Real(column++);
+    cell.max = statement->Real(column);
+  }
+}
+
+absl::StatusOr<std::vector<FeedbackSum>> SelectFeedback(sqlite::Database& db, const FeedbackQuery& query,
+                                                        const std::string& from) {
   std::string columns;
   std::string groups;
   for (size_t i = 0; i < query.by.size(); ++i) {
@@ -126,12 +226,12 @@ absl::StatusOr<std::vector<FeedbackSum>> FeedbackTable::Sums(const FeedbackQuery
   }
   const size_t n = query.by.size();
   groups += fmt::format("{}, {}, {}", n + 1, n + 2, n + 3);
-  absl::StatusOr<sqlite::Statement> statement = db_.Prepare(fmt::format(
-      "SELECT {}name, type, text, count(*), sum(iif(type = 0, number, 0)), sum(iif(type = 1, number, 0)), "
-      "min(number), max(number) FROM feedback WHERE time_us >= ?1 AND time_us < ?2 AND (?3 = '' OR tenant = "
-      "?3 OR "
-      "substr(tenant, 1, length(?3) + 1) = ?3 || '/') AND (?4 = '' OR model = ?4) GROUP BY {} ORDER BY {}",
-      columns, groups, groups));
+  absl::StatusOr<sqlite::Statement> statement = db.Prepare(fmt::format(
+      "SELECT {}name, type, text, sum(count), sum(positive), sum(sum), min(min), max(max) FROM ({}) WHERE "
+      "time_us >= ?1 AND time_us < ?2 AND (?3 = '' OR tenant = ?3 OR substr(tenant, 1, length(?3) + 1) = ?3 "
+      "|| "
+      "'/') AND (?4 = '' OR model = ?4) GROUP BY {} ORDER BY {}",
+      columns, from, groups, groups));
   if (!statement.ok()) return statement.status();
   statement->Bind(1, query.since_us).Bind(2, query.until_us).Bind(3, query.tenant).Bind(4, query.model);
   std::vector<FeedbackSum> sums;

@@ -253,7 +253,7 @@ absl::Status Index::ApplyRecord(const Tail::Entry& entry, Sums* sums) {
   if (parts.kind == Name(Kind::kClose)) {
     if (feedback_->Waits()) {
       const std::string_view request = FindText(parts.body, "request").value_or("");
-      if (absl::Status settled = feedback_->OnClose(request, ServedByOf(parts)); !settled.ok())
+      if (absl::Status settled = feedback_->OnClose(request, ServedByOf(parts), parts.seq); !settled.ok())
         return settled;
     }
     CloseFacts close;

@@ -162,4 +162,11 @@ std::optional<BurnRate> BudgetWatch::RateOf(const limits::LimitState& budget, co
   return rate;
 }
 
+std::string ThresholdNotice(const router::limits::LimitState& budget, uint32_t percent) {
+  return nlohmann::ordered_json{{"tenant", budget.scope},     {"limit", budget.name}, {"model", budget.model},
+                                {"device", budget.device},    {"percent", percent},   {"used", budget.used},
+                                {"capacity", budget.capacity}}
+      .dump();
+}
+
 }  // namespace gateway

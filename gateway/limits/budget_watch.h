@@ -30,6 +30,9 @@ struct BurnRate {
   std::optional<conf::TimePoint> used_up{};  // at this rate; none: the budget lasts until the period ends
 };
 
+// The body of the notice that a budget has reached `percent` of its capacity.
+std::string ThresholdNotice(const router::limits::LimitState& budget, uint32_t percent);
+
 class BudgetWatch final : private net::Alarm {
  public:
   // Called when a budget has reached `percent` of its capacity.

@@ -16,6 +16,7 @@
 #include "gateway/console/console.h"
 #include "gateway/control/open_launcher.h"
 #include "gateway/discovery/open_source.h"
+#include "gateway/ledger/request_id.h"
 #include "gateway/limits/budgets.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -145,6 +146,7 @@ void Process::Abandon() {
   if (control_plane_) control_plane_->Abandon();
   if (usage_sharing_) usage_sharing_->Abandon();
   if (leader_calls_) leader_calls_->Stop();
+  if (shared_feedback_) shared_feedback_->Stop();
   events_.Close();
   if (admin_) admin_->Close();
   if (console_) console_->Close();
@@ -177,6 +179,7 @@ absl::Status Process::Open(Config config) {
     absl::StatusOr<std::string> id = GatewayId(shared_.state_dir);
     if (!id.ok()) return id.status();
     gateway_id_ = *std::move(id);
+    shared_.request_tag = ledger::TagOfGateway(gateway_id_);
   }
   auto ledger = ledger::Ledger::Open(LedgerOptions(config));
   if (!ledger.ok()) return ledger.status();
@@ -285,12 +288,14 @@ absl::Status Process::OpenControl() {
   }
   config::Address address = config.server.admin;
   address.port = admin_->port();
+  if (config.state) shared_feedback_ = std::make_unique<SharedFeedback>(control_, *store_, *feedback_);
   control_plane_ = std::make_unique<control::ControlPlane>(
       control_,
       control::ControlPlane::Options{.name = fmt::format("{}:{}", MachineName(), address.port),
                                      .id = gateway_id_,
                                      .version = TIDEGATE_VERSION,
                                      .address = ToString(address),
+                                     .public_key = shared_feedback_ ? shared_feedback_->public_key() : "",
                                      .shared = config.state.has_value(),
                                      .scales = config.scaling.has_value()},
       control::ControlPlane::Environment{
@@ -324,9 +329,8 @@ absl::Status Process::OpenControl() {
                    .store = store_.get(),
                    .rollouts = &run_time_models_->rollouts(),
                    .ratings =
-                       [ledger = LedgerDir(config)](const std::string& model, const std::string& name,
-                                                    conf::TimePoint since) {
-                         return control::RatingsOf(ledger, model, name, since);
+                       [this, ledger = LedgerDir(config)](const auto& model, const auto& name, auto since) {
+                         return control::RatingsOf(ledger, operations_.usage_of_others, model, name, since);
                        },
                    .held = [this](const std::string& model,
                                   conf::TimePoint now) { return model_orders_->Held(model, now); },
@@ -363,7 +367,8 @@ absl::Status Process::OpenControl() {
           .name = control_plane_->process_name(),
           .leads = [this] { return control_plane_->leads() && scaling() != nullptr; },
           .serve = [this](admin::PassedCall call) { return admin_->Serve(std::move(call)); }});
-  return net::Await(control_, leader_calls_->Start());
+  if (absl::Status started = net::Await(control_, leader_calls_->Start()); !started.ok()) return started;
+  return shared_feedback_->Open(gateway_id_, *control_plane_, **others);
 }
 
 // Of what the control loop does; those who follow hear of it once it is on disk.
@@ -439,14 +444,7 @@ absl::Status Process::OpenAdmin() {
   budget_watch_ = std::make_unique<BudgetWatch>(
       control_, *store_, shared_.limits, [this] { return runtime_->config().people.budget_thresholds; },
       [this](const router::limits::LimitState& budget, uint32_t percent) {
-        notices_.Add("budget.threshold", nlohmann::ordered_json{{"tenant", budget.scope},
-                                                                {"limit", budget.name},
-                                                                {"model", budget.model},
-                                                                {"device", budget.device},
-                                                                {"percent", percent},
-                                                                {"used", budget.used},
-                                                                {"capacity", budget.capacity}}
-                                             .dump());
+        notices_.Add("budget.threshold", ThresholdNotice(budget, percent));
       });
   budget_watch_->Start();
   if (absl::Status opened = OpenBatches(); !opened.ok()) return opened;
@@ -840,6 +838,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
     shard.shadow_copies.Abort();
     shard.loop.Stop();
   });
+  if (shared_feedback_) shared_feedback_->GiveUp();  // the shards wait for their answers
   end_deadline_.WaitsFor("the shards");
   // From here on nothing is admitted or recorded.
   co_await net::OffLoop(control_, [this] {
@@ -852,6 +851,7 @@ net::Task<void> Process::Shutdown(conf::Duration delay) {
     feedback_->Stop();
     return true;
   });
+  if (shared_feedback_) shared_feedback_->Stop();
   end_deadline_.WaitsFor("a reload");
   while (reloads_.under_way() > 0) co_await tick.For(std::chrono::milliseconds(20));
   // The next leader carries out the calls of other gateways, and this one no more.

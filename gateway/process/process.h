@@ -54,6 +54,7 @@
 #include "gateway/process/reloads.h"
 #include "gateway/process/run_time_models.h"
 #include "gateway/process/server.h"
+#include "gateway/process/shared_feedback.h"
 #include "gateway/replicas/kv_events.h"
 #include "gateway/replicas/probes.h"
 #include "gateway/replicas/replica_watch.h"
@@ -202,7 +203,8 @@ class Process {
   std::unique_ptr<RunTimeModels> run_time_models_;
   std::unique_ptr<control::ControlPlane> control_plane_;
   std::unique_ptr<UsageSharing> usage_sharing_;       // null: no other gateway uses the store
-  std::unique_ptr<admin::LeaderCalls> leader_calls_;  // null: no other gateway uses the store
+  std::unique_ptr<SharedFeedback> shared_feedback_;   // null: likewise
+  std::unique_ptr<admin::LeaderCalls> leader_calls_;  // null: likewise
   Reloads reloads_;
   Operations operations_;
   admin::Playground playground_{control_, [this](net::Fd connection, OnBehalf caller) {

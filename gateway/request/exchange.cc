@@ -35,10 +35,14 @@ bool GeneratesNothing(router::Api api) {
 }  // namespace
 
 Exchange::Exchange(Shard& shard_of, net::http::ServerConnection& connection, conf::TimePoint started)
-    : shard(shard_of), runtime(shard_of.runtime()), client(connection) {
+    : shard(shard_of), runtime(shard_of.runtime()), client(connection), answer_head(shard_of.texts.Take()) {
   at.started = started;
   identity.id = shard.NewRequestId(started, identity.id_text);
   answer_head.reserve(kHeadRoom);
+}
+
+Exchange::~Exchange() {
+  shard.texts.Give(std::move(answer_head));
 }
 
 size_t Exchange::Band() const {

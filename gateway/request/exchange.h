@@ -119,6 +119,7 @@ struct Exchange {
 
   // `started`: when the head was read.
   Exchange(Shard& shard, net::http::ServerConnection& connection, conf::TimePoint started);
+  ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 

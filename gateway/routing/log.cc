@@ -1,6 +1,5 @@
 #include "gateway/routing/log.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "conf/text.h"
@@ -75,12 +74,11 @@ void RoutingLog::Run() {
 }
 
 void RoutingLog::Write(const std::vector<Record>& records, const config::RoutingLog& config) {
-  using nlohmann::ordered_json;
   uint64_t written = 0;
   uint64_t lines = 0;
   std::string piece;
   for (const Record& record : records) {
-    piece.append(ToJson(record).dump(-1, ' ', false, ordered_json::error_handler_t::replace)).push_back('\n');
+    AppendLine(piece, record);
     ++lines;
     if (piece.size() < kPieceBytes && &record != &records.back()) continue;
     const absl::Status status = files_.Append(piece, config.file_bytes, config.files);

@@ -2,14 +2,64 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include <cmath>
+#include <iterator>
+#include <string_view>
+#include <type_traits>
 
+#include "conf/json_text.h"
 #include "conf/words.h"
 
 namespace gateway::routing {
 namespace {
 
-using Json = nlohmann::ordered_json;
+// Writes JSON as text, without a tree: a busy gateway writes hundreds of lines a second.
+class JsonText {
+ public:
+  explicit JsonText(std::string& out) : out_(out) {}
+
+  JsonText& Open(char bracket) {
+    Comma();
+    out_.push_back(bracket);
+    return *this;
+  }
+  JsonText& Open(std::string_view name, char bracket) {
+    Name(name);
+    out_.push_back(bracket);
+    return *this;
+  }
+  JsonText& Close(char bracket) {
+    out_.push_back(bracket);
+    return *this;
+  }
+  template <class T>
+  JsonText& Add(std::string_view name, const T& value) {
+    Name(name);
+    if constexpr (std::is_convertible_v<T, std::string_view>) {
+      conf::AppendQuoted(out_, value);
+    } else if constexpr (std::is_same_v<T, double>) {
+      if (std::isfinite(value)) {
+        fmt::format_to(std::back_inserter(out_), "{}", value);
+      } else {
+        out_.append("null");
+      }
+    } else {
+      fmt::format_to(std::back_inserter(out_), "{}", value);
+    }
+    return *this;
+  }
+
+ private:
+  void Comma() {
+    if (!out_.empty() && out_.back() != '{' && out_.back() != '[' && out_.back() != '\n') out_.push_back(',');
+  }
+  void Name(std::string_view name) {
+    Comma();
+    out_.append("\"").append(name).append("\":");
+  }
+
+  std::string& out_;
+};
 
 double Millis(conf::Duration d) {
   return static_cast<double>(d.count()) * 1e-6;
@@ -18,136 +68,117 @@ double Millis(conf::Duration d) {
 constexpr conf::Word<api::Finish> kFinishWords[] = {{"stop", api::Finish::kDone},
                                                     {"length", api::Finish::kLength}};
 
-Json ToJson(const Outcome& outcome) {
-  Json out = {{"status", outcome.status},
-              {"input", outcome.input},
-              {"cached", outcome.cached},
-              {"output", outcome.output},
-              {"total_ms", Millis(outcome.total)}};
-  if (outcome.finish != api::Finish::kNone) out["finish"] = conf::WordOf(kFinishWords, outcome.finish);
-  if (outcome.first_token > conf::Duration::zero()) out["first_token_ms"] = Millis(outcome.first_token);
-  return out;
+// The members of an outcome.
+void Add(JsonText& out, const Outcome& outcome) {
+  out.Add("status", outcome.status).Add("input", outcome.input).Add("cached", outcome.cached);
+  out.Add("output", outcome.output).Add("total_ms", Millis(outcome.total));
+  if (outcome.finish != api::Finish::kNone) out.Add("finish", conf::WordOf(kFinishWords, outcome.finish));
+  if (outcome.first_token > conf::Duration::zero()) out.Add("first_token_ms", Millis(outcome.first_token));
 }
 
-Json ToJson(const router::CostWeights& weights) {
-  return {{"running", weights.running},
-          {"pool", weights.pool},
-          {"decode", weights.decode},
-          {"pressure", weights.pressure},
-          {"usual_silence", weights.usual_silence},
-          {"other_zone", weights.other_zone},
-          {"adapter_load", weights.adapter_load}};
+void Add(JsonText& out, const router::CostWeights& weights) {
+  out.Open("weights", '{').Add("running", weights.running).Add("pool", weights.pool);
+  out.Add("decode", weights.decode).Add("pressure", weights.pressure);
+  out.Add("usual_silence", weights.usual_silence).Add("other_zone", weights.other_zone);
+  out.Add("adapter_load", weights.adapter_load).Close('}');
 }
 
-Json ToJson(const router::CostTerms& terms) {
-  return {{"wait", terms.wait},         {"compute", terms.compute},   {"decode", terms.decode},
-          {"others", terms.others},     {"pressure", terms.pressure}, {"silence", terms.silence},
-          {"distance", terms.distance}, {"adapter", terms.adapter},   {"handover", terms.remote_prefill}};
+void Add(JsonText& out, const router::CostTerms& terms) {
+  out.Open("terms", '{').Add("wait", terms.wait).Add("compute", terms.compute).Add("decode", terms.decode);
+  out.Add("others", terms.others).Add("pressure", terms.pressure).Add("silence", terms.silence);
+  out.Add("distance", terms.distance).Add("adapter", terms.adapter);
+  out.Add("handover", terms.remote_prefill).Close('}');
 }
 
-Json ToJson(const router::ReplicaSignals& signals) {
-  return {{"requests", signals.requests},
-          {"waiting", signals.waiting},
-          {"backlog", signals.backlog},
-          {"context", signals.context},
-          {"kv_use", signals.kv_use},
-          {"prefill_rate", signals.prefill_rate},
-          {"pace", signals.pace},
-          {"stalled", signals.stalled},
-          {"max_running", signals.max_running},
-          {"scraped",
-           {{"running", signals.scraped.running},
-            {"waiting", signals.scraped.waiting},
-            {"kv_use", signals.scraped.kv_use}}}};
+void Add(JsonText& out, const router::ReplicaSignals& signals) {
+  out.Open("signals", '{').Add("requests", signals.requests).Add("waiting", signals.waiting);
+  out.Add("backlog", signals.backlog).Add("context", signals.context).Add("kv_use", signals.kv_use);
+  out.Add("prefill_rate", signals.prefill_rate).Add("pace", signals.pace).Add("stalled", signals.stalled);
+  out.Add("max_running", signals.max_running).Open("scraped", '{').Add("running", signals.scraped.running);
+  out.Add("waiting", signals.scraped.waiting).Add("kv_use", signals.scraped.kv_use).Close('}').Close('}');
 }
 
-Json ToJson(const router::PickTrace& pick, const Routes& by) {
+void Add(JsonText& out, const router::ScoredCandidate& seen, const Routes& by, bool of_adapter) {
+  out.Open('{').Add("replica", by.names->endpoints[static_cast<size_t>(seen.replica)]);
+  out.Add("cached", seen.cached).Add("local", seen.local).Add("vetoed", seen.vetoed);
+  Add(out, seen.terms);
+  Add(out, seen.signals);
+  if (of_adapter) {
+    out.Open("adapter", '{').Add("standing", router::NameOf(seen.adapter.state));
+    out.Add("load", seen.adapter.load).Add("wait", seen.adapter.wait);
+    out.Add("elapsed", seen.adapter.elapsed).Close('}');
+  }
+  out.Close('}');
+}
+
+void Add(JsonText& out, const router::PickTrace& pick, const Routes& by) {
   const router::RouteTable& routes = *by.table;
   const router::ModelSpec& spec = routes.model(pick.model).spec;
-  Json out = {{"time", conf::FormatTime(pick.at)},
-              {"model", spec.name},
-              {"policy", router::PolicyName(pick.policy)},
-              {"prompt_tokens", pick.prompt_tokens},
-              {"output_tokens", pick.output_tokens}};
-  if (!spec.base.empty()) out["adapter"] = {{"name", spec.adapter}, {"base", spec.base}};
+  out.Open('{').Add("time", conf::FormatTime(pick.at)).Add("model", spec.name);
+  out.Add("policy", router::PolicyName(pick.policy));
+  out.Add("prompt_tokens", pick.prompt_tokens).Add("output_tokens", pick.output_tokens);
+  if (!spec.base.empty())
+    out.Open("adapter", '{').Add("name", spec.adapter).Add("base", spec.base).Close('}');
   if (pick.part != router::Part::kWhole) {
-    out["part"] = pick.part == router::Part::kPrefill ? "prefill" : "decode";
-    out["handover_seconds"] = pick.remote_prefill_seconds;
+    out.Add("part", pick.part == router::Part::kPrefill ? "prefill" : "decode");
+    out.Add("handover_seconds", pick.remote_prefill_seconds);
   }
-  if (pick.track != router::kStable) out["track"] = routes.track_name(pick.track);
-  if (pick.own_zone) out["zone"] = by.names->zone;
+  if (pick.track != router::kStable) out.Add("track", routes.track_name(pick.track));
+  if (pick.own_zone) out.Add("zone", by.names->zone);
   if (!pick.scored.empty()) {
-    out["weights"] = ToJson(spec.cost);
-    out["mean_requests"] = pick.mean_requests;
-    out["everybody"] = pick.everybody;
+    Add(out, spec.cost);
+    out.Add("mean_requests", pick.mean_requests).Add("everybody", pick.everybody);
     // Written as text, because many JSON readers round numbers of this size.
-    out["draw"] = fmt::format("{:016x}", pick.draw);
-    Json& candidates = out["candidates"] = Json::array();
-    for (const router::ScoredCandidate& seen : pick.scored) {
-      Json& candidate =
-          candidates.emplace_back(Json{{"replica", by.names->endpoints[static_cast<size_t>(seen.replica)]},
-                                       {"cached", seen.cached},
-                                       {"local", seen.local},
-                                       {"vetoed", seen.vetoed},
-                                       {"terms", ToJson(seen.terms)},
-                                       {"signals", ToJson(seen.signals)}});
-      if (!spec.base.empty()) {
-        candidate["adapter"] = {{"standing", router::NameOf(seen.adapter.state)},
-                                {"load", seen.adapter.load},
-                                {"wait", seen.adapter.wait},
-                                {"elapsed", seen.adapter.elapsed}};
-      }
-    }
+    out.Add("draw", fmt::format("{:016x}", pick.draw)).Open("candidates", '[');
+    for (const router::ScoredCandidate& seen : pick.scored) Add(out, seen, by, !spec.base.empty());
+    out.Close(']');
   }
   if (pick.replica) {
-    out["replica"] = by.names->endpoints[static_cast<size_t>(*pick.replica)];
-    out["score"] = pick.score;
-    out["cached"] = pick.cached;
+    out.Add("replica", by.names->endpoints[static_cast<size_t>(*pick.replica)]);
+    out.Add("score", pick.score).Add("cached", pick.cached);
   }
-  out["reason"] = pick.reason;
-  out["considered"] = pick.considered;
-  if (pick.failed_open) out["failed_open"] = true;
-  return out;
+  out.Add("reason", pick.reason).Add("considered", pick.considered);
+  if (pick.failed_open) out.Add("failed_open", true);
+  out.Close('}');
 }
 
-Json ToJson(const RoutedRequest& routed) {
-  Json out = {{"kind", "route"},
-              {"time", conf::FormatTime(routed.at)},
-              {"request", routed.request},
-              {"model", routed.routes.table->model(routed.model).spec.name},
-              {"session", routed.session}};
-  Json& picks = out["picks"] = Json::array();
-  for (const router::PickTrace& pick : routed.picks) picks.push_back(ToJson(pick, routed.routes));
-  out["outcome"] = ToJson(routed.outcome);
-  out["outcome"]["reason"] = ledger::Name(routed.reason);
-  return out;
+void Add(JsonText& out, const RoutedRequest& routed) {
+  out.Open('{').Add("kind", "route").Add("time", conf::FormatTime(routed.at)).Add("request", routed.request);
+  out.Add("model", routed.routes.table->model(routed.model).spec.name).Add("session", routed.session);
+  out.Open("picks", '[');
+  for (const router::PickTrace& pick : routed.picks) Add(out, pick, routed.routes);
+  out.Close(']').Open("outcome", '{');
+  Add(out, routed.outcome);
+  out.Add("reason", ledger::Name(routed.reason)).Close('}').Close('}');
 }
 
-Json ToJson(const ShadowedRequest& shadowed) {
+void Add(JsonText& out, const ShadowedRequest& shadowed) {
   const router::RouteTable& routes = *shadowed.routes.table;
-  Json out = {{"kind", "shadow"},
-              {"time", conf::FormatTime(shadowed.at)},
-              {"request", shadowed.request},
-              {"model", routes.model(shadowed.model).spec.name},
-              {"to_model", routes.model(shadowed.to_model).spec.name},
-              {"replica", shadowed.replica},
-              {"answer", ToJson(shadowed.answer)}};
+  out.Open('{').Add("kind", "shadow").Add("time", conf::FormatTime(shadowed.at));
+  out.Add("request", shadowed.request).Add("model", routes.model(shadowed.model).spec.name);
+  out.Add("to_model", routes.model(shadowed.to_model).spec.name).Add("replica", shadowed.replica);
+  out.Open("answer", '{');
+  Add(out, shadowed.answer);
+  out.Close('}');
   if (!shadowed.error.empty()) {
-    out["error"] = shadowed.error;
-    return out;
+    out.Add("error", shadowed.error).Close('}');
+    return;
   }
-  out["copy"] = ToJson(shadowed.copy);
-  out["same"] = {{"status", shadowed.answer.status == shadowed.copy.status},
-                 {"finish", shadowed.answer.finish == shadowed.copy.finish},
-                 {"output_tokens", shadowed.answer.output == shadowed.copy.output}};
-  if (shadowed.texts != Compared::kNotCompared) out["same"]["text"] = shadowed.texts == Compared::kSame;
-  return out;
+  out.Open("copy", '{');
+  Add(out, shadowed.copy);
+  out.Close('}').Open("same", '{').Add("status", shadowed.answer.status == shadowed.copy.status);
+  out.Add("finish", shadowed.answer.finish == shadowed.copy.finish);
+  out.Add("output_tokens", shadowed.answer.output == shadowed.copy.output);
+  if (shadowed.texts != Compared::kNotCompared) out.Add("text", shadowed.texts == Compared::kSame);
+  out.Close('}').Close('}');
 }
 
 }  // namespace
 
-nlohmann::ordered_json ToJson(const Record& record) {
-  return std::visit([](const auto& one) { return ToJson(one); }, record);
+void AppendLine(std::string& out, const Record& record) {
+  JsonText text(out);
+  std::visit([&text](const auto& one) { Add(text, one); }, record);
+  out.push_back('\n');
 }
 
 size_t BytesOf(const Record& record) {

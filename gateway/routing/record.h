@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <variant>
 #include <vector>
@@ -66,7 +65,8 @@ struct ShadowedRequest {
 
 using Record = std::variant<RoutedRequest, ShadowedRequest>;
 
-nlohmann::ordered_json ToJson(const Record& record);
+// Appends the line, with its end.
+void AppendLine(std::string& out, const Record& record);
 size_t BytesOf(const Record& record);
 
 }  // namespace gateway::routing

@@ -70,7 +70,8 @@ std::shared_ptr<net::http::Pool> Shard::PoolFor(const ReplicaRuntime& replica) {
 }
 
 std::string_view Shard::NewRequestId(conf::TimePoint now, std::array<char, 36>& text) {
-  ledger::WriteRequestId(now, rng.Next(), rng.Next(), text);
+  const uint64_t high = shared.request_tag ? *shared.request_tag : rng.Next();
+  ledger::WriteRequestId(now, high, rng.Next(), text);
   return {text.data(), text.size()};
 }
 

@@ -20,6 +20,7 @@
 #include "gateway/shard/running_calls.h"
 #include "gateway/shard/runtime.h"
 #include "gateway/shard/shared.h"
+#include "gateway/shard/text_buffers.h"
 #include "plugins/auth/jwt_authenticator.h"
 #include "router/facts/body_facts.h"
 #include "router/prefix/block_hash.h"
@@ -59,6 +60,7 @@ class Shard {
   ledger::ShardJournal& journal;
   ShardMetrics metrics;
   RunningCalls running_calls;
+  TextBuffers texts;
   net::AbortGroup shadow_copies;  // running ones; see request/shadow_copy.h
 
  private:

@@ -55,6 +55,7 @@ struct Shared {
   std::optional<telemetry::Sampler> sampler;        // set if `traces` is
   telemetry::AccessLog access_log;
   std::string state_dir;
+  std::optional<uint16_t> request_tag;  // in the ids of requests (ledger/request_id.h); none: alone
   std::unique_ptr<routing::RoutingLog> routing_log;
 
   // Called by any shard if a token names a key that its issuer's key set does not have.

@@ -33,6 +33,8 @@ inline constexpr char kServed[] =
 inline constexpr char kUsage[] = "usage";  // audit: the usage that gateways report; usage_rollup.h
 inline constexpr char kLeaderCall[] =
     "leader_call";  // admin: a call that the leader is to answer, and its answer
+inline constexpr char kFeedbackCall[] =
+    "feedback_call";  // feedback: a call for the gateway that served a request, and its answer; sealed
 inline constexpr char kNodeWeights[] = "node_weights";  // control: what a node's store of weights holds
 inline constexpr char kFile[] = "file";                 // batches: a file that an application keeps here
 inline constexpr char kFileRemoval[] =

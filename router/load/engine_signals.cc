@@ -151,7 +151,13 @@ void EngineSignals::BeginUnseen(InFlightRequest& request, conf::TimePoint now) {
   unseen_.fetch_add(1, kRelaxed);
   unseen_held_.fetch_add(work.uncached, kRelaxed);
   request.behind = unseen_in_.fetch_add(work.uncached, kRelaxed) + work.uncached;
-  dues_.insert(Nanos(request.due));
+  if (spare_dues_.empty()) {
+    dues_.insert(dues_.end(), Nanos(request.due));
+  } else {
+    spare_dues_.back().value() = Nanos(request.due);
+    dues_.insert(dues_.end(), std::move(spare_dues_.back()));
+    spare_dues_.pop_back();
+  }
   unseen_due_.store(*dues_.begin(), kRelaxed);
 }
 
@@ -287,7 +293,7 @@ void EngineSignals::End(const InFlightRequest& request) {
 void EngineSignals::EndUnseen(const InFlightRequest& request) {
   const std::lock_guard lock(meter_);
   unseen_held_.fetch_sub(request.work.uncached, kRelaxed);
-  dues_.erase(dues_.find(Nanos(request.due)));
+  spare_dues_.push_back(dues_.extract(dues_.find(Nanos(request.due))));
   unseen_due_.store(dues_.empty() ? 0 : *dues_.begin(), kRelaxed);
   const auto in = static_cast<double>(unseen_in_.load(kRelaxed));
   if (unseen_.fetch_sub(1, kRelaxed) == 1) {

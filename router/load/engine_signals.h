@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <mutex>
 #include <set>
+#include <vector>
 
 #include "conf/time.h"
 #include "router/load/first_token_pace.h"
@@ -233,8 +234,10 @@ class alignas(64) EngineSignals {
   FirstTokenPace first_token_pace_;
   ObservedBatchLimit batch_limit_;
   SpeedTotals totals_;
-  double unseen_known_ = 0;      // position up to which unseen tokens are computed for certain
-  std::multiset<int64_t> dues_;  // ns; when the answers of unseen requests are due
+  double unseen_known_ = 0;  // position up to which unseen tokens are computed for certain
+  using Dues = std::multiset<int64_t>;
+  Dues dues_;                                // ns; when the answers of unseen requests are due
+  std::vector<Dues::node_type> spare_dues_;  // kept, so that a request allocates nothing
 };
 
 }  // namespace router

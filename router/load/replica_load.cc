@@ -38,6 +38,7 @@ std::string_view WhyNotUsed(const ReplicaState& state, double weight, conf::Time
 Charge& Charge::operator=(Charge&& other) noexcept {
   if (this == &other) return *this;
   Release();
+  if (!other.state_) return *this;
   state_ = std::exchange(other.state_, nullptr);
   request_ = std::exchange(other.request_, InFlightRequest{});
   first_token_ = std::exchange(other.first_token_, std::nullopt);

@@ -1,5 +1,7 @@
 #include "router/policies/cost.h"
 
+#include <absl/container/inlined_vector.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,6 +21,9 @@ constexpr double kFoundFull = 0.2;
 // Costs that are this close to the lowest count as equal.
 constexpr double kIndistinct = 0.002;     // seconds
 constexpr double kIndistinctPart = 0.02;  // of the lowest
+
+// Not an array: most pools are small, and each of its elements would be initialised.
+using AllSignals = absl::InlinedVector<ReplicaSignals, kMaxCandidates>;
 
 // A set of usable places.
 class Places {
@@ -263,9 +268,8 @@ std::optional<Choice> ChooseAgain(const PickTrace& trace, const CostWeights& wei
 }
 
 std::optional<Choice> CostPlan::Next(const Candidates& candidates, const PickFacts& facts) {
-  std::array<uint32_t, kMaxCandidates> looked_at;
-  std::array<ReplicaSignals, kMaxCandidates> read;
-  size_t count = 0;
+  absl::InlinedVector<uint32_t, kMaxCandidates> looked_at;
+  AllSignals all;
   for (const uint32_t place : Gather(candidates, facts, cell_, rng_)) {
     ReplicaSignals signals = candidates.Read(place);
     const auto there = std::ranges::find(planned_, place, &Planned::place);
@@ -279,11 +283,11 @@ std::optional<Choice> CostPlan::Next(const Candidates& candidates, const PickFac
     const auto output = static_cast<double>(facts.output_tokens);
     if (full && SecondsUntilAPlaceIsFree(signals, output) == 0)
       signals.backlog += (before + 1) * SecondsUntilOneEnds(signals, output) * signals.prefill_rate;
-    read[count] = signals;
-    looked_at[count++] = place;
+    all.push_back(signals);
+    looked_at.push_back(place);
   }
-  const auto all = std::span(read).first(count);
-  FillUnmeasured(all);
+  const size_t count = all.size();
+  FillUnmeasured(std::span(all));
   std::array<AdapterAvailability, kMaxCandidates> adapters{};
   if (candidates.adapter().id != AdapterId::kNone) {
     for (size_t i = 0; i < count; ++i) adapters[i] = candidates.AdapterAt(looked_at[i]);
@@ -312,16 +316,16 @@ std::optional<Choice> CostPlan::Next(const Candidates& candidates, const PickFac
 std::optional<Choice> PickCost(const Candidates& candidates, const PickFacts& facts, ModelCell& cell,
                                scheduler::Rng& rng) {
   const Places places = Gather(candidates, facts, cell, rng);
-  std::array<ReplicaSignals, kMaxCandidates> signals;
-  for (size_t i = 0; i < places.size(); ++i) signals[i] = candidates.Read(places.begin()[i]);
-  FillUnmeasured(std::span(signals).first(places.size()));
+  AllSignals signals;
+  for (const uint32_t place : places) signals.push_back(candidates.Read(place));
+  FillUnmeasured(std::span(signals));
   std::optional<std::array<AdapterAvailability, kMaxCandidates>> adapters;
   if (candidates.adapter().id != AdapterId::kNone) {
     adapters.emplace();
     for (size_t i = 0; i < places.size(); ++i) (*adapters)[i] = candidates.AdapterAt(places.begin()[i]);
     FillUnmeasured(std::span(*adapters).first(places.size()), candidates.cost_weights().adapter_load);
   }
-  const double mean = MeanRequests(std::span(signals).first(places.size()));
+  const double mean = MeanRequests(signals);
   PickTrace* const trace = candidates.trace();
   if (trace != nullptr) trace->mean_requests = mean;
   Ties ties(trace, rng);

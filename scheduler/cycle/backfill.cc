@@ -35,10 +35,13 @@ std::optional<Reservation> FindReservation(Trial& trial, GangPlacer& gangs, Plac
                               releases, others.all());
   std::optional<Reservation> found;
   size_t next = 0;
+  std::vector<JobIndex> ended;
   while (!found) {
     const std::optional<conf::TimePoint> at = profile.Next(query.before);
     if (!at) break;
-    while (next < releases.size() && releases[next].at <= *at) trial.EvictJob(releases[next++].job);
+    ended.clear();
+    for (; next < releases.size() && releases[next].at <= *at; ++next) ended.push_back(releases[next].job);
+    trial.EvictJobs(ended);
     found = try_at(*at);
   }
   trial.Rollback(present);

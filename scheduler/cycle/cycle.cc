@@ -95,7 +95,8 @@ class QueueWalk {
         preemption_(draft, book),
         moves_(moves),
         max_reservations_(MaxReservations(s_.policy.backfill)),
-        must_end_by_(s_.jobs.signatures(), conf::TimePoint::max()) {}
+        must_end_by_(s_.jobs.signatures(), conf::TimePoint::max()),
+        cannot_preempt_(s_.pending.groups(), false) {}
 
   void Run();
 
@@ -107,14 +108,15 @@ class QueueWalk {
     double score = 0;
     Place place;
     GroupId group = 0;
+    JobIndex job = kNone;
     bool operator<(const Turn& other) const {  // of a heap: the greatest goes first
       return score != other.score ? score < other.score : place.second > other.place.second;
     }
   };
 
-  Turn TurnAt(GroupId group, const Place& place) const;
-  std::optional<Place> NextThatEndsBy(const PendingGroup& group, const Place& after,
-                                      conf::TimePoint by) const;
+  Turn TurnOf(GroupId group, const Place& place, JobIndex job) const;
+  // The turn of the group's next job that ends by then, if there is one.
+  void PassOn(const Turn& turn, conf::TimePoint by);
   bool ArrayIsFull(const PendingGroup& group, JobIndex job);
   void StopTheLine(JobIndex job);
   Outcome TryStart(JobIndex job, const std::optional<Reservation>& promise);
@@ -129,7 +131,8 @@ class QueueWalk {
   uint32_t max_reservations_;
   uint32_t reserved_in_line_ = 0;             // for the queue, beside advance reservations and nominations
   std::vector<conf::TimePoint> must_end_by_;  // by signature: later ends would be in a reservation's way
-  std::vector<GroupId> cannot_preempt_;       // tried this cycle, without success
+  std::vector<bool> cannot_preempt_;          // by group: tried this cycle, without success
+  std::priority_queue<Turn> turns_;
   conf::TimePoint resource_by_{};  // of the last kNoResource: jobs that ask alike and end by then may start
 };
 
@@ -175,18 +178,16 @@ QueueWalk::Outcome QueueWalk::TryStart(JobIndex job, const std::optional<Reserva
   return Outcome::kNoRoom;
 }
 
-std::optional<Place> QueueWalk::NextThatEndsBy(const PendingGroup& group, const Place& after,
-                                               conf::TimePoint by) const {
-  if (group.jobs.empty() || now_ + group.by_run.begin()->first > by) return std::nullopt;
-  for (auto at = group.jobs.upper_bound(after); at != group.jobs.end(); ++at) {
-    if (now_ + s_.ExpectedRun(at->second) <= by) return at->first;
+void QueueWalk::PassOn(const Turn& turn, conf::TimePoint by) {
+  const PendingGroup& group = s_.pending[turn.group];
+  if (group.jobs.empty() || now_ + group.by_run.begin()->first > by) return;
+  for (auto at = group.jobs.upper_bound(turn.place); at != group.jobs.end(); ++at) {
+    if (now_ + at->second.run <= by) return turns_.push(TurnOf(turn.group, at->first, at->second.job));
   }
-  return std::nullopt;
 }
 
-QueueWalk::Turn QueueWalk::TurnAt(GroupId group, const Place& place) const {
-  const JobIndex job = s_.pending[group].jobs.at(place);
-  return {-place.first + s_.CommonScore(group, job) + s_.order.OfWait(s_.jobs[job], now_), place, group};
+QueueWalk::Turn QueueWalk::TurnOf(GroupId group, const Place& place, JobIndex job) const {
+  return {-place.first + s_.CommonScore(group, job) + s_.order.OfWait(s_.jobs[job], now_), place, group, job};
 }
 
 bool QueueWalk::ArrayIsFull(const PendingGroup& group, JobIndex job) {
@@ -208,26 +209,27 @@ void QueueWalk::StopTheLine(JobIndex job) {
 void QueueWalk::Run() {
   s_.queues.ComputeShares();
   s_.line_stopped_by = kNone;
-  std::priority_queue<Turn> turns;
-  for (GroupId g = 0; g < s_.pending.groups(); ++g) {
-    const PendingGroup& group = s_.pending[g];
-    if (!group.jobs.empty()) turns.push(TurnAt(g, group.jobs.begin()->first));
+  std::vector<Turn> first;
+  first.reserve(s_.pending.occupied().size());
+  for (const GroupId group : s_.pending.occupied()) {
+    const auto& [place, job] = *s_.pending[group].jobs.begin();
+    first.push_back(TurnOf(group, place, job.job));
   }
-  while (!turns.empty()) {
-    const Turn turn = turns.top();
-    turns.pop();
+  turns_ = std::priority_queue<Turn>({}, std::move(first));
+  while (!turns_.empty()) {
+    const Turn turn = turns_.top();
+    turns_.pop();
     // A start of its queue since may have put it further back.
-    const Turn again = TurnAt(turn.group, turn.place);
+    const Turn again = TurnOf(turn.group, turn.place, turn.job);
     if (again.score < turn.score) {
-      turns.push(again);
+      turns_.push(again);
       continue;
     }
     const PendingGroup& group = s_.pending[turn.group];
-    const JobIndex job = group.jobs.at(turn.place);
+    const JobIndex job = turn.job;
     if (book_.IsNominated(job)) {
       if (s_.policy.backfill.kind == Backfill::kFifo) return StopTheLine(job);
-      if (const std::optional<Place> next = NextThatEndsBy(group, turn.place, conf::TimePoint::max()))
-        turns.push(TurnAt(turn.group, *next));
+      PassOn(turn, conf::TimePoint::max());
       continue;
     }
     if (ArrayIsFull(group, job)) continue;
@@ -241,16 +243,15 @@ void QueueWalk::Run() {
     if (outcome == Outcome::kNoResource) {
       // Devices are not kept for it: they would stand idle until the resource is free.
       if (s_.policy.backfill.kind == Backfill::kFifo) return StopTheLine(job);
-      if (const std::optional<Place> next = NextThatEndsBy(group, turn.place, resource_by_))
-        turns.push(TurnAt(turn.group, *next));
+      PassOn(turn, resource_by_);
       continue;
     }
     if (outcome != Outcome::kStarted) {
-      const bool tried = std::ranges::find(cannot_preempt_, turn.group) != cannot_preempt_.end();
+      const bool tried = cannot_preempt_[turn.group];
       const bool makes_room =
           !tried && (preemption_.TryFor(job) || (outcome == Outcome::kNoRoom && moves_.TryFor(job)));
       if (!makes_room) {
-        if (!tried) cannot_preempt_.push_back(turn.group);
+        cannot_preempt_[turn.group] = true;
         if (outcome == Outcome::kQuota) continue;
       }
       if (s_.policy.backfill.kind == Backfill::kFifo) return StopTheLine(job);
@@ -273,8 +274,7 @@ void QueueWalk::Run() {
         by = must_end_by_[group.signature];
       }
     }
-    if (const std::optional<Place> next = NextThatEndsBy(group, turn.place, by))
-      turns.push(TurnAt(turn.group, *next));
+    PassOn(turn, by);
   }
 }
 

@@ -19,7 +19,11 @@ void Pending::Add(JobIndex job, const JobEntry& entry, conf::Duration run, doubl
     group.run_class = std::move(run_class);
   }
   PendingGroup& group = groups_[at->second];
-  group.jobs.emplace(Place(-score, entry.sequence), job);
+  if (group.jobs.empty()) {
+    group.occupied_at = static_cast<uint32_t>(occupied_.size());
+    occupied_.push_back(at->second);
+  }
+  group.jobs.emplace(Place(-score, entry.sequence), PendingJob{job, run});
   group.by_run.emplace(run, entry.sequence);
   by_sequence_.emplace(entry.sequence, Spot{at->second, run, score});
   ++size_;
@@ -28,8 +32,15 @@ void Pending::Add(JobIndex job, const JobEntry& entry, conf::Duration run, doubl
 void Pending::Remove(const JobEntry& entry) {
   const auto at = by_sequence_.find(entry.sequence);
   const Spot& spot = at->second;
-  groups_[spot.group].jobs.erase({-spot.score, entry.sequence});
-  groups_[spot.group].by_run.erase({spot.run, entry.sequence});
+  PendingGroup& group = groups_[spot.group];
+  group.jobs.erase({-spot.score, entry.sequence});
+  group.by_run.erase({spot.run, entry.sequence});
+  if (group.jobs.empty()) {
+    const GroupId last = occupied_.back();
+    occupied_[group.occupied_at] = last;
+    groups_[last].occupied_at = group.occupied_at;
+    occupied_.pop_back();
+  }
   by_sequence_.erase(at);
   --size_;
 }

@@ -1,16 +1,17 @@
 // The jobs that wait, grouped so that a cycle touches few of them.
 //
 // Jobs of one group have the queue, user, priority, ask and array in common, and where run times are learned
-// the class: when one does not fit, none does, and the whole group is passed over. Inside a group the order is that of the jobs' own scores. One
-// thread.
+// the class: when one does not fit, none does, and the whole group is passed over. Inside a group the order is
+// that of the jobs' own scores. One thread.
 #pragma once
 
+#include <absl/container/btree_map.h>
+#include <absl/container/btree_set.h>
 #include <absl/container/flat_hash_map.h>
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -25,6 +26,11 @@ using GroupId = uint32_t;
 // Within a group: its own score, negated, then its sequence; the least goes first.
 using Place = std::pair<double, uint64_t>;
 
+struct PendingJob {
+  JobIndex job = kNone;
+  conf::Duration run{};  // expected, from a start
+};
+
 struct PendingGroup {
   uint32_t queue = 0;
   std::string user;
@@ -32,8 +38,9 @@ struct PendingGroup {
   uint32_t signature = 0;
   std::string array{};
   std::optional<RunClass> run_class{};
-  std::map<Place, JobIndex> jobs;
-  std::set<std::pair<conf::Duration, uint64_t>> by_run;  // (expected run, sequence)
+  absl::btree_map<Place, PendingJob> jobs;
+  absl::btree_set<std::pair<conf::Duration, uint64_t>> by_run;  // (expected run, sequence)
+  uint32_t occupied_at = 0;                                     // its place among the groups with jobs
 };
 
 class Pending {
@@ -47,14 +54,16 @@ class Pending {
   // Of a job that is pending.
   GroupId GroupOf(const JobEntry& entry) const { return by_sequence_.at(entry.sequence).group; }
   size_t size() const { return size_; }
-  // Groups may be empty; ids are in no order that may decide anything.
-  GroupId groups() const { return static_cast<GroupId>(groups_.size()); }
+  GroupId groups() const { return static_cast<GroupId>(groups_.size()); }  // some are empty
+  // The groups with jobs, in no order that may decide anything.
+  std::span<const GroupId> occupied() const { return occupied_; }
   const PendingGroup& operator[](GroupId id) const { return groups_[id]; }
 
  private:
   using Key = std::tuple<uint32_t, std::string, int32_t, uint32_t, std::string, RunClass>;
 
   std::vector<PendingGroup> groups_;
+  std::vector<GroupId> occupied_;
   absl::flat_hash_map<Key, GroupId> by_key_;
   struct Spot {
     GroupId group = 0;

@@ -62,8 +62,8 @@ void PlanDraft::Stop(JobIndex job, ActionKind kind, AfterStop after, conf::Durat
 }
 
 void PlanDraft::Shrink(JobIndex job, std::vector<MemberAt> members, Reason why) {
-  JobEntry& entry = s_.jobs[job];
-  entry.leaving.insert(entry.leaving.end(), members.begin(), members.end());
+  const JobEntry& entry = s_.jobs[job];
+  s_.AddLeaving(job, members);
   releases_known_ = false;
   plan_.actions.push_back({.kind = ActionKind::kShrink,
                            .job = entry.job.id,
@@ -73,8 +73,8 @@ void PlanDraft::Shrink(JobIndex job, std::vector<MemberAt> members, Reason why) 
 }
 
 void PlanDraft::Move(JobIndex job, const std::vector<MemberAt>& from, std::vector<MemberAt> to, Reason why) {
-  JobEntry& entry = s_.jobs[job];
-  entry.leaving.insert(entry.leaving.end(), from.begin(), from.end());
+  const JobEntry& entry = s_.jobs[job];
+  s_.AddLeaving(job, from);
   for (const MemberAt& member : from) s_.Refund(job, member.holding);
   for (const MemberAt& member : to) s_.Charge(job, member.holding);
   releases_known_ = false;
@@ -170,7 +170,9 @@ bool PlanDraft::IsImpossible(JobIndex job) {
   if (s_.possible_since[signature] == s_.changed) return false;
   if (s_.impossible_since[signature] != s_.changed) {
     const Trial::Mark mark = trial_.mark();
-    for (const auto& [sequence, other] : s_.running) trial_.EvictJob(other);
+    std::vector<JobIndex> others;
+    for (const auto& [sequence, other] : s_.running) others.push_back(other);
+    trial_.EvictJobs(others);
     const bool fits = FitsUnreserved(job);
     trial_.Rollback(mark);
     (fits ? s_.possible_since : s_.impossible_since)[signature] = s_.changed;

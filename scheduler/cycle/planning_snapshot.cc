@@ -28,14 +28,14 @@ void RestoreJob(PlanningState& s, const JobState& job) {
   }
   for (const MemberAt& member : job.leaving) assign(member);
   trial.Commit();
+  entry.lost_members = job.lost_members;
+  entry.leaving = job.leaving;
   s.Run(index, job.started);
   entry.phase = job.phase;
   entry.checkpointed = job.checkpointed;
   entry.stops_at = job.stops_at;
   entry.after_stop = job.after_stop;
   entry.idle_since = job.idle_since;
-  entry.lost_members = job.lost_members;
-  entry.leaving = job.leaving;
 }
 
 }  // namespace

@@ -176,6 +176,9 @@ void PlanningState::Run(JobIndex job, conf::TimePoint at) {
   entry.checkpointed = at;
   entry.idle_since.reset();
   running.emplace(entry.sequence, job);
+  if (entry.job.limit || entry.job.idle_timeout > conf::Duration::zero()) timed.emplace(entry.sequence, job);
+  if (!entry.leaving.empty()) moving.emplace(entry.sequence, job);
+  if (entry.lost_members) broken.emplace(entry.sequence, job);
   ++running_by_priority[entry.job.priority];
   resources.Take(entry.job.resources);
   if (!entry.job.array.empty()) running_of_array[entry.job.array].insert(job);
@@ -207,6 +210,7 @@ bool PlanningState::IsLeaving(const Member& member) const {
 void PlanningState::Release(JobIndex job) {
   const JobEntry& entry = jobs[job];
   if (running.erase({entry.sequence, job}) > 0) {
+    for (BySequence* const some : {&timed, &moving, &broken}) some->erase({entry.sequence, job});
     CountDown(running_by_priority, entry.job.priority);
     resources.GiveBack(entry.job.resources);
     if (const auto array = running_of_array.find(entry.job.array); array != running_of_array.end()) {
@@ -225,6 +229,12 @@ void PlanningState::Release(JobIndex job) {
   ++freed;
 }
 
+void PlanningState::AddLeaving(JobIndex job, const std::vector<MemberAt>& places) {
+  JobEntry& entry = jobs[job];
+  entry.leaving.insert(entry.leaving.end(), places.begin(), places.end());
+  moving.emplace(entry.sequence, job);
+}
+
 void PlanningState::DropLeaving(JobIndex job) {
   JobEntry& entry = jobs[job];
   Trial trial(state);
@@ -238,6 +248,7 @@ void PlanningState::DropLeaving(JobIndex job) {
   }
   trial.Commit();
   entry.leaving.clear();
+  moving.erase({entry.sequence, job});
   ++freed;
 }
 
@@ -278,6 +289,7 @@ void PlanningState::TakeBackMove(JobIndex job) {
   trial.Commit();
   for (const MemberAt& old : entry.leaving) Charge(job, old.holding);
   entry.leaving.clear();
+  moving.erase({entry.sequence, job});
   ++freed;
 }
 
@@ -301,12 +313,14 @@ void PlanningState::FailMembersOn(NodeId node, uint32_t devices) {
     if (IsLeaving(state.member(id))) {  // the member stands at its new place, too
       std::erase(entry.leaving,
                  MemberAt{state.member(id).role, state.member(id).rank, state.member(id).holding});
+      if (entry.leaving.empty()) moving.erase({entry.sequence, job});
     } else {
       if (entry.phase == Phase::kRunning && !entry.lost_members) {
         KeepWork(entry);
         ++entry.restarts;
       }
       entry.lost_members = true;
+      broken.emplace(entry.sequence, job);
       Refund(job, state.member(id).holding);
     }
     Trial trial(state);

@@ -1,6 +1,8 @@
 // The planner's state between two cycles, and how events change it. Inside the planner only.
 #pragma once
 
+#include <absl/container/btree_set.h>
+
 #include <cstdint>
 #include <map>
 #include <set>
@@ -23,7 +25,7 @@
 
 namespace scheduler {
 
-using BySequence = std::set<std::pair<uint64_t, JobIndex>>;
+using BySequence = absl::btree_set<std::pair<uint64_t, JobIndex>>;
 
 // The charge of a job to its queue.
 struct JobAccount {
@@ -53,6 +55,8 @@ struct PlanningState {
   bool IsLeaving(const Member& member) const;
   // Keeps its work up to the last checkpoint, when its present run has ended.
   void KeepWork(JobEntry& entry) const;
+  // Its members are told to leave these places.
+  void AddLeaving(JobIndex job, const std::vector<MemberAt>& places);
   void DropLeaving(JobIndex job);  // gives the old places of moved members back
   // Gives the new places of moving members to `to`, which runs from now; the old places stay the job's.
   void HandOver(JobIndex job, JobIndex to);
@@ -113,6 +117,9 @@ struct PlanningState {
   std::set<std::tuple<conf::TimePoint, uint64_t, JobIndex>> patience;
   BySequence held;     // wait for a time or for other jobs
   BySequence running;  // those that stop, too
+  BySequence timed;    // of these, those with a time limit or an idle timeout
+  BySequence moving;   // those with members that leave their places
+  BySequence broken;   // those that lost members to a fault
   BySequence suspended;
   RunningArrays running_of_array;
   std::map<int32_t, uint32_t> running_by_priority;  // jobs

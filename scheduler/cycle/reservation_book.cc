@@ -191,7 +191,7 @@ bool ReservationBook::StillFits(const Reservation& promise) {
       if (s_.state.has_power_budgets() || std::ranges::binary_search(promise.nodes, node)) gone.push_back(id);
     }
   }
-  for (const MemberId id : gone) trial.Evict(id);
+  trial.Evict(gone);
   const NodeSet others = AllBut(promise.nodes);
   Rng unused = OwnRng(entry.job);
   const GangResult result = s_.gangs.Place(trial, s_.PlacerFor(entry), promise.job, entry, &others, unused);
@@ -247,9 +247,7 @@ bool ReservationBook::Reserve(JobIndex job, conf::TimePoint not_before,
     if (other.job != job && s_.jobs[other.job].phase == Phase::kPending) reservations_.Add(other);
   }
   const Trial::Mark mark = draft_.trial().mark();
-  for (const auto& [sequence, other] : s_.running) {
-    if (!s_.jobs[other].leaving.empty()) draft_.EvictLeaving(other);
-  }
+  for (const auto& [sequence, other] : s_.moving) draft_.EvictLeaving(other);
   const NodeSet* const zone = s_.ZoneKeptOff(s_.jobs[job]);
   std::optional<Reservation> reservation;
   if (promise) reservation = Find(job, not_before, zone, promise->start);

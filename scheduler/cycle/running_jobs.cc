@@ -26,6 +26,7 @@ void RepairGang(PlanDraft& draft, ReservationBook& book, JobIndex job) {
   PlanningState& s = draft.state();
   JobEntry& entry = s.jobs[job];
   entry.lost_members = false;
+  s.broken.erase({entry.sequence, job});
   if (entry.restarts > entry.job.restart_budget) {
     s.failed_for_good.push_back(entry.job.id);
     return draft.Stop(
@@ -95,7 +96,7 @@ void MoveOffDrainingNodes(PlanDraft& draft, ReservationBook& book, JobIndex job)
 void StopOverdueJobs(PlanDraft& draft) {
   PlanningState& s = draft.state();
   const conf::TimePoint now = draft.now();
-  for (const auto& [sequence, job] : s.running) {
+  for (const auto& [sequence, job] : s.timed) {
     const JobEntry& entry = s.jobs[job];
     if (entry.phase != Phase::kRunning) continue;
     if (entry.job.limit && entry.started + *entry.job.limit <= now) {
@@ -114,9 +115,8 @@ void StopOverdueJobs(PlanDraft& draft) {
 void RepairGangs(PlanDraft& draft, ReservationBook& book) {
   PlanningState& s = draft.state();
   std::vector<JobIndex> broken;
-  for (const auto& [sequence, job] : s.running) {
-    const JobEntry& entry = s.jobs[job];
-    if (entry.phase == Phase::kRunning && entry.lost_members) broken.push_back(job);
+  for (const auto& [sequence, job] : s.broken) {
+    if (s.jobs[job].phase == Phase::kRunning) broken.push_back(job);
   }
   for (const JobIndex job : broken) RepairGang(draft, book, job);
 }
@@ -142,6 +142,7 @@ void GrowElasticJobs(PlanDraft& draft, const ReservationBook& book) {
 
 void LeaveDrainingNodes(PlanDraft& draft, ReservationBook& book) {
   PlanningState& s = draft.state();
+  if (s.state.totals().schedulable_nodes == s.state.cluster().nodes.size()) return;  // none drains
   std::vector<JobIndex> leaving;
   for (const auto& [sequence, job] : s.running) {
     if (!IsMovable(s.jobs[job])) continue;

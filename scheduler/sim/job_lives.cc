@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "scheduler/sim/draws.h"
@@ -24,18 +25,26 @@ conf::Duration Scaled(conf::Duration time, double factor) {
 
 }  // namespace
 
-JobLives::JobLives(Simulation& simulation) : sim_(simulation), lives_(simulation.jobs.size()) {
-  absl::flat_hash_map<std::string, uint32_t> queue_of;
-  for (uint32_t i = 0; i < sim_.queues.size(); ++i) queue_of.emplace(sim_.queues[i].name, i);
-  by_id_.reserve(sim_.jobs.size());
-  for (uint32_t i = 0; i < sim_.jobs.size(); ++i) {
-    by_id_.emplace(sim_.jobs[i].job.id, i);
-    lives_[i].queue = queue_of.at(sim_.jobs[i].job.queue);
-    if (!sim_.jobs[i].run) ++endless_;
-    for (const std::string& before : sim_.jobs[i].job.after) {
-      dependents_.resize(sim_.jobs.size());
-      dependents_[by_id_.at(before)].push_back(i);
-      ++lives_[i].unmet;
+JobLives::JobLives(Simulation& simulation) : sim_(simulation), lives_(simulation.arrivals.size()) {
+  for (uint32_t i = 0; i < sim_.queues.size(); ++i) queues_.emplace(sim_.queues[i].name, i);
+  const std::vector<TraceJob>& rows = sim_.arrivals.trace();
+  const auto endless = std::ranges::count_if(rows, [](const TraceJob& row) { return !row.run; });
+  endless_ = static_cast<uint32_t>(endless) * sim_.arrivals.times();
+  if (std::ranges::any_of(rows, [](const TraceJob& row) { return !row.job.after.empty(); })) {
+    ReadDependencies();
+  }
+}
+
+// Jobs wait for others of their own run.
+void JobLives::ReadDependencies() {
+  const std::vector<TraceJob>& rows = sim_.arrivals.trace();
+  absl::flat_hash_map<std::string_view, size_t> row_of;
+  dependents_.resize(rows.size());
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    row_of.emplace(rows[i].job.id, i);
+    for (const std::string& before : rows[i].job.after) dependents_[row_of.at(before)].push_back(i);
+    for (size_t job = i; job < lives_.size(); job += rows.size()) {
+      lives_[job].unmet = static_cast<uint32_t>(rows[i].job.after.size());
     }
   }
 }
@@ -72,11 +81,14 @@ void JobLives::Handle(const Event& event) {
   }
 }
 
-void JobLives::Arrive(uint32_t job) {
+void JobLives::Arrive() {
+  const uint32_t job = sim_.arrivals.next();
+  const Job& asked = AskOf(job);
   Life& life = lives_[job];
-  const Job& asked = sim_.jobs[job].job;
-  life.index = sim_.planner.Submit(asked, sim_.now);
+  by_id_.emplace(sim_.arrivals.IdOf(job), job);
+  life.index = sim_.planner.Submit(sim_.arrivals.Submit(), sim_.now);
   life.stage = Stage::kWaiting;
+  life.queue = queues_.at(asked.queue);
   if (by_index_.size() <= life.index) by_index_.resize(life.index + size_t{1}, 0);
   by_index_[life.index] = job;
   ++sim_.counts.submitted;
@@ -91,7 +103,7 @@ void JobLives::Arrive(uint32_t job) {
 
 void JobLives::BecomeDue(uint32_t job) {
   Life& life = lives_[job];
-  const auto& not_before = sim_.jobs[job].job.not_before;
+  const auto& not_before = AskOf(job).not_before;
   if (life.stage != Stage::kWaiting || life.unmet > 0 || (not_before && *not_before > sim_.now)) return;
   life.due = sim_.now;
   sim_.something_happened = true;
@@ -163,8 +175,8 @@ void JobLives::ResumeHalted() {
   halted_.clear();
 }
 
-void JobLives::CountUnfinished(uint32_t arrived) {
-  for (uint32_t job = 0; job < arrived; ++job) {
+void JobLives::CountUnfinished() {
+  for (uint32_t job = 0; job < sim_.arrivals.next(); ++job) {
     Life& life = lives_[job];
     if (life.stage == Stage::kOver) continue;
     ++sim_.counts.unfinished;
@@ -179,19 +191,19 @@ void JobLives::PushOfJob(EventKind kind, uint32_t job, conf::TimePoint at) {
 }
 
 bool JobLives::HasContract(uint32_t job) const {
-  return sim_.jobs[job].job.checkpoint.interval > conf::Duration::zero();
+  return AskOf(job).checkpoint.interval > conf::Duration::zero();
 }
 
 conf::Duration JobLives::RestoreTime(uint32_t job) const {
   const bool restores = lives_[job].kept > conf::Duration::zero();
-  return sim_.options.load + (restores ? sim_.jobs[job].job.checkpoint.restart : conf::Duration::zero());
+  return sim_.options.load + (restores ? AskOf(job).checkpoint.restart : conf::Duration::zero());
 }
 
 void JobLives::SetWaiting(uint32_t job, bool waits) {
   Life& life = lives_[job];
   if (life.counted_waiting == waits) return;
   life.counted_waiting = waits;
-  sim_.collector.Waits(life.queue, DeviceMilli(sim_.jobs[job].job), waits ? 1 : -1);
+  sim_.collector.Waits(life.queue, DeviceMilli(AskOf(job)), waits ? 1 : -1);
 }
 
 // What it did since it was last settled: first no work, until `useful_from`, then work.
@@ -210,7 +222,7 @@ void JobLives::BeginCheckpoint(uint32_t job) {
   Life& life = lives_[job];
   Settle(job);
   life.checkpoints = true;
-  life.useful_from = sim_.now + sim_.jobs[job].job.checkpoint.save;
+  life.useful_from = sim_.now + AskOf(job).checkpoint.save;
   Schedule(job);
 }
 
@@ -251,7 +263,7 @@ void JobLives::UpdateHeld(uint32_t job) {
       ++members;
     }
   }
-  const uint32_t wanted = Members(sim_.jobs[job].job);
+  const uint32_t wanted = Members(AskOf(job));
   life.rate = members >= wanted ? 1 : static_cast<double>(members) / wanted;
   if (held != life.held_milli) sim_.collector.Holds(life.queue, held - life.held_milli);
   life.held_milli = held;
@@ -259,7 +271,7 @@ void JobLives::UpdateHeld(uint32_t job) {
 
 void JobLives::MeasurePlace(uint32_t job) {
   const JobIndex index = lives_[job].index;
-  if (lives_[job].held_milli == 0 || Members(sim_.jobs[job].job) < 2) return;
+  if (lives_[job].held_milli == 0 || Members(AskOf(job)) < 2) return;
   sim_.collector.Placed(sim_.jtted.Of(index, sim_.planner.jobs()[index]), lives_[job].held_milli);
 }
 
@@ -269,7 +281,7 @@ void JobLives::Start(uint32_t job) {
     SetWaiting(job, false);
     ++active_;
     sim_.collector.Runs(1);
-    if (!life.was_started) sim_.collector.FirstStart(sim_.now - life.due, DeviceMilli(sim_.jobs[job].job));
+    if (!life.was_started) sim_.collector.FirstStart(sim_.now - life.due, DeviceMilli(AskOf(job)));
     life.was_started = true;
     life.settled = sim_.now;
     life.useful_from = sim_.now + RestoreTime(job);
@@ -287,11 +299,16 @@ void JobLives::Start(uint32_t job) {
 void JobLives::Schedule(uint32_t job) {
   Life& life = lives_[job];
   ++life.epoch;
+  if (life.idle) {
+    if (life.stage == Stage::kRunning && life.back != conf::TimePoint::max())
+      PushOfJob(EventKind::kComesBack, job, life.back);
+    return;
+  }
   if (life.rate == 0) return;
   const conf::TimePoint from = std::max(sim_.now, life.useful_from);
-  const Job& asked = sim_.jobs[job].job;
-  if (sim_.jobs[job].run) {
-    const conf::Duration left = std::max(*sim_.jobs[job].run - life.done, conf::Duration::zero());
+  const Job& asked = AskOf(job);
+  if (const std::optional<conf::Duration> run = RunOf(job)) {
+    const conf::Duration left = std::max(*run - life.done, conf::Duration::zero());
     // A part of the members may need longer than any world lasts.
     const conf::Duration needed = Scaled(left, 1 / life.rate);
     if (needed < kBeyond) PushOfJob(EventKind::kEnds, job, from + needed);
@@ -313,10 +330,10 @@ void JobLives::BeginStop(uint32_t job, conf::Duration grace) {
     ++life.epoch;
     life.saves = false;
   } else {
-    const conf::Duration save = sim_.jobs[job].job.checkpoint.save;
+    const conf::Duration save = AskOf(job).checkpoint.save;
     // A notebook's state is on its disk, whatever happens.
     const bool can_save =
-        (HasContract(job) && sim_.options.saves_when_told) || sim_.jobs[job].job.work == WorkClass::kNotebook;
+        (HasContract(job) && sim_.options.saves_when_told) || AskOf(job).work == WorkClass::kNotebook;
     life.saves = can_save && save <= grace;
     life.stage = Stage::kStopping;
     if (life.saves) {
@@ -369,7 +386,7 @@ void JobLives::End(uint32_t job) {
   sim_.planner.Ended(life.index, sim_.now);
   --active_;
   sim_.collector.Runs(-1);
-  sim_.collector.Finished(sim_.now - life.due, *sim_.jobs[job].run);
+  sim_.collector.Finished(sim_.now - life.due, *RunOf(job));
   Over(job, true);
 }
 
@@ -380,16 +397,19 @@ void JobLives::Over(uint32_t job, bool well) {
   life.stage = Stage::kOver;
   UpdateHeld(job);
   life.index = kNone;
+  by_id_.erase(sim_.arrivals.IdOf(job));
   ++over_;
   sim_.something_happened = true;
-  if (!sim_.jobs[job].run) --endless_;
+  if (!RunOf(job)) --endless_;
   if (!well) {
     ++sim_.counts.failed;
     return;
   }
   ++sim_.counts.finished;
   if (dependents_.empty()) return;
-  for (const uint32_t next : dependents_[job]) {
+  const auto rows = static_cast<uint32_t>(dependents_.size());
+  for (const uint32_t row : dependents_[job % rows]) {
+    const uint32_t next = job - job % rows + row;
     --lives_[next].unmet;
     BecomeDue(next);
   }
@@ -399,7 +419,7 @@ void JobLives::Over(uint32_t job, bool well) {
 // replica is replaced without a gap.
 void JobLives::Move(uint32_t job) {
   Life& life = lives_[job];
-  const Job& asked = sim_.jobs[job].job;
+  const Job& asked = AskOf(job);
   Settle(job);
   UpdateHeld(job);
   conf::TimePoint moved = sim_.now + sim_.options.load;
@@ -413,6 +433,7 @@ void JobLives::Move(uint32_t job) {
     moved = sim_.now + asked.checkpoint.save + RestoreTime(job);
     life.checkpoints = false;
     life.useful_from = std::max(life.useful_from, moved);
+    if (life.idle) life.back = std::max(life.back, moved);
   }
   MeasurePlace(job);
   Schedule(job);
@@ -422,14 +443,14 @@ void JobLives::Move(uint32_t job) {
 void JobLives::GoIdle(uint32_t job) {
   Life& life = lives_[job];
   Settle(job);
-  ++life.epoch;
   life.idle = true;
   life.checkpoints = false;
   life.useful_from = conf::TimePoint::max();
   sim_.planner.Idle(life.index, sim_.now);
   sim_.something_happened = true;
   const conf::Duration away = Exponential(sim_.user_rng, sim_.options.notebook_idle);
-  if (away < sim_.jobs[job].job.idle_timeout) PushOfJob(EventKind::kComesBack, job, sim_.now + away);
+  life.back = away < AskOf(job).idle_timeout ? sim_.now + away : conf::TimePoint::max();
+  Schedule(job);
 }
 
 void JobLives::ComeBack(uint32_t job) {

@@ -1,11 +1,12 @@
 // The jobs of a simulated world: how each arrives, waits, works, is stopped, loses work and ends.
 //
-// A job is named by its place in the trace. One thread; must not outlive the simulation.
+// A job is named by its number among the arrivals. One thread; must not outlive the simulation.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ class JobLives {
  public:
   explicit JobLives(Simulation& simulation);
 
-  void Arrive(uint32_t job);
+  void Arrive();                    // the next job
   void Handle(const Event& event);  // of a job
   void Apply(const Action& action);
 
@@ -30,8 +31,8 @@ class JobLives {
   // After a plan: jobs that lost members and that the plan neither stopped nor gave others continue with
   // those that are left.
   void ResumeHalted();
-  // At the end of the world: counts the jobs among the first `arrived` that are not over.
-  void CountUnfinished(uint32_t arrived);
+  // At the end of the world: counts the jobs that have arrived and are not over.
+  void CountUnfinished();
 
   uint32_t active() const { return active_; }  // jobs that hold devices
   uint32_t over() const { return over_; }
@@ -62,6 +63,7 @@ class JobLives {
     conf::TimePoint due{};          // could have started from then on
     conf::TimePoint settled{};      // its accounts are right up to then
     conf::TimePoint useful_from{};  // loading, restoring or saving until then
+    conf::TimePoint back{};         // idle: when its user returns; max: after it has been suspended
     conf::Duration done{};          // work, at full size
     conf::Duration kept{};          // of it, safe from faults
     double rate = 1;
@@ -92,11 +94,16 @@ class JobLives {
   conf::Duration RestoreTime(uint32_t job) const;
   void PushOfJob(EventKind kind, uint32_t job, conf::TimePoint at);
 
+  void ReadDependencies();
+  const Job& AskOf(uint32_t job) const { return sim_.arrivals.RowOf(job).job; }
+  std::optional<conf::Duration> RunOf(uint32_t job) const { return sim_.arrivals.RowOf(job).run; }
+
   Simulation& sim_;
   std::vector<Life> lives_;
-  absl::flat_hash_map<std::string, uint32_t> by_id_;
-  std::vector<std::vector<uint32_t>> dependents_;  // empty where no job waits for another
-  std::vector<uint32_t> by_index_;                 // the planner's number of a job → ours
+  absl::flat_hash_map<std::string, uint32_t> queues_;  // by name
+  absl::flat_hash_map<std::string, uint32_t> by_id_;   // jobs that have arrived and are not over
+  std::vector<std::vector<uint32_t>> dependents_;      // by row of the trace; empty: no job waits for another
+  std::vector<uint32_t> by_index_;                     // the planner's number of a job → ours
   std::vector<uint32_t> halted_;
   uint32_t active_ = 0;
   uint32_t endless_ = 0;  // jobs without a run time

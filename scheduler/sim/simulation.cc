@@ -8,14 +8,14 @@ namespace {
 
 constexpr size_t kMostSamples = 100'000;
 
-conf::TimePoint FirstSubmission(const std::vector<TraceJob>& jobs) {
-  return jobs.empty() ? conf::TimePoint() : jobs.front().job.submitted;
+conf::TimePoint FirstSubmission(const Arrivals& arrivals) {
+  return arrivals.size() == 0 ? conf::TimePoint() : arrivals.SubmissionOf(0);
 }
 
 // The step that was asked for, doubled until the whole trace has few enough samples.
-conf::Duration SampleStep(const std::vector<TraceJob>& jobs, conf::Duration wanted) {
-  if (jobs.empty()) return wanted;
-  const conf::Duration span = jobs.back().job.submitted - jobs.front().job.submitted;
+conf::Duration SampleStep(const Arrivals& arrivals, conf::Duration wanted) {
+  if (arrivals.size() == 0) return wanted;
+  const conf::Duration span = arrivals.SubmissionOf(arrivals.size() - 1) - arrivals.SubmissionOf(0);
   while (span / wanted > static_cast<int64_t>(kMostSamples)) wanted *= 2;
   return wanted;
 }
@@ -23,20 +23,20 @@ conf::Duration SampleStep(const std::vector<TraceJob>& jobs, conf::Duration want
 }  // namespace
 
 Simulation::Simulation(const Cluster& in, std::vector<Queue> queue_list, Policy by,
-                       std::vector<TraceJob> trace, WorldOptions with)
+                       const std::vector<TraceJob>& trace, WorldOptions with)
     : cluster(&in),
       queues(std::move(queue_list)),
       policy(std::move(by)),
-      jobs(std::move(trace)),
       options(std::move(with)),
+      arrivals(trace, options.times, options.estimates, options.seed),
       fault_rng(options.seed),
       user_rng(fault_rng.Fork()),
-      mix(MixOf(jobs, in)),
+      mix(MixOf(trace, in)),
       planner(in, queues, policy),
       jtted(planner.state(), planner.shapes()),
-      start(FirstSubmission(jobs)),
+      start(FirstSubmission(arrivals)),
       now(start),
-      collector(in, queues, mix, start, SampleStep(jobs, options.sample_every)) {}
+      collector(in, queues, mix, start, SampleStep(arrivals, options.sample_every)) {}
 
 DemandMix MixOf(const std::vector<TraceJob>& jobs, const Cluster& cluster, size_t items) {
   ShapeTable shapes(cluster);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "scheduler/planner.h"
+#include "scheduler/sim/arrivals.h"
 #include "scheduler/sim/collector.h"
 #include "scheduler/sim/events.h"
 #include "scheduler/sim/traces/trace.h"
@@ -27,6 +28,8 @@ struct Drain {
 
 struct WorldOptions {
   uint64_t seed = 1;
+  uint32_t times = 1;  // that the trace runs, one after the other
+  Estimates estimates{.kind = EstimateKind::kUser, .sigma = 0};
   conf::Duration min_cycle{};  // between planning cycles
   conf::Duration load{};       // from any start of a job to its work
   conf::Duration mtbf{};       // mean time between faults of one node; 0: none fail by themselves
@@ -48,14 +51,14 @@ struct WorldOptions {
 };
 
 struct Simulation {
-  Simulation(const Cluster& in, std::vector<Queue> queue_list, Policy by, std::vector<TraceJob> trace,
+  Simulation(const Cluster& in, std::vector<Queue> queue_list, Policy by, const std::vector<TraceJob>& trace,
              WorldOptions with);
 
   const Cluster* cluster;
   std::vector<Queue> queues;
   Policy policy;
-  std::vector<TraceJob> jobs;  // in order of submission
   WorldOptions options;
+  Arrivals arrivals;
   Rng fault_rng;
   Rng user_rng;
   DemandMix mix;

@@ -25,7 +25,7 @@ Size SizeOf(const Ask& ask) {
 }
 
 // Indices of the asks, in the order in which they arrive.
-std::vector<uint32_t> Arrivals(const std::vector<Size>& sizes, double target, Rng& rng) {
+std::vector<uint32_t> OrderOfArrival(const std::vector<Size>& sizes, double target, Rng& rng) {
   std::vector<uint32_t> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   rng.Shuffle(order);
@@ -87,7 +87,7 @@ std::vector<uint32_t> ArrivalOrder(const Cluster& cluster, std::span<const Ask> 
   Rng rng(options.seed);
   rng.Next();  // the order among equal nodes
   const auto capacity = static_cast<double>(ClusterState(cluster).totals().capacity_milli);
-  return Arrivals(SizesOf(asks), options.load * capacity, rng);
+  return OrderOfArrival(SizesOf(asks), options.load * capacity, rng);
 }
 
 UntilAllocated FillUntilAllocated(const Cluster& cluster, std::span<const Ask> asks,
@@ -110,7 +110,7 @@ UntilAllocated FillUntilAllocated(const Cluster& cluster, std::span<const Ask> a
   placer.SetMix(options.mix == MixFrom::kList ? MixOf(demand) : learner.mix());
 
   const auto capacity = static_cast<double>(state.totals().capacity_milli);
-  const std::vector<uint32_t> order = Arrivals(sizes, options.load * capacity, rng);
+  const std::vector<uint32_t> order = OrderOfArrival(sizes, options.load * capacity, rng);
   UntilAllocated result;
   Readings readings;
   int64_t arrived = 0;

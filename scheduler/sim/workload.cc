@@ -44,17 +44,17 @@ std::optional<Estimates> ParseEstimates(std::string_view text) {
   return Estimates{EstimateKind::kNoisy, *sigma};
 }
 
+std::optional<conf::Duration> EstimateOf(const TraceJob& job, const Estimates& estimates, Rng& rng) {
+  const bool has_its_own =
+      estimates.kind == EstimateKind::kUser || (estimates.kind == EstimateKind::kTrace && job.job.estimate);
+  if (has_its_own || !job.run) return job.job.estimate;
+  const conf::Duration exact = WithCheckpoints(job);
+  if (estimates.kind != EstimateKind::kNoisy) return exact;
+  return Seconds(conf::ToSeconds(exact) * std::exp(estimates.sigma * Normal(rng))).value_or(exact);
+}
+
 void SetEstimates(std::vector<TraceJob>& jobs, const Estimates& estimates, Rng& rng) {
-  if (estimates.kind == EstimateKind::kUser) return;
-  for (TraceJob& job : jobs) {
-    if (!job.run) continue;
-    if (estimates.kind == EstimateKind::kTrace && job.job.estimate) continue;
-    const double factor =
-        estimates.kind == EstimateKind::kNoisy ? std::exp(estimates.sigma * Normal(rng)) : 1;
-    const conf::Duration exact = WithCheckpoints(job);
-    const std::optional<conf::Duration> estimate = Seconds(conf::ToSeconds(exact) * factor);
-    job.job.estimate = factor == 1 ? exact : estimate.value_or(exact);
-  }
+  for (TraceJob& job : jobs) job.job.estimate = EstimateOf(job, estimates, rng);
 }
 
 void ScaleArrivals(std::vector<TraceJob>& jobs, double factor) {
@@ -63,23 +63,6 @@ void ScaleArrivals(std::vector<TraceJob>& jobs, double factor) {
   for (TraceJob& job : jobs) {
     const auto since = static_cast<double>((job.job.submitted - first).count()) / factor;
     job.job.submitted = first + conf::Duration(std::llround(since));
-  }
-}
-
-void Repeat(std::vector<TraceJob>& jobs, uint32_t times) {
-  if (jobs.empty() || times < 2) return;
-  const conf::Duration span = jobs.back().job.submitted - jobs.front().job.submitted;
-  const conf::Duration period = span + span / static_cast<int64_t>(jobs.size());
-  const size_t once = jobs.size();
-  jobs.reserve(once * times);
-  for (uint32_t copy = 2; copy <= times; ++copy) {
-    for (size_t i = 0; i < once; ++i) {
-      TraceJob job = jobs[i];
-      job.job.id += fmt::format("#{}", copy);
-      for (std::string& after : job.job.after) after += fmt::format("#{}", copy);
-      job.job.submitted += period * (copy - 1);
-      jobs.push_back(std::move(job));
-    }
   }
 }
 
@@ -103,30 +86,26 @@ void LeaveOutImpossible(Trace& trace, const std::string& file, const Cluster& cl
   EmptyCluster empty(cluster);
   const std::set<std::string, std::less<>> leaves = LeavesOf(queues);
   absl::flat_hash_set<std::string> kept;
-  std::vector<TraceJob> possible;
-  possible.reserve(trace.jobs.size());
-  for (TraceJob& job : trace.jobs) {
-    const auto missing =
-        std::ranges::find_if(job.job.after, [&](const std::string& id) { return !kept.contains(id); });
-    if (kept.contains(job.job.id)) {
-      LeaveOut(trace, file, job.line, job.job.id, fmt::format("job {}: is given twice", job.job.id));
+  std::erase_if(trace.jobs, [&](const TraceJob& job) {
+    const std::string& id = job.job.id;
+    const auto missing = std::ranges::find_if(
+        job.job.after, [&](const std::string& before) { return !kept.contains(before); });
+    std::string why;
+    if (kept.contains(id)) {
+      why = "is given twice";
     } else if (!leaves.contains(job.job.queue)) {
-      LeaveOut(trace, file, job.line, job.job.id,
-               fmt::format("job {}: there is no leaf queue {} in the policy", job.job.id, job.job.queue));
+      why = fmt::format("there is no leaf queue {} in the policy", job.job.queue);
     } else if (missing != job.job.after.end()) {
-      LeaveOut(
-          trace, file, job.line, job.job.id,
-          fmt::format("job {}: waits for {}, which is not among the jobs before it", job.job.id, *missing));
+      why = fmt::format("waits for {}, which is not among the jobs before it", *missing);
     } else if (!empty.Holds(job.job)) {
-      LeaveOut(trace, file, job.line, job.job.id,
-               fmt::format("job {}: impossible on this cluster: {}", job.job.id,
-                           ShortfallOf(job.job, cluster, Among::kAllNodes)));
+      why = "impossible on this cluster: " + ShortfallOf(job.job, cluster, Among::kAllNodes);
     } else {
-      kept.insert(job.job.id);
-      possible.push_back(std::move(job));
+      kept.insert(id);
+      return false;
     }
-  }
-  trace.jobs = std::move(possible);
+    LeaveOut(trace, file, job.line, id, fmt::format("job {}: {}", id, why));
+    return true;
+  });
 }
 
 }  // namespace scheduler::sim

@@ -1,7 +1,7 @@
-// Changes to a trace before it runs: faster arrivals, repetition, estimates, and leaving out what the
-// cluster could never run.
+// Changes to a trace before it runs: faster arrivals, estimates, and leaving out what the cluster could never run.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,15 +28,12 @@ struct Estimates {
 // "trace", "exact", "noisy" (σ 1), "noisy:0.5" or "user"; nothing for other text or a σ that is not positive.
 std::optional<Estimates> ParseEstimates(std::string_view text);
 
-// After SetCheckpoints.
+// The estimate with which the job is submitted, after SetCheckpoints; draws from `rng` if it is noisy.
+std::optional<conf::Duration> EstimateOf(const TraceJob& job, const Estimates& estimates, Rng& rng);
 void SetEstimates(std::vector<TraceJob>& jobs, const Estimates& estimates, Rng& rng);
 
 // Submissions come `factor` times as fast; run times stay. `factor` above 0.
 void ScaleArrivals(std::vector<TraceJob>& jobs, double factor);
-
-// The workload `times` times, one after the other with the mean gap between; later copies get ids like
-// "job#2". Requires that no queue, user or notebook depends on ids beyond `after`.
-void Repeat(std::vector<TraceJob>& jobs, uint32_t times);
 
 // Gives jobs that state no checkpoint contract this one.
 void SetCheckpoints(std::vector<TraceJob>& jobs, const Checkpoint& contract);

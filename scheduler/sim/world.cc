@@ -20,12 +20,12 @@ bool HasDues(const std::vector<TraceJob>& jobs, const Policy& policy, const Worl
 
 }  // namespace
 
-World::World(const Cluster& cluster, std::vector<Queue> queues, Policy policy, std::vector<TraceJob> jobs,
-             WorldOptions options)
-    : sim_(cluster, std::move(queues), std::move(policy), std::move(jobs), std::move(options)),
+World::World(const Cluster& cluster, std::vector<Queue> queues, Policy policy,
+             const std::vector<TraceJob>& jobs, WorldOptions options)
+    : sim_(cluster, std::move(queues), std::move(policy), jobs, std::move(options)),
       lives_(sim_),
       outages_(sim_, lives_),
-      planner_has_dues_(HasDues(sim_.jobs, sim_.policy, sim_.options)) {}
+      planner_has_dues_(HasDues(jobs, sim_.policy, sim_.options)) {}
 
 Report World::Run(const std::function<bool(const Progress&)>& progress) {
   const conf::TimePoint end =
@@ -40,24 +40,23 @@ Report World::Run(const std::function<bool(const Progress&)>& progress) {
     sim_.collector.Advance(next, sim_.planner.state());
     sim_.now = next;
     while (!sim_.events.empty() && sim_.events.top().at == sim_.now) Handle(sim_.events.Pop());
-    while (next_arrival_ < sim_.jobs.size() && sim_.jobs[next_arrival_].job.submitted <= sim_.now)
-      lives_.Arrive(next_arrival_++);
+    while (!AllHaveArrived() && NextArrival() <= sim_.now) lives_.Arrive();
     PlanIfDue();
-    if (progress && !progress({lives_.over(), sim_.jobs.size(), sim_.now - sim_.start})) break;
+    if (progress && !progress({lives_.over(), sim_.arrivals.size(), sim_.now - sim_.start})) break;
   }
   return Finish();
 }
 
 conf::TimePoint World::NextTime() const {
   conf::TimePoint next = conf::TimePoint::max();
-  if (next_arrival_ < sim_.jobs.size()) next = std::max(sim_.now, sim_.jobs[next_arrival_].job.submitted);
+  if (!AllHaveArrived()) next = std::max(sim_.now, NextArrival());
   if (!sim_.events.empty()) next = std::min(next, sim_.events.top().at);
   return next;
 }
 
 // All that can end has ended, or what waits can never start.
 bool World::NothingWillHappen() const {
-  if (next_arrival_ < sim_.jobs.size()) return false;
+  if (!AllHaveArrived()) return false;
   if (sim_.events.empty()) return true;
   if (lives_.all_over()) return true;
   return lives_.active() == 0 && sim_.coming == 0 && outages_.down() == 0 && !wake_ &&
@@ -118,7 +117,7 @@ void World::PlanIfDue() {
 }
 
 Report World::Finish() {
-  lives_.CountUnfinished(next_arrival_);
+  lives_.CountUnfinished();
   Report report = sim_.collector.Finish();
   report.seed = sim_.options.seed;
   report.submitted = sim_.counts.submitted;

@@ -33,9 +33,9 @@ struct Progress {
 
 class World {
  public:
-  // Jobs in order of submission, of queues that `queues` has and sizes that the cluster can hold. The cluster
-  // outlives the world.
-  World(const Cluster& cluster, std::vector<Queue> queues, Policy policy, std::vector<TraceJob> jobs,
+  // Jobs in order of submission, of queues that `queues` has and sizes that the cluster can hold. Cluster and
+  // jobs outlive the world.
+  World(const Cluster& cluster, std::vector<Queue> queues, Policy policy, const std::vector<TraceJob>& jobs,
         WorldOptions options);
 
   // To be called once. `progress` is called after each moment and returns whether to continue; it may be
@@ -43,6 +43,8 @@ class World {
   Report Run(const std::function<bool(const Progress&)>& progress = {});
 
  private:
+  bool AllHaveArrived() const { return sim_.arrivals.next() == sim_.arrivals.size(); }
+  conf::TimePoint NextArrival() const { return sim_.arrivals.SubmissionOf(sim_.arrivals.next()); }
   conf::TimePoint NextTime() const;
   void Handle(const Event& event);
   void PlanIfDue();
@@ -52,7 +54,6 @@ class World {
   Simulation sim_;
   JobLives lives_;
   NodeOutages outages_;
-  uint32_t next_arrival_ = 0;
   bool planner_has_dues_ = false;        // limits, idle times, faults: cycles that are due by themselves
   std::optional<conf::TimePoint> wake_;  // the earliest in the queue
   conf::TimePoint last_cycle_ = conf::TimePoint::min();

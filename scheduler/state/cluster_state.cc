@@ -23,7 +23,10 @@ void EraseUnordered(std::vector<T>& values, T value) {
 }  // namespace
 
 ClusterState::ClusterState(const Cluster& cluster, bool tell_sizes_apart)
-    : cluster_(&cluster), tell_sizes_apart_(tell_sizes_apart), classes_(cluster.nodes.size()) {
+    : cluster_(&cluster),
+      tell_sizes_apart_(tell_sizes_apart),
+      classes_(cluster.nodes.size()),
+      changed_at_(cluster.nodes.size(), kNone) {
   for (const NodeType& type : cluster.types) near_.emplace_back(type);
   for (size_t t = 0; t < cluster.types.size(); ++t) {
     views_.push_back(ViewOf(cluster, static_cast<TypeId>(t)));
@@ -78,7 +81,7 @@ std::span<const NodeId> ClusterState::nodes_under(DomainId domain) const {
 
 std::span<const MemberId> ClusterState::of(JobIndex job) const {
   const auto at = of_.find(job);
-  return at == of_.end() ? std::span<const MemberId>() : std::span(at->second);
+  return at == of_.end() ? std::span<const MemberId>() : std::span<const MemberId>(at->second);
 }
 
 StaticId ClusterState::FixedOf(NodeId node) {
@@ -159,30 +162,48 @@ void ClusterState::RestoreSizes(NodeId node) {
   for (const MemberId id : on_[node]) nodes_[node].sizes |= SizeBit(members_[id].holding);
 }
 
+void ClusterState::BeginChange(NodeId node, bool loses) {
+  uint32_t& at = changed_at_[node];
+  if (at == kNone) {
+    at = static_cast<uint32_t>(changed_.size());
+    changed_.push_back({node});
+    Count(node, -1);
+  }
+  changed_[at].loses |= loses;
+}
+
+void ClusterState::Settle() {
+  for (const Changed& changed : changed_) {
+    if (changed.loses) {
+      RestoreTenant(changed.node);
+      RestoreSizes(changed.node);
+    }
+    Count(changed.node, 1);
+    Reclass(changed.node);
+    changed_at_[changed.node] = kNone;
+  }
+  changed_.clear();
+}
+
 void ClusterState::Place(MemberId id, const Member& member) {
   const NodeId node = member.holding.node;
   members_[id] = member;
-  Count(node, -1);
+  BeginChange(node, false);
   Take(nodes_[node], member.holding, view_of(node));
   if (tell_sizes_apart_) nodes_[node].sizes |= SizeBit(member.holding);
-  Count(node, 1);
   on_[node].push_back(id);
-  std::vector<MemberId>& of = of_[member.job];
+  MembersOfJob& of = of_[member.job];
   in_job_[id] = static_cast<uint32_t>(of.size());
   of.push_back(id);
   ++member_count_;
-  Reclass(node);
 }
 
 void ClusterState::Remove(MemberId id) {
   const Member& member = members_[id];
   const NodeId node = member.holding.node;
-  Count(node, -1);
+  BeginChange(node, true);
   Give(nodes_[node], member.holding, view_of(node));
   EraseUnordered(on_[node], id);
-  RestoreTenant(node);
-  RestoreSizes(node);
-  Count(node, 1);
   const auto of = of_.find(member.job);
   const MemberId moved = of->second.back();
   of->second[in_job_[id]] = moved;
@@ -190,7 +211,6 @@ void ClusterState::Remove(MemberId id) {
   of->second.pop_back();
   if (of->second.empty()) of_.erase(of);
   --member_count_;
-  Reclass(node);
 }
 
 MemberId ClusterState::Assign(const Member& member) {
@@ -214,6 +234,10 @@ void ClusterState::Evict(MemberId id) {
   free_members_.push_back(id);
 }
 
+void ClusterState::EvictJob(JobIndex job) {
+  while (!of(job).empty()) Evict(of(job).back());
+}
+
 void ClusterState::Undo(size_t mark) {
   while (journal_.size() > mark) {
     const Entry& entry = journal_.back();
@@ -227,6 +251,7 @@ void ClusterState::Undo(size_t mark) {
     }
     journal_.pop_back();
   }
+  Settle();
 }
 
 double ClusterState::power_headroom(NodeId node) const {
@@ -323,7 +348,9 @@ ClusterState::Footprint ClusterState::footprint() const {
   bytes.members = members_.capacity() * sizeof(Member) + in_job_.capacity() * sizeof(uint32_t) +
                   of_.capacity() * (sizeof(*of_.begin()) + 1);
   for (const auto& ids : on_) bytes.members += ids.capacity() * sizeof(MemberId);
-  for (const auto& [job, ids] : of_) bytes.members += ids.capacity() * sizeof(MemberId);
+  for (const auto& [job, ids] : of_) {
+    if (ids.capacity() > MembersOfJob().capacity()) bytes.members += ids.capacity() * sizeof(MemberId);
+  }
   return bytes;
 }
 
@@ -339,6 +366,7 @@ std::string ClusterState::Check() const {
       if (members_[id].holding.node != n) return fmt::format("member {} is on the wrong node", id);
       fresh.Assign(members_[id]);
     }
+    fresh.Settle();
     fresh.journal_.clear();
     fresh.SetOthers(n, others(n));
     fresh.SetUnmodelled(n, unmodelled(n));
@@ -379,8 +407,20 @@ Trial::~Trial() {
   state_->Undo(0);
 }
 
-void Trial::EvictJob(JobIndex job) {
-  while (!state_->of(job).empty()) Evict(state_->of(job).back());
+MemberId Trial::Assign(const Member& member) {
+  const MemberId id = state_->Assign(member);
+  state_->Settle();
+  return id;
+}
+
+void Trial::Evict(std::span<const MemberId> ids) {
+  for (const MemberId id : ids) state_->Evict(id);
+  state_->Settle();
+}
+
+void Trial::EvictJobs(std::span<const JobIndex> jobs) {
+  for (const JobIndex job : jobs) state_->EvictJob(job);
+  state_->Settle();
 }
 
 void Trial::Commit() {

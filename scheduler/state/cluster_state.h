@@ -6,6 +6,7 @@
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/container/inlined_vector.h>
 
 #include <cstdint>
 #include <map>
@@ -139,18 +140,28 @@ class ClusterState {
 
  private:
   friend class Trial;
+  using MembersOfJob = absl::InlinedVector<MemberId, 4>;  // as large as a vector; most jobs have one or two
   struct Entry {
     MemberId id = 0;
     bool assigned = false;  // else evicted
     Member member;
   };
 
+  // Of a node on which several members change, the counts and the class follow once, in Settle().
+  struct Changed {
+    NodeId node = 0;
+    bool loses = false;  // a member
+  };
+
   MemberId Assign(const Member& member);
   void Evict(MemberId id);
+  void EvictJob(JobIndex job);
   void Undo(size_t mark);
 
   void Place(MemberId id, const Member& member);
   void Remove(MemberId id);
+  void BeginChange(NodeId node, bool loses);
+  void Settle();
   StaticId FixedOf(NodeId node);
   int64_t ModelledMilliwatts(NodeId node) const;
   void Count(NodeId node, int sign);  // adds or removes the node's contribution
@@ -187,8 +198,10 @@ class ClusterState {
   std::vector<MemberId> free_members_;
   std::vector<uint32_t> in_job_;  // by member: its place among its job's
   std::vector<std::vector<MemberId>> on_;
-  absl::flat_hash_map<JobIndex, std::vector<MemberId>> of_;
+  absl::flat_hash_map<JobIndex, MembersOfJob> of_;
   uint32_t member_count_ = 0;
+  std::vector<Changed> changed_;      // since the last Settle()
+  std::vector<uint32_t> changed_at_;  // by node, its place there; kNone: it has not changed
 
   std::vector<Entry> journal_;
 };
@@ -205,9 +218,12 @@ class Trial {
   Trial& operator=(const Trial&) = delete;
 
   ClusterState& state() { return *state_; }
-  MemberId Assign(const Member& member) { return state_->Assign(member); }
-  void Evict(MemberId id) { state_->Evict(id); }
-  void EvictJob(JobIndex job);
+  MemberId Assign(const Member& member);
+  void Evict(MemberId id) { Evict(std::span(&id, 1)); }
+  void EvictJob(JobIndex job) { EvictJobs({&job, 1}); }
+  // Several at once take less time than one by one.
+  void Evict(std::span<const MemberId> ids);
+  void EvictJobs(std::span<const JobIndex> jobs);
 
   Mark mark() const { return state_->journal_.size(); }
   void Rollback(Mark mark) { state_->Undo(mark); }

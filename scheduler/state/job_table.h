@@ -22,27 +22,28 @@
 namespace scheduler {
 
 struct JobEntry {
-  Job job;
-  Topology topology{};    // the job's, and required while it waits for what it prefers
+  // A cycle reads these of every running job: together they take two cache lines.
   uint64_t sequence = 0;  // rises with every job submitted
   Phase phase = Phase::kPending;
-  std::vector<std::vector<ShapeId>>
-      shapes;              // per role, in order of preference; empty: no node can ever take it
-  uint32_t signature = 0;  // the same for jobs that ask for the same: what fits one, fits the other
-  uint32_t queue = 0;      // index into the queue tree
-  conf::TimePoint started{};
-  conf::TimePoint checkpointed{};
-  conf::TimePoint stops_at{};
   AfterStop after_stop = AfterStop::kWaits;
-  std::optional<conf::TimePoint> idle_since{};
-  bool lost_members = false;        // to a fault, since the last cycle
-  std::vector<MemberAt> leaving{};  // old places of members that are moving; held until they have
-  conf::TimePoint moved{};          // the last time
-  conf::Duration done{};
+  bool lost_members = false;  // to a fault, since the last cycle
+  bool alive = false;         // the entry is in use
+  uint32_t signature = 0;     // the same for jobs that ask for the same: what fits one, fits the other
+  uint32_t queue = 0;         // index into the queue tree
+  uint32_t members = 0;       // wanted
   uint32_t restarts = 0;
+  conf::TimePoint started{};
+  conf::TimePoint stops_at{};
+  conf::Duration done{};
+  std::vector<MemberAt> leaving{};  // old places of members that are moving; held until they have
+  std::optional<conf::TimePoint> idle_since{};
+  conf::TimePoint checkpointed{};
+  conf::TimePoint moved{};   // the last time
   int64_t device_milli = 0;  // wanted, all members
-  uint32_t members = 0;      // wanted
-  bool alive = false;        // the entry is in use
+  std::vector<std::vector<ShapeId>>
+      shapes;           // per role, in order of preference; empty: no node can ever take it
+  Topology topology{};  // the job's, and required while it waits for what it prefers
+  Job job;
 };
 
 // A random source of the job's own, which does not depend on its index and sequence: for what-ifs that must

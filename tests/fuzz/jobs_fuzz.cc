@@ -24,12 +24,11 @@ void Simulate(scheduler::sim::Trace trace) {
   const std::vector<scheduler::Queue> queues = scheduler::sim::QueuesOf(trace.jobs);
   scheduler::sim::LeaveOutImpossible(trace, "fuzz.jsonl", cluster, queues);
   if (trace.jobs.empty()) return;
-  scheduler::Rng rng(1);
-  scheduler::sim::SetEstimates(trace.jobs, {}, rng);
   scheduler::sim::WorldOptions options;
+  options.estimates = {};  // exact
   options.horizon = std::chrono::hours(1);
   options.mtbf = std::chrono::hours(1);
-  scheduler::sim::World(cluster, queues, {}, std::move(trace.jobs), options).Run();
+  scheduler::sim::World(cluster, queues, {}, trace.jobs, options).Run();
 }
 
 }  // namespace

@@ -62,6 +62,9 @@ struct FeedbackList {
   std::string object = "list";
   std::optional<Time> since;
   std::optional<Time> until;
+  // As in UsageList.
+  std::optional<Time> as_of;
+  std::optional<std::vector<UsageOfGateway>> gateways;
   std::vector<ShownFeedback> data;
   bool has_more = false;
   std::optional<std::string> next;
@@ -72,6 +75,8 @@ constexpr void Bind(O& o, FeedbackList& list) {
   o.Required("object", list.object);
   o.Required("since", list.since);
   o.Required("until", list.until);
+  o.Optional("as_of", list.as_of);
+  o.Optional("gateways", list.gateways);
   o.Required("data", list.data);
   o.Required("has_more", list.has_more);
   o.Optional("next", list.next);

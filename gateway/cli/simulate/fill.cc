@@ -34,10 +34,12 @@ struct FillOptions {
   bool json = false;
 };
 
-std::vector<scheduler::Ask> AsksOf(const SimulatedSystem& system) {
+std::vector<scheduler::Ask> AsksOf(const SimulatedSystem& system, uint32_t times) {
   std::vector<scheduler::Ask> asks;
-  for (const sim::TraceJob& job : system.trace.jobs) {
-    for (const scheduler::Role& role : job.job.roles) asks.insert(asks.end(), role.count, role.ask);
+  for (uint32_t run = 0; run < times; ++run) {
+    for (const sim::TraceJob& job : system.trace.jobs) {
+      for (const scheduler::Role& role : job.job.roles) asks.insert(asks.end(), role.count, role.ask);
+    }
   }
   return asks;
 }
@@ -62,11 +64,11 @@ sim::FilledCluster Fill(const std::vector<scheduler::Ask>& asks, const Scenario&
 }
 
 // The reason why the trace cannot be offered member by member; empty: it can.
-std::string WhyNotOffered(const SimulatedSystem& system) {
+std::string WhyNotOffered(const SimulatedSystem& system, uint32_t times) {
   uint64_t members = 0;
   int64_t milli = 0;
   for (const sim::TraceJob& job : system.trace.jobs) {
-    members += scheduler::Members(job.job);
+    members += uint64_t{times} * scheduler::Members(job.job);
     milli = std::max(milli, scheduler::DeviceMilli(job.job));
   }
   if (system.trace.jobs.empty()) return "no job is left to simulate";
@@ -82,12 +84,12 @@ int SimulateFill(const FillOptions& options) {
   std::ranges::move(Load(options.input, system), std::back_inserter(problems));
   if (!problems.empty()) return PrintProblems(problems, options.json);
   if (!PrintLeftOut(system.trace.report, options.strict)) return kUsage;
-  if (const std::string why = WhyNotOffered(system); !why.empty()) {
+  if (const std::string why = WhyNotOffered(system, options.input.repeat); !why.empty()) {
     fmt::print(stderr, "tidegate: {}: {}\n", options.input.trace, why);
     return kFailed;
   }
   const Interruption interruption;
-  const std::vector<scheduler::Ask> asks = AsksOf(system);
+  const std::vector<scheduler::Ask> asks = AsksOf(system, options.input.repeat);
   std::vector<sim::FilledCluster> filled;
   for (const Scenario& scenario : system.scenarios)
     filled.push_back(Fill(asks, scenario, options, interruption));

@@ -83,11 +83,9 @@ PolicyRuns RunScenario(const SimulatedSystem& system, const Scenario& scenario, 
         dump->text = scheduler::io::WriteSnapshot(snapshot);
       };
     }
-    std::vector<sim::TraceJob> jobs = system.trace.jobs;
-    scheduler::Rng rng(world.seed);
-    sim::SetEstimates(jobs, estimates, rng);
+    world.estimates = estimates;
     bar.Begin(options.seeds == 1 ? scenario.name : fmt::format("{}, seed {}", scenario.name, world.seed));
-    sim::World simulated(scenario.cluster, scenario.queues, scenario.policy, std::move(jobs),
+    sim::World simulated(scenario.cluster, scenario.queues, scenario.policy, system.trace.jobs,
                          std::move(world));
     runs.reports.push_back(simulated.Run([&](const sim::Progress& progress) {
       bar.Show({.over = progress.over,
@@ -117,14 +115,15 @@ absl::Status Write(const JobsOptions& options, const Dump& dump, const RunFacts&
 }
 
 // "trace (own for 12 of 40 jobs, exact for the others)".
-std::string EstimatesInWords(const std::string& word, const std::vector<sim::TraceJob>& jobs) {
-  const auto own =
-      std::ranges::count_if(jobs, [](const sim::TraceJob& job) { return job.job.estimate.has_value(); });
-  const bool all = own == std::ssize(jobs);
+std::string EstimatesInWords(const std::string& word, const std::vector<sim::TraceJob>& jobs, size_t times) {
+  const size_t own = times * static_cast<size_t>(std::ranges::count_if(jobs, [](const sim::TraceJob& job) {
+                       return job.job.estimate.has_value();
+                     }));
+  const size_t all = times * jobs.size();
   if (word == "trace")
-    return all ? "trace"
-               : fmt::format("trace (own for {} of {} jobs, exact for the others)", own, jobs.size());
-  if (word == "user" && !all) return fmt::format("user (of {} of {} jobs)", own, jobs.size());
+    return own == all ? "trace"
+                      : fmt::format("trace (own for {} of {} jobs, exact for the others)", own, all);
+  if (word == "user" && own < all) return fmt::format("user (of {} of {} jobs)", own, all);
   return word;
 }
 
@@ -141,13 +140,14 @@ int RunAll(const SimulatedSystem& system, const JobsOptions& options, const sim:
     }
   }
   const scheduler::Cluster& cluster = system.scenarios.front().cluster;
-  const RunFacts facts{.trace = options.input.trace,
-                       .rows = system.trace.report.lines,
-                       .left_out = system.trace.report.left_out,
-                       .nodes = cluster.nodes.size(),
-                       .devices = Devices(cluster),
-                       .estimates = EstimatesInWords(options.estimates, system.trace.jobs),
-                       .what_if = system.what_if};
+  const RunFacts facts{
+      .trace = options.input.trace,
+      .rows = system.trace.report.lines,
+      .left_out = system.trace.report.left_out,
+      .nodes = cluster.nodes.size(),
+      .devices = Devices(cluster),
+      .estimates = EstimatesInWords(options.estimates, system.trace.jobs, options.input.repeat),
+      .what_if = system.what_if};
   const absl::Status written = Write(options, dump, facts, runs);
   return written.ok() ? kOk : Fail(written);
 }

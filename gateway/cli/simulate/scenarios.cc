@@ -149,6 +149,7 @@ void LoadWorld(const SimulateInput& input, sim::WorldOptions& out, Problems& pro
   ReadTime("--load", input.load, out.load, problems);
   ReadTime("--min-cycle", input.min_cycle, out.min_cycle, problems);
   ReadTime("--horizon", input.horizon, out.horizon, problems);
+  out.times = input.repeat;
 }
 
 void AddFaults(const SimulateInput& input, Scenario& out, Problems& problems) {

@@ -13,6 +13,7 @@
 #include "scheduler/io/cluster_yaml.h"
 #include "scheduler/io/jobs_jsonl.h"
 #include "scheduler/io/nodes_csv.h"
+#include "scheduler/sim/arrivals.h"
 #include "scheduler/sim/traces/openb.h"
 #include "scheduler/sim/traces/philly.h"
 #include "scheduler/sim/traces/recognize.h"
@@ -129,7 +130,7 @@ void LoadTrace(const SimulateInput& input, const scheduler::Cluster& cluster, si
   }
 }
 
-// Faster or slower arrivals, and repetition, where the clock can still follow.
+// Faster or slower arrivals, where the clock can still follow them as often as they are repeated.
 void Stretch(const SimulateInput& input, std::vector<sim::TraceJob>& jobs, Problems& problems) {
   if (jobs.empty()) return;
   if (jobs.size() * input.repeat > kMostJobs) {
@@ -143,12 +144,15 @@ void Stretch(const SimulateInput& input, std::vector<sim::TraceJob>& jobs, Probl
                               conf::ToSeconds(kLongestTrace) / (365 * 86400.0)));
   }
   sim::ScaleArrivals(jobs, input.scale);
-  sim::Repeat(jobs, input.repeat);
+  if (input.repeat == 1) return;
   absl::flat_hash_set<std::string_view> ids;
-  for (const sim::TraceJob& job : jobs) {
-    if (ids.insert(job.job.id).second) continue;
+  for (const sim::TraceJob& job : jobs) ids.insert(job.job.id);
+  const sim::Arrivals arrivals(jobs, input.repeat, {}, 0);
+  for (auto later = static_cast<uint32_t>(jobs.size()); later < arrivals.size(); ++later) {
+    const std::string id = arrivals.IdOf(later);
+    if (!ids.contains(id)) continue;
     return Refuse(problems, "--repeat", fmt::format("{}", input.repeat),
-                  fmt::format("two jobs would be called {}", job.job.id));
+                  fmt::format("two jobs would be called {}", id));
   }
 }
 

@@ -90,7 +90,12 @@ Upstream::Upstream(const OutgoingRequest& request, const UpstreamTry& which)
       try_(which),
       model_(request.runtime->model(which.model)),
       name_(request.runtime->routes().NameAt(which.model, which.replica)),
-      replica_(request.runtime->replica(which.replica.id)) {}
+      replica_(request.runtime->replica(which.replica.id)),
+      head_(request.shard.texts.Take()) {}
+
+Upstream::~Upstream() {
+  request_.shard.texts.Give(std::move(head_));
+}
 
 std::optional<Failure> Upstream::Prepare() {
   const config::ApiSet& known = replica_.config->apis;

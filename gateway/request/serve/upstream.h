@@ -56,6 +56,7 @@ class Upstream {
  public:
   // The request and what the try refers to outlive this.
   Upstream(const OutgoingRequest& request, const UpstreamTry& which);
+  ~Upstream();
   Upstream(const Upstream&) = delete;
   Upstream& operator=(const Upstream&) = delete;
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "conf/text.h"
 #include "scheduler/io/bounds.h"
@@ -15,14 +17,20 @@ constexpr size_t kLongestValue = 120;
 
 }  // namespace
 
+// In place, since a long trace takes much memory.
 void SortBySubmission(std::vector<TraceJob>& jobs) {
-  std::vector<std::pair<conf::TimePoint, size_t>> order(jobs.size());
-  for (size_t i = 0; i < jobs.size(); ++i) order[i] = {jobs[i].job.submitted, i};
-  std::ranges::sort(order);
-  std::vector<TraceJob> sorted;
-  sorted.reserve(jobs.size());
-  for (const auto& [submitted, at] : order) sorted.push_back(std::move(jobs[at]));
-  jobs = std::move(sorted);
+  std::vector<size_t> from(jobs.size());  // by place: the job that belongs there
+  std::iota(from.begin(), from.end(), size_t{0});
+  std::ranges::sort(from, {}, [&](size_t i) { return std::pair(jobs[i].job.submitted, i); });
+  for (size_t first = 0; first < jobs.size(); ++first) {
+    size_t place = first;
+    for (size_t next = from[place]; next != first; next = from[place]) {
+      std::swap(jobs[place], jobs[next]);
+      from[place] = place;
+      place = next;
+    }
+    from[place] = place;
+  }
 }
 
 std::vector<Role> GangOf(uint32_t count, uint32_t per_node) {

@@ -825,6 +825,8 @@ export type FeedbackList = {
   object: string;
   since: string | null;
   until: string | null;
+  as_of?: string;
+  gateways?: UsageOfGateway[];
   data: FeedbackRow[];
   has_more: boolean;
   next?: string;

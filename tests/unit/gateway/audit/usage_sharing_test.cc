@@ -1,10 +1,14 @@
 // Usage of several gateways: what each tells through the store, and what any of them answers.
 #include "gateway/audit/usage_sharing.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "conf/text.h"
 #include "gateway/audit/all_usage.h"
+#include "gateway/audit/feedback_usage.h"
 #include "gateway/audit/statement.h"
 #include "gateway/net/clock.h"
 #include "gateway/store/kinds.h"
@@ -47,6 +51,36 @@ class Gateway {
     close.time_us = time_us;
     ledger_->Shard(0).Open(open)->Close(close);
     ASSERT_TRUE(ledger_->Flush().ok());
+  }
+  // What a key says of a request; an answer of that replica has served it.
+  void Say(ledger::FeedbackValue value, const std::string& request = "req_1",
+           const std::string& tenant = "acme", const std::string& replica = "r1",
+           const std::string& name = "helpful") {
+    ledger::Feedback feedback;
+    feedback.name = name;
+    feedback.value = std::move(value);
+    feedback.request = request;
+    feedback.tenant = tenant;
+    feedback.key = "k1";
+    feedback.model = "chat";
+    feedback.version = "org/chat";
+    feedback.replica = replica;
+    feedback.settled = true;
+    ASSERT_TRUE(ledger_->Append(ledger::EventOf(feedback)).ok());
+  }
+  // Name, type and text; how often; true ones, or the mean.
+  std::vector<std::string> Rates(const ledger::FeedbackQuery& query = {}) const {
+    const absl::StatusOr<gateway::AllFeedback> all = gateway::QueryFeedback(dir(), query, others());
+    std::vector<std::string> rates;
+    if (!all.ok()) return {std::string(conf::Std(all.status().message()))};
+    for (const ledger::FeedbackSum& sum : all->sums) {
+      rates.push_back(fmt::format(
+          "{}{}{} {} {}", fmt::join(sum.group, "/"), sum.group.empty() ? "" : " ", sum.name, sum.count,
+          sum.type == ledger::FeedbackType::kBoolean  ? fmt::format("{}", sum.positive)
+          : sum.type == ledger::FeedbackType::kNumber ? fmt::format("{} {} {}", sum.sum, sum.min, sum.max)
+                                                      : sum.text));
+    }
+    return rates;
   }
   std::unique_ptr<UsageSharing> Share(net::Loop& loop, gateway::store::Store& store) {
     auto sharing = std::make_unique<UsageSharing>(
@@ -103,6 +137,120 @@ TEST(UsageSharing, EachGatewayAnswersForAllAndCountsNothingTwice) {
     co_await of_a->Stop();
     co_await of_b->Stop();
   });
+}
+
+TEST(UsageSharing, TheFeedbackOfAllGatewaysIsOneSum) {
+  Gateway a("a");
+  Gateway b("b");
+  tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
+    MemoryStore store;
+    a.Say(true);
+    a.Say(0.5, "req_1", "acme", "r1", "score");
+    b.Say(false, "req_2", "acme/search", "r2");
+    b.Say(2.5, "req_2", "acme/search", "r2", "score");
+    b.Say(std::string("rude"), "req_2", "acme/search", "r2", "tone");
+    auto of_a = a.Share(loop, store);
+    auto of_b = b.Share(loop, store);
+    const std::vector<std::string> all = {"helpful 2 1", "score 2 3 0.5 2.5", "tone 1 rude"};
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return a.Rates() == all && b.Rates() == all; }));
+    EXPECT_THAT(a.Rates({.by = {ledger::FeedbackBy::kTenant}}),
+                ElementsAre("acme helpful 1 1", "acme score 1 0.5 0.5 0.5", "acme/search helpful 1 0",
+                            "acme/search score 1 2.5 2.5 2.5", "acme/search tone 1 rude"));
+    EXPECT_THAT(a.Rates({.by = {ledger::FeedbackBy::kReplica}, .tenant = "acme/search"}),
+                ElementsAre("r2 helpful 1 0", "r2 score 1 2.5 2.5 2.5", "r2 tone 1 rude"));
+    EXPECT_THAT(a.Rates({.model = "other"}), IsEmpty());
+    // The latest counts, and a repetition counts nothing twice.
+    b.Say(true, "req_2", "acme/search", "r2");
+    b.Say(true, "req_2", "acme/search", "r2");
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return a.Rates().at(0) == "helpful 2 2"; }));
+    EXPECT_EQ(b.Rates().at(0), "helpful 2 2");
+    // Usage counts as before.
+    b.Call("acme", kNoonUs);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return a.Requests() == 1; }));
+    const auto freshness = gateway::QueryFeedback(a.dir(), {}, a.others());
+    EXPECT_TRUE(freshness.ok());
+    EXPECT_EQ(freshness->others.size(), 1u);
+    EXPECT_EQ(freshness->others.at(0).gateway, "b");
+    co_await of_a->Stop();
+    co_await of_b->Stop();
+  });
+}
+
+TEST(UsageSharing, FeedbackFromBeforeGatewaysSharedItIsToldOnce) {
+  Gateway a("a");
+  Gateway b("b");
+  tests::RunOnLoop([&](TestLoop& loop) -> net::Task<void> {
+    MemoryStore store;
+    a.Say(true);
+    auto first = a.Share(loop, store);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return first->told_at().has_value(); }));
+    co_await first->Stop();
+    // As a gateway of the version before has left it: a mark that covers the records, and no feedback.
+    std::vector<gateway::store::Write> writes;
+    for (const auto& [key, object] : store.objects) {
+      if (object.id == "a.k") {
+        absl::StatusOr<UsageMark> mark = gateway::ReadUsageMark("a.k", object.body);
+        EXPECT_TRUE(mark.ok());
+        mark->feedback = false;
+        writes.push_back(gateway::store::Write::Replace(object, gateway::BodyOf(*mark)));
+      } else {
+        writes.push_back(gateway::store::Write::Remove(object));
+      }
+    }
+    EXPECT_TRUE((co_await store.Commit(std::move(writes))).ok());
+    auto of_b = b.Share(loop, store);
+    auto second = a.Share(loop, store);
+    EXPECT_TRUE(
+        co_await Eventually(loop, [&] { return b.Rates() == std::vector<std::string>{"helpful 1 1"}; }));
+    co_await second->Stop();
+    co_await of_b->Stop();
+  });
+}
+
+TEST(UsageRollup, AnHourOfFeedbackIsReadAsItWasWritten) {
+  const ledger::FeedbackCell number{.of = {"acme", "k1", "chat", "org/chat", "r1", "score", ""},
+                                    .type = ledger::FeedbackType::kNumber,
+                                    .count = 3,
+                                    .sum = 1.25,
+                                    .min = -0.5,
+                                    .max = 1};
+  const ledger::FeedbackCell text{.of = {"acme", "k1", "chat", "org/chat", "r1", "tone", "rude"},
+                                  .type = ledger::FeedbackType::kText,
+                                  .count = 1};
+  const std::vector<std::string> parts = gateway::FeedbackParts({number, text});
+  ASSERT_EQ(parts.size(), 1u);
+  const absl::StatusOr<std::vector<ledger::FeedbackCell>> read = gateway::ReadFeedbackPart(parts[0]);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(*read, ElementsAre(number, text));
+  EXPECT_TRUE(absl::IsDataLoss(gateway::ReadFeedbackPart("{}").status()));
+  const auto place = gateway::ParseUsageId(gateway::FeedbackPartId("a.k", 7, 3));
+  ASSERT_TRUE(place);
+  EXPECT_TRUE(place->feedback);
+  EXPECT_EQ(place->hour, 7);
+  EXPECT_EQ(place->source, "a.k");
+  EXPECT_FALSE(gateway::ParseUsageId(gateway::UsagePartId("a.k", 7, 3))->feedback);
+  EXPECT_THAT(gateway::FeedbackParts({}), IsEmpty());
+}
+
+TEST(UsageRollup, MoreFeedbackThanAnHourHoldsIsFoldedAndNothingIsLost) {
+  std::vector<ledger::FeedbackCell> cells;
+  for (size_t i = 0; i < gateway::kMostUsageCells + 500; ++i) {
+    cells.push_back(
+        {.of = {"acme", fmt::format("k{}", i), "chat", "v", "r1", "helpful", ""}, .count = 1, .positive = 1});
+  }
+  int64_t count = 0;
+  size_t rows = 0;
+  for (const std::string& part : gateway::FeedbackParts(cells)) {
+    const auto read = gateway::ReadFeedbackPart(part);
+    ASSERT_TRUE(read.ok()) << read.status();
+    rows += read->size();
+    for (const ledger::FeedbackCell& cell : *read) {
+      count += cell.count;
+      EXPECT_EQ(cell.of[1], gateway::kOtherUsage);
+    }
+  }
+  EXPECT_EQ(rows, 1u);
+  EXPECT_EQ(count, static_cast<int64_t>(cells.size()));
 }
 
 TEST(UsageSharing, AProcessAfterAKillGoesOnWhereTheStoreHasIt) {

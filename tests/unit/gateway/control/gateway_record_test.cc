@@ -22,6 +22,7 @@ TEST(GatewayRecord, ReadsWhatItWrote) {
                              .start = "1f",
                              .version = "0.2.0",
                              .address = "0.0.0.0:9091",
+                             .public_key = "a2V5",
                              .since = kNow,
                              .epoch = 7,
                              .followed = 4711,

@@ -39,6 +39,58 @@ TEST(RequestId, TellsItsTime) {
     EXPECT_EQ(RequestMillis(other), std::nullopt) << other;
 }
 
+TEST(RequestId, TellsTheTagOfItsGateway) {
+  std::array<char, kRequestIdSize> text{};
+  WriteRequestId(conf::FromUnixMicros(1'763'676'000'123'999), TagOfGateway("gateway-1"), 7, text);
+  const std::string id(text.data(), text.size());
+  EXPECT_EQ(RequestTag(id), TagOfGateway("gateway-1"));
+  EXPECT_NE(RequestTag(id), TagOfGateway("gateway-2"));
+  EXPECT_EQ(RequestMillis(id), 1'763'676'000'123);
+  EXPECT_EQ(RequestTag("req_019aa3480f7b12ab0000000000000007"), 0x12ab);
+  EXPECT_EQ(RequestTag("chatcmpl-1"), std::nullopt);
+  // In ids that were written: never another one for the same gateway.
+  EXPECT_EQ(TagOfGateway("gateway-1"), 0xe11e);
+}
+
+TEST_F(FeedbackTableTest, TheHoursThatARecordChangesAreKnown) {
+  constexpr int64_t kHourUs = 3'600'000'000;
+  const std::string id = Ended();
+  Say(Of(id, true));
+  auto index = UpToDate();
+  const int64_t hour = conf::ToUnixMicros(net::Now()) / kHourUs;
+  auto changed = index->feedback().HoursChangedAfter(0);
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  ASSERT_FALSE(changed->empty());
+  EXPECT_GE(changed->front(), hour - 1);
+  const auto hours = index->feedback().Hours();
+  ASSERT_TRUE(hours.ok()) << hours.status();
+  EXPECT_EQ(*hours, *changed);
+  const auto cells = index->feedback().OfHour(changed->front());
+  ASSERT_TRUE(cells.ok()) << cells.status();
+  ASSERT_EQ(cells->size(), 1U);
+  EXPECT_EQ(cells->front().of, (std::array<std::string, kFeedbackTexts>{"acme", "k1", "chat-small",
+                                                                        "org/chat-7b", "", "helpful", ""}));
+  EXPECT_EQ(cells->front().count, 1);
+  EXPECT_EQ(cells->front().positive, 1);
+  const uint64_t before = index->applied_seq();
+  changed = index->feedback().HoursChangedAfter(before);
+  ASSERT_TRUE(changed.ok());
+  EXPECT_TRUE(changed->empty());
+  // Feedback on a request that runs changes once more when the version is known.
+  const std::string running = NewId();
+  Ticket ticket = Begin(running);
+  Feedback early = Of(running, true);
+  early.settled = false;
+  Say(early);
+  index = UpToDate();
+  const uint64_t said = index->applied_seq();
+  ticket.Close(CloseOf());
+  index = UpToDate();
+  changed = index->feedback().HoursChangedAfter(said);
+  ASSERT_TRUE(changed.ok());
+  EXPECT_FALSE(changed->empty());
+}
+
 TEST_F(FeedbackTableTest, ARequestIsFoundBeforeAndAfterItsEnd) {
   const std::string id = NewId();
   Ticket ticket = Begin(id);

@@ -209,6 +209,52 @@ TEST_F(ReadTest, ExportSelectsByTimeTenantModelAndKind) {
   }
 }
 
+TEST_F(ReadTest, ExportFindsActionsAndFeedbackByTheirModel) {
+  Start();
+  const auto act = [&](Kind kind, std::string action, std::string subject, std::string detail) {
+    Event event;
+    event.kind = kind;
+    event.action = std::move(action);
+    event.actor = "control";
+    event.subject = std::move(subject);
+    event.detail = std::move(detail);
+    ASSERT_TRUE(ledger_->Append(std::move(event)).ok());
+  };
+  act(Kind::kAction, "replica.start", "r-a-1", R"({"model":"a","reason":"load"})");
+  act(Kind::kAction, "replica.start", "r-b-1", R"({"model":"b","reason":"like model \"a\""})");
+  act(Kind::kAction, "model.pause", "a", R"({"reason":"repair"})");
+  act(Kind::kAction, "job.start", "a", R"({"reason":"fits"})");  // a job of that name
+  act(Kind::kAction, "rollout.step", "a", "no JSON");
+  act(Kind::kAdmin, "tenant.create", "a", R"({"model":"a"})");
+  Feedback feedback;
+  feedback.name = "helpful";
+  feedback.value = true;
+  feedback.request = "req_1";
+  feedback.model = "a";
+  ASSERT_TRUE(ledger_->Append(EventOf(feedback)).ok());
+  const auto found = [&](std::string model, std::vector<Kind> kinds) {
+    std::string text;
+    EXPECT_TRUE(
+        Export(dir_, {.model = std::move(model), .kinds = std::move(kinds)}, [&](std::string_view more) {
+          return text += more, true;
+        }).ok());
+    RecordParser parser;
+    std::vector<std::string> actions;
+    for (const std::string& line : Lines(text)) {
+      Record record;
+      EXPECT_TRUE(parser.Parse(line, &record).ok()) << line;
+      actions.push_back(record.action + " " + record.subject);
+    }
+    return actions;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(found("a", {Kind::kAction}),
+              ElementsAre("replica.start r-a-1", "model.pause a", "rollout.step a"));
+  EXPECT_THAT(found("b", {Kind::kAction}), ElementsAre("replica.start r-b-1"));
+  EXPECT_THAT(found("c", {Kind::kAction}), testing::IsEmpty());
+  EXPECT_THAT(found("a", {Kind::kFeedback}), ElementsAre("helpful req_1"));
+}
+
 TEST_F(ReadTest, AnExportCutAtAnyByteContinuesToTheSameFile) {
   Start();
   for (int i = 0; i < 4; ++i) Call("req_\n\"" + std::to_string(i), "acme", "=m,1", kNoon);

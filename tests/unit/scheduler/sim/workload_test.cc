@@ -37,18 +37,6 @@ TEST(Workload, ScaleBringsArrivalsCloserAndLeavesRunTimes) {
   EXPECT_EQ(jobs[2].run, hours(2));
 }
 
-TEST(Workload, RepeatContinuesAfterTheEndWithNewIds) {
-  std::vector<TraceJob> jobs = Three();
-  jobs[2].job.after = {"a"};
-  Repeat(jobs, 3);
-  ASSERT_EQ(jobs.size(), 9u);
-  EXPECT_TRUE(std::ranges::is_sorted(jobs, {}, [](const TraceJob& job) { return job.job.submitted; }));
-  EXPECT_EQ(jobs[5].job.id, "c#2");
-  EXPECT_EQ(jobs[5].job.after, std::vector<std::string>{"a#2"});
-  EXPECT_EQ(jobs[8].job.id, "c#3");
-  EXPECT_EQ(jobs[3].job.submitted, conf::TimePoint(hours(12) + minutes(40)));  // span 2 h, mean gap 40 min
-}
-
 TEST(Workload, NoisyEstimatesAreLogNormalAroundTheTruth) {
   std::vector<TraceJob> jobs(20'000, Three()[0]);
   Rng rng(7);

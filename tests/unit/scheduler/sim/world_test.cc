@@ -39,10 +39,10 @@ Policy InOrder(Backfill backfill = Backfill::kFifo) {
   return policy;
 }
 
-Report Simulate(const Cluster& cluster, std::vector<TraceJob> jobs, Policy policy = InOrder(),
+Report Simulate(const Cluster& cluster, const std::vector<TraceJob>& jobs, Policy policy = InOrder(),
                 WorldOptions options = {}, std::vector<Queue> queues = {}) {
   if (queues.empty()) queues = QueuesOf(jobs);
-  return World(cluster, std::move(queues), std::move(policy), std::move(jobs), std::move(options)).Run();
+  return World(cluster, std::move(queues), std::move(policy), jobs, std::move(options)).Run();
 }
 
 TEST(World, MeasuresTwoJobsInTurnAsByHand) {
@@ -100,7 +100,7 @@ Kept PromisesOf(uint64_t seed) {
       if (!fresh) first->second = std::min(first->second, reserved.start);
     }
   };
-  Simulate(cluster, std::move(jobs), std::move(policy), std::move(options));
+  Simulate(cluster, jobs, std::move(policy), std::move(options));
   return kept;
 }
 
@@ -359,6 +359,19 @@ TEST(World, AJobWaitsForItsDependenciesAndItsWaitCountsFromThen) {
   EXPECT_EQ(report.saturated_hours, 0);
 }
 
+TEST(World, AJobOfALaterRunWaitsForThoseOfItsOwnRun) {
+  const Cluster cluster = EightWay(4);
+  TraceJob second = JobOf("b", hours(1), hours(1), 8);
+  second.job.after = {"a"};
+  WorldOptions options;
+  options.times = 2;
+  const Report report =
+      Simulate(cluster, {JobOf("a", hours(0), hours(2), 8), second}, InOrder(), std::move(options));
+  EXPECT_EQ(report.submitted, 4u);
+  EXPECT_EQ(report.finished, 4u);
+  EXPECT_DOUBLE_EQ(report.hours, 4.5);  // the second a from 1.5 h to 3.5 h, then the second b
+}
+
 TEST(World, AnIdleNotebookReleasesItsDevicesAndStillEnds) {
   const Cluster cluster = EightWay(1);
   TraceJob notebook = JobOf("n", hours(0), hours(20), 8);
@@ -370,6 +383,27 @@ TEST(World, AnIdleNotebookReleasesItsDevicesAndStillEnds) {
   EXPECT_EQ(report.lost_h, 0);
   EXPECT_NEAR(report.useful_h, 8 * 25, 1e-6);
   EXPECT_LT(report.waits.max_h, 20);  // b did not wait for the notebook's end
+}
+
+TEST(World, AnIdleNotebookThatGetsMoreMembersIsUsedAgain) {
+  const Cluster cluster = EightWay(1);
+  TraceJob notebook = JobOf("n", minutes(1), hours(20), 8);
+  Role& role = notebook.job.roles.front();
+  role.ask.devices.front().count = 1;
+  role.count = 8;
+  role.min_count = 1;
+  notebook.job.work = WorkClass::kNotebook;
+  notebook.job.idle_timeout = hours(12);
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    WorldOptions options;
+    options.seed = seed;
+    // The notebook begins with half of its members, and gets the others after three hours, idle or not.
+    const Report report =
+        Simulate(cluster, {JobOf("b", hours(0), hours(3), 4), notebook}, InOrder(), std::move(options));
+    EXPECT_EQ(report.finished, 2u) << "seed " << seed;
+    EXPECT_NEAR(report.useful_h, 8 * 20 + 4 * 3, 1e-6) << "seed " << seed;
+    EXPECT_LT(report.hours, 24 * 30) << "seed " << seed;
+  }
 }
 
 TEST(World, QueueSatisfactionIsTheHeldPartOfItsDue) {
@@ -453,7 +487,7 @@ TEST(World, EveryHeldDeviceHourIsUsefulLostRestartingSavingOrOpen) {
     options.mtbf = hours(40);
     options.repair = hours(2);
     options.load = minutes(1);
-    const Report report = Simulate(cluster, std::move(jobs), InOrder(Backfill::kEasy), options);
+    const Report report = Simulate(cluster, jobs, InOrder(Backfill::kEasy), options);
     EXPECT_EQ(report.finished, 200u);
     EXPECT_NEAR(report.useful_h, work, 1e-6 * work);
     EXPECT_GT(report.lost_h, 0);

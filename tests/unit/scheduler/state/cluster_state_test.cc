@@ -148,6 +148,42 @@ TEST(Trial, EvictsAWholeJob) {
   EXPECT_TRUE(world.state.of(5).empty());
 }
 
+// Nodes hold several tenants, shares and partitions, of which some members stay.
+TEST(Trial, EvictsSeveralMembersAtOnceAsOneByOne) {
+  World at_once(EightWay(6, 3));
+  World one_by_one(EightWay(6, 3));
+  const auto asks = Asks();
+  for (World* const world : {&at_once, &one_by_one}) {
+    std::vector<MemberId> live;
+    Rng rng(5);
+    for (uint32_t i = 0; i < 80; ++i) {
+      Trial trial(world->state);
+      Step(*world, trial, live, asks, rng, i);
+      trial.Commit();
+    }
+  }
+  const auto node = [](const World& world, NodeId n) { return world.state.node(n); };
+  Rng rng(6);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<JobIndex> jobs;
+    for (JobIndex job = 0; job < 80; ++job) {
+      if (rng.Uniform(2) == 0) jobs.push_back(job);
+    }
+    std::vector<NodeState> before;
+    for (NodeId n = 0; n < 6; ++n) before.push_back(node(at_once, n));
+    {
+      Trial many(at_once.state);
+      Trial single(one_by_one.state);
+      many.EvictJobs(jobs);
+      for (const JobIndex job : jobs) single.EvictJob(job);
+      for (NodeId n = 0; n < 6; ++n) ASSERT_EQ(node(at_once, n), node(one_by_one, n)) << "node " << n;
+      ASSERT_EQ(at_once.state.Check(), "");
+    }
+    for (NodeId n = 0; n < 6; ++n) ASSERT_EQ(node(at_once, n), before[n]) << "node " << n;
+    ASSERT_EQ(at_once.state.Check(), "");
+  }
+}
+
 TEST(ClusterState, ANodeThatIsNotHealthyTakesNothingAndCountsForNothing) {
   World world(EightWay(2));
   world.state.SetHealth(0, Health::kDraining);

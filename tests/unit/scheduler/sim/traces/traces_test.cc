@@ -1,6 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "scheduler/rng.h"
 #include "scheduler/sim/traces/openb.h"
 #include "scheduler/sim/traces/philly.h"
 #include "scheduler/sim/traces/swf.h"
@@ -184,6 +189,22 @@ TEST(Traces, TimesThatNoClockFollowsAreLeftOut) {
     EXPECT_TRUE(trace.jobs.empty()) << why;
     ASSERT_EQ(trace.report.problems.size(), 1u) << why;
     EXPECT_THAT(trace.report.problems[0].message, HasSubstr(why));
+  }
+}
+
+TEST(Traces, JobsOfOneMomentStayInTheOrderOfTheTrace) {
+  Rng rng(3);
+  for (const size_t count : {0u, 1u, 2u, 100u}) {
+    std::vector<TraceJob> jobs(count);
+    std::vector<std::pair<conf::TimePoint, int>> order;
+    for (size_t i = 0; i < count; ++i) {
+      jobs[i].line = static_cast<int>(i);
+      jobs[i].job.submitted = conf::TimePoint(seconds(rng.Uniform(20)));
+      order.emplace_back(jobs[i].job.submitted, jobs[i].line);
+    }
+    SortBySubmission(jobs);
+    std::ranges::sort(order);
+    for (size_t i = 0; i < count; ++i) EXPECT_EQ(jobs[i].line, order[i].second);
   }
 }
 
