@@ -20,7 +20,7 @@ using State = AdapterAtReplica::State;
 // What waits longer is loaded later, as `state` says.
 constexpr conf::Duration kAwaitLoad = std::chrono::seconds(10);
 
-std::string_view StateOf(const Adapter& adapter, const std::vector<AdapterAtReplica>& places) {
+std::string_view StateOfAdapter(const Adapter& adapter, const std::vector<AdapterAtReplica>& places) {
   if (adapter.leaves) return "leaving";
   const auto any = [&](State state) {
     return std::ranges::find(places, state, &AdapterAtReplica::state) != places.end();
@@ -40,7 +40,7 @@ answers::RunTimeAdapter RowOf(const Operations& operations, const Runtime& runti
   row.source = adapter.source;
   row.by = adapter.by;
   row.since = {adapter.since};
-  row.state = StateOf(adapter, places);
+  row.state = StateOfAdapter(adapter, places);
   for (const AdapterAtReplica& place : places) {
     answers::AdapterPlace& at = row.replicas.emplace_back();
     at.replica = place.replica;

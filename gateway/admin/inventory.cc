@@ -20,7 +20,7 @@ constexpr conf::Word<router::Breaker::Phase> kBreakerPhases[] = {
     {"open", router::Breaker::Phase::kOpen},
     {"half_open", router::Breaker::Phase::kHalfOpen}};
 
-std::string_view Name(router::Breaker::Phase phase) {
+std::string_view PhaseName(router::Breaker::Phase phase) {
   return conf::WordOf(kBreakerPhases, phase);
 }
 
@@ -134,7 +134,7 @@ Answer ListEndpoints(const Operations& operations, const Call& call) {
     out.weight = endpoint.weight;
     out.endpoints = Families(endpoint.apis);
     out.health = router::HealthName(state.health.state());
-    out.breaker = Name(state.breaker.phase(call.now));
+    out.breaker = PhaseName(state.breaker.phase(call.now));
     out.resting = state.breaker.IsResting(call.now);
     out.standing = router::OutlierStatus::NameOf(state.outlier.state());
     out.unused_because = answers::TextOrNull(router::WhyNotUsed(state, replica.spec.weight, call.now));

@@ -20,10 +20,10 @@ struct BioFree {
   void operator()(BIO* bio) const { BIO_free(bio); }
 };
 using Bio = std::unique_ptr<BIO, BioFree>;
-struct ContextFree {
+struct FreeDigest {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
 };
-using Context = std::unique_ptr<EVP_MD_CTX, ContextFree>;
+using DigestContext = std::unique_ptr<EVP_MD_CTX, FreeDigest>;
 
 constexpr std::string_view kSignatureKey = ",\"signature\":\"";
 
@@ -74,7 +74,7 @@ absl::StatusOr<PublicKey> PublicKey::Load(const std::string& path) {
 }
 
 bool PublicKey::Verify(std::string_view message, const Signature& signature) const {
-  const Context context(EVP_MD_CTX_new());
+  const DigestContext context(EVP_MD_CTX_new());
   return EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, Pkey(key_)) == 1 &&
          EVP_DigestVerify(context.get(), signature.data(), signature.size(), Bytes(message),
                           message.size()) == 1;
@@ -129,7 +129,7 @@ absl::StatusOr<SigningKey> SigningKey::LoadOrCreate(const std::string& dir, bool
 }
 
 Signature SigningKey::Sign(std::string_view message) const {
-  const Context context(EVP_MD_CTX_new());
+  const DigestContext context(EVP_MD_CTX_new());
   Signature signature;
   size_t size = signature.size();
   Require(EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, Pkey(public_.key_)) == 1);

@@ -10,6 +10,7 @@
 #include "gateway/audit/stored_events.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
+#include "gateway/people/being_changed.h"
 #include "gateway/store/kinds.h"
 
 namespace gateway {
@@ -50,11 +51,6 @@ absl::Status NoSuch(std::string_view what, std::string_view id) {
 
 absl::Status HasEnded(std::string_view id) {
   return absl::FailedPreconditionError(conf::Abseil(fmt::format("the grant {} has ended", id)));
-}
-
-absl::Status BeingChanged(std::string_view id) {
-  return absl::UnavailableError(
-      conf::Abseil(fmt::format("{} is being changed by others; nothing was changed, try again", id)));
 }
 
 std::string_view ActionOf(RequestState state) {

@@ -9,6 +9,7 @@
 #include "conf/text.h"
 #include "gateway/audit/stored_events.h"
 #include "gateway/log.h"
+#include "gateway/people/being_changed.h"
 #include "gateway/store/kinds.h"
 
 namespace gateway {
@@ -16,7 +17,7 @@ namespace {
 
 // How often a change is tried when others change the same object at the same time.
 
-std::string IdOf(std::string_view tenant, std::string_view who) {
+std::string MemberId(std::string_view tenant, std::string_view who) {
   return fmt::format("{}|{}", tenant, who);
 }
 
@@ -36,11 +37,6 @@ std::string DetailOf(const Member& member) {
 absl::Status NoSuchTenant(std::string_view path) {
   return absl::NotFoundError(
       conf::Abseil(fmt::format("no tenant made at run time has the path \"{}\"", path)));
-}
-
-absl::Status BeingChanged(std::string_view what) {
-  return absl::UnavailableError(
-      conf::Abseil(fmt::format("{} is being changed by others; nothing was changed, try again", what)));
 }
 
 }  // namespace
@@ -139,7 +135,7 @@ net::Task<absl::Status> Projects::Remove(std::string path, std::string actor,
 }
 
 net::Task<absl::Status> Projects::SetMember(Member member) {
-  const std::string id = IdOf(member.tenant, member.who);
+  const std::string id = MemberId(member.tenant, member.who);
   for (int attempt = 0; attempt < store::kChangeAttempts; ++attempt) {
     if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
     const auto* const entry = members_.Find(id);
@@ -157,7 +153,7 @@ net::Task<absl::Status> Projects::SetMember(Member member) {
 
 net::Task<absl::StatusOr<Member>> Projects::RemoveMember(std::string tenant, std::string who,
                                                          std::string actor) {
-  const std::string id = IdOf(tenant, who);
+  const std::string id = MemberId(tenant, who);
   for (int attempt = 0; attempt < store::kChangeAttempts; ++attempt) {
     if (absl::Status current = co_await CatchUp(); !current.ok()) co_return current;
     const auto* const entry = members_.Find(id);

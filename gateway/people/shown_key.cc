@@ -5,7 +5,8 @@
 namespace gateway {
 namespace {
 
-constexpr std::array<std::string_view, kKeyStates> kStates = {"active", "expired", "revoked", "replaced"};
+constexpr std::array<std::string_view, kKeyStates> kKeyStateNames = {"active", "expired", "revoked",
+                                                                     "replaced"};
 
 std::optional<conf::ShownTime> Shown(const std::optional<conf::TimePoint>& at) {
   return at ? std::optional(conf::ShownTime{*at}) : std::nullopt;
@@ -14,7 +15,7 @@ std::optional<conf::ShownTime> Shown(const std::optional<conf::TimePoint>& at) {
 }  // namespace
 
 std::string_view Name(KeyState state) {
-  return kStates[static_cast<size_t>(state)];
+  return kKeyStateNames[static_cast<size_t>(state)];
 }
 
 KeyState StateOf(const plugins::auth::KeyRecord& key, conf::TimePoint now) {

@@ -14,7 +14,7 @@
 namespace gateway {
 namespace {
 
-constexpr conf::Duration kPatience = std::chrono::seconds(10);  // of one call to a provider
+constexpr conf::Duration kProviderPatience = std::chrono::seconds(10);  // of one call to a provider
 constexpr conf::Duration kFresh = std::chrono::hours(1);
 constexpr conf::Duration kLeastBetweenKeys = std::chrono::seconds(10);
 constexpr size_t kMostCode = 4096;
@@ -79,7 +79,7 @@ net::Task<absl::StatusOr<std::string>> SignIn::FetchText(std::shared_ptr<Known> 
   request.url = std::move(url);
   request.headers = {{"accept", "application/json"}};
   if (!authorization.empty()) request.headers.emplace_back("authorization", std::move(authorization));
-  request.timeout = kPatience;
+  request.timeout = kProviderPatience;
   request.tls = known->tls;
   request.server_name = known->provider.tls.server_name;
   const auto answer = co_await net::http::Fetch(loop_, std::move(request), &fetches_);
@@ -178,7 +178,7 @@ net::Task<absl::StatusOr<oidc::Tokens>> SignIn::FetchTokens(std::shared_ptr<Know
   if (!call.authorization.empty())
     request.headers.emplace_back("authorization", std::move(call.authorization));
   request.body = std::move(call.body);
-  request.timeout = kPatience;
+  request.timeout = kProviderPatience;
   request.tls = known->tls;
   request.server_name = known->provider.tls.server_name;
   const auto answer = co_await net::http::Fetch(loop_, std::move(request), &fetches_);

@@ -19,7 +19,6 @@ namespace {
 
 using gateway::net::Now;
 using gateway::net::Task;
-using slurm::Runs;
 
 constexpr conf::Duration kNodesEvery = std::chrono::seconds(5);
 constexpr conf::Duration kMostWait = std::chrono::seconds(15);
@@ -127,7 +126,7 @@ Task<absl::Status> SlurmLauncher::RefreshJobs(bool all) {
   } else {
     settled_ = latest_ > 0 && asked - latest_since_ >= kNextSecond;
   }
-  Runs::Outcome outcome = runs_.Apply(jobs_, addresses_, stamp, jobs_at_);
+  slurm::Runs::Outcome outcome = runs_.Apply(jobs_, addresses_, stamp, jobs_at_);
   changed_.insert(outcome.changed.begin(), outcome.changed.end());
   Share();
   co_await ReadResults();
@@ -274,7 +273,7 @@ Task<absl::Status> SlurmLauncher::Start(RunSpec spec) {
   if (const std::string defect = slurm::FirstDefect(spec); !defect.empty()) {
     co_return absl::InvalidArgumentError(defect);
   }
-  const Runs::Run* run = runs_.Find(spec.id);
+  const slurm::Runs::Run* run = runs_.Find(spec.id);
   if (run != nullptr && !run->lost) co_return absl::OkStatus();
   if (!NodeOf(spec.grant.node)) {
     if (absl::Status status = co_await RefreshNodes(); !status.ok()) co_return status;
@@ -312,7 +311,7 @@ Task<absl::Status> SlurmLauncher::Start(RunSpec spec) {
 }
 
 Task<absl::Status> SlurmLauncher::Stop(std::string id, conf::Duration grace) {
-  const Runs::Run* run = runs_.Find(id);
+  const slurm::Runs::Run* run = runs_.Find(id);
   if (!listed_ || (run != nullptr && run->lost)) {
     if (absl::Status status = co_await RefreshJobs(true); !status.ok()) co_return status;
     run = runs_.Find(id);
@@ -334,7 +333,7 @@ Task<absl::Status> SlurmLauncher::Signal(std::string id, int signal) {
   if (!listed_) {
     if (absl::Status status = co_await RefreshJobs(true); !status.ok()) co_return status;
   }
-  const Runs::Run* run = runs_.Find(id);
+  const slurm::Runs::Run* run = runs_.Find(id);
   const bool runs = run != nullptr && !run->lost &&
                     (run->status.state == RunState::kRunning || run->status.state == RunState::kStopping);
   if (!runs) co_return absl::NotFoundError(fmt::format("run {} does not run", id));
@@ -376,7 +375,7 @@ Task<absl::StatusOr<std::vector<RunStatus>>> SlurmLauncher::List() {
 }
 
 Task<absl::Status> SlurmLauncher::Forget(std::string id) {
-  const Runs::Run* run = runs_.Find(id);
+  const slurm::Runs::Run* run = runs_.Find(id);
   if (run != nullptr && !run->lost && run->status.state != RunState::kEnded) {
     co_return absl::FailedPreconditionError(fmt::format("run {} has not ended", id));
   }

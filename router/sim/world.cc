@@ -25,13 +25,13 @@ using conf::TimePoint;
 namespace engine = scheduler::engine;
 
 constexpr TimePoint kBegin{std::chrono::seconds(1'000'000)};
-constexpr size_t kHolders = 16;
+constexpr size_t kMostHolders = 16;
 constexpr uint32_t kAffinityTokens = 256;
 constexpr Duration kTick = std::chrono::seconds(1);
 constexpr Duration kCallEvery = std::chrono::milliseconds(20);  // while requests wait, as in the gateway
 constexpr uint64_t kTokenBytes = 4;                             // of a waiting prompt
 constexpr uint64_t kFootprint = 8 << 10;                        // of a waiting request, beside its prompt
-constexpr size_t kTellEvery = 100;                              // requests
+constexpr size_t kTellProgressEvery = 100;                      // requests
 
 std::string AdapterName(uint32_t adapter) {
   return "a" + std::to_string(adapter);
@@ -245,7 +245,7 @@ void PoolSimulation::Deliver() {
 
 size_t PoolSimulation::MatchesFor(uint32_t index, std::span<PrefixMatch> matches) {
   const Request& request = requests_[index];
-  std::array<prefix::Holder, kHolders> holders;
+  std::array<prefix::Holder, kMostHolders> holders;
   const size_t held = index_.Find(request.blocks, now_, holders);
   const uint32_t whole = request.prompt_tokens / kBlockTokens * kBlockTokens;
   return MatchesOf(load_, std::span(holders).first(held), request.blocks.size(), whole, matches);
@@ -273,7 +273,7 @@ PickFacts PoolSimulation::FactsOf(uint32_t index, std::span<const PrefixMatch> m
 void PoolSimulation::Come(uint32_t index) {
   if (!options_.queue) return Send(index);
   Deliver();
-  std::array<PrefixMatch, kHolders> matches;
+  std::array<PrefixMatch, kMostHolders> matches;
   const PickFacts facts = FactsOf(index, std::span(matches).first(MatchesFor(index, matches)));
   const DispatchPlan::Advice going =
       DispatchPlan(table_, ModelId{0}, load_, now_, rng_).Consider(ModelId{requests_[index].adapter}, facts);
@@ -329,7 +329,7 @@ void PoolSimulation::CallWaiting() {
 void PoolSimulation::Send(uint32_t index) {
   const Request& request = requests_[index];
   Flight& flight = flights_[index];
-  std::array<PrefixMatch, kHolders> matches;
+  std::array<PrefixMatch, kMostHolders> matches;
   while (true) {
     Deliver();
     const size_t known = MatchesFor(index, matches);
@@ -608,7 +608,7 @@ Report PoolSimulation::Run(const std::function<bool(size_t)>& keep_going) {
       CallWaiting();
       next_call_ = now_ + kCallEvery;
     }
-    if (keep_going && next_request_ >= told + kTellEvery) {
+    if (keep_going && next_request_ >= told + kTellProgressEvery) {
       told = next_request_;
       if (!keep_going(told)) return {};
     }

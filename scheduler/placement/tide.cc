@@ -17,14 +17,14 @@ constexpr double kUnlinked = 1;
 constexpr double kAlike = 1e-9;  // thousandths of waste that make no difference
 
 // The smallest Σ W over the devices that a share can go to, and the device.
-struct Best {
+struct LeastWaste {
   double waste = std::numeric_limits<double>::infinity();
   size_t device = 0;
 };
 
-Best BestShare(const ScoreInput& input, const WasteTable::OnNode& on, const Lefts& lefts) {
+LeastWaste BestShare(const ScoreInput& input, const WasteTable::OnNode& on, const Lefts& lefts) {
   const double sum = on.Devices(lefts);
-  Best best;
+  LeastWaste best;
   for (size_t d = 0; d < lefts.devices; ++d) {
     if (!TakesShare(input, d)) continue;
     const double waste = on.DevicesAfter(sum, lefts, lefts.of[d], input.shape.milli);

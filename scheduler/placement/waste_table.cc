@@ -12,7 +12,7 @@ constexpr double kEnd = 0.01;      // ε
 constexpr double kNoise = 0.1;     // of σ
 constexpr double kFar = 6;         // deviations beyond which the normal's tail is nothing
 constexpr size_t kMostRows = 128;  // more CPU thresholds are thinned out
-constexpr size_t kCounts = kMaxDevices + 1;
+constexpr size_t kDeviceCounts = kMaxDevices + 1;
 
 std::vector<int64_t> Thresholds(const DemandMix& mix, const std::vector<size_t>& typical) {
   std::vector<int64_t> cpus;
@@ -44,21 +44,21 @@ void WasteTable::Fill(const Cluster& cluster, const DemandMix& mix, const std::v
   const auto kinds = static_cast<KindId>(cluster.kinds.size());
   const size_t rows = cpus_.size() + 1;
   part_.assign(kinds * rows * kLevels, 0);
-  whole_.assign(kinds * rows * kCounts, 0);
+  whole_.assign(kinds * rows * kDeviceCounts, 0);
   double all = 0;
   for (const size_t at : typical) all += mix.items[at].share;
 
   for (KindId kind = 0; kind < kinds; ++kind) {
     for (size_t row = 0; row < rows; ++row) {
-      std::array<double, kLevels> shares{};  // rates, by size in steps
-      std::array<double, kCounts> wholes{};  // by number of devices
+      std::array<double, kLevels> shares{};        // rates, by size in steps
+      std::array<double, kDeviceCounts> wholes{};  // by number of devices
       for (const size_t at : typical) {
         const Shape& shape = mix.items[at].shape;
         if ((shape.kinds >> kind & 1) == 0 || row == 0 || shape.cpu_milli > cpus_[row - 1]) continue;
         const double rate = mix.items[at].share / all;
         if (const uint16_t milli = ShareMilli(shape, cluster, kind); milli > 0) {
           shares[(milli + kStep - 1u) / kStep] += rate;
-        } else if (shape.count > 0 && shape.count < kCounts) {
+        } else if (shape.count > 0 && shape.count < kDeviceCounts) {
           wholes[shape.count] += rate;
         }
       }
@@ -74,9 +74,9 @@ void WasteTable::Fill(const Cluster& cluster, const DemandMix& mix, const std::v
         return static_cast<float>(expected / rate);
       };
       for (size_t left = 0; left < kLevels; ++left) part[left] = waste(left, 0);
-      float* const whole = &whole_[(kind * rows + row) * kCounts];
+      float* const whole = &whole_[(kind * rows + row) * kDeviceCounts];
       double taken = 0;
-      for (size_t count = 1; count < kCounts; ++count) {
+      for (size_t count = 1; count < kDeviceCounts; ++count) {
         taken += wholes[count];
         whole[count] = waste(kLevels - 1, taken);
       }
@@ -139,7 +139,7 @@ WasteTable::OnNode WasteTable::On(KindId kind, int64_t cpu_milli) const {
   const size_t at = kind * (cpus_.size() + 1) + row;
   OnNode on;
   on.part_ = &part_[at * (kWholeDevice / kStep + 1)];
-  on.whole_ = &whole_[at * kCounts];
+  on.whole_ = &whole_[at * kDeviceCounts];
   return on;
 }
 
