@@ -1,6 +1,7 @@
 #include "gateway/api/freeform_input.h"
 
 #include "gateway/api/json.h"
+#include "router/facts/json_index.h"
 
 namespace gateway::api {
 namespace {
@@ -10,10 +11,6 @@ constexpr uint32_t kReplacement = 0xFFFD;
 
 bool SpaceMayPrecede(size_t place) {
   return kOpening[place] == '{' || kOpening[place] == ':' || place == 1 || place + 1 == kOpening.size();
-}
-
-bool IsSpace(char c) {
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
 void AppendUtf8(uint32_t code, std::string& out) {
@@ -91,7 +88,7 @@ void FreeformInput::Open(char c) {
     if (++opened_ < kOpening.size()) return;
     state_ = State::kText;
     held_.clear();
-  } else if (!IsSpace(c) || !SpaceMayPrecede(opened_)) {
+  } else if (!router::JsonCursor::IsSpace(c) || !SpaceMayPrecede(opened_)) {
     state_ = State::kOtherForm;
   }
 }

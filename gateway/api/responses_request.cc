@@ -29,12 +29,12 @@ constexpr auto kStateless = std::to_array<Refusal>({
     {"context_management", "is not supported for this model"},
 });
 // Chat's own parameters that would change the form of the answer during the translation.
-constexpr auto kChatOnly = std::to_array<std::string_view>(
+constexpr auto kChatParameters = std::to_array<std::string_view>(
     {"n", "messages", "logprobs", "functions", "function_call", "response_format", "stop", "max_tokens",
      "max_completion_tokens", "modalities", "audio", "echo", "best_of", "reasoning_effort"});
 // Parameters that are read elsewhere, or that lose nothing when they are left out: labels for accounts and
 // caches, and services of OpenAI's own that Codex asks for wherever it is pointed.
-constexpr auto kDropped = std::to_array<std::string_view>(
+constexpr auto kUnneeded = std::to_array<std::string_view>(
     {"model", "input", "instructions", "metadata", "stream_options", "service_tier", "prompt_cache_key",
      "prompt_cache_retention", "prompt_cache_options", "safety_identifier", "client_metadata",
      "access_programs", "tools"});
@@ -112,7 +112,7 @@ bool ResponsesTranslator::Member(std::string_view key, Json value, const Path& p
                      (key == "top_logprobs" && value.get(number) == simdjson::SUCCESS && number == 0);
     return off || faults_.Unsupported(path, refusal.why);
   }
-  if (std::find(kChatOnly.begin(), kChatOnly.end(), key) != kChatOnly.end()) {
+  if (std::find(kChatParameters.begin(), kChatParameters.end(), key) != kChatParameters.end()) {
     return faults_.Unsupported(path, "is not a parameter of the Responses API");
   }
   if (key == "stream") return WriteStream(value, path, request_, faults_);
@@ -126,7 +126,7 @@ bool ResponsesTranslator::Member(std::string_view key, Json value, const Path& p
   if (key == "reasoning") return Reasoning(value, path);
   if (key == "truncation") return Truncation(value, path);
   if (key == "include") return Include(value, path);
-  if (std::find(kDropped.begin(), kDropped.end(), key) != kDropped.end()) return true;
+  if (std::find(kUnneeded.begin(), kUnneeded.end(), key) != kUnneeded.end()) return true;
   json_.Key(key).Raw(Minified(value));
   return true;
 }

@@ -4,6 +4,7 @@
 
 #include "conf/find.h"
 #include "gateway/api/usage_scan.h"
+#include "router/facts/json_index.h"
 
 namespace gateway::api {
 namespace {
@@ -14,12 +15,8 @@ constexpr size_t kNear = 512;       // ... and in most answers of any size
 constexpr int kMaxCandidates = 16;  // keys of that name looked at before giving up: bounds hostile bodies
 constexpr auto kNowhere = std::string_view::npos;
 
-bool IsSpace(char c) {
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 size_t SkipSpace(std::string_view text, size_t i) {
-  while (i < text.size() && IsSpace(text[i])) ++i;
+  while (i < text.size() && router::JsonCursor::IsSpace(text[i])) ++i;
   return i;
 }
 
@@ -124,7 +121,7 @@ size_t StringStart(std::string_view text, size_t i) {
 }
 
 size_t SkipSpaceBack(std::string_view text, size_t end) {
-  while (end > 0 && IsSpace(text[end - 1])) --end;
+  while (end > 0 && router::JsonCursor::IsSpace(text[end - 1])) --end;
   return end;
 }
 

@@ -9,6 +9,7 @@
 #include "conf/json_text.h"
 #include "gateway/batches/batch.h"
 #include "gateway/batches/input_index.h"
+#include "router/facts/json_index.h"
 
 namespace gateway::batches {
 namespace {
@@ -18,10 +19,6 @@ namespace json = simdjson::ondemand;
 constexpr size_t kMaxName = 64;
 constexpr size_t kAround = 4096;  // of a line beside its body
 constexpr size_t kMaxRequest = kMaxLineBytes - kAround;
-
-bool IsSpace(char c) {
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
 
 }  // namespace
 
@@ -63,7 +60,7 @@ bool MessageRequests::Finish() {
 
 bool MessageRequests::Take(char c, std::string& lines) {
   const bool inside = phase_ == Phase::kInName || phase_ == Phase::kInRequest;
-  if (!inside && IsSpace(c)) return true;
+  if (!inside && router::JsonCursor::IsSpace(c)) return true;
   const auto next = [&](Phase phase, bool fits) {
     phase_ = phase;
     return fits || Fail("the body must be {\"requests\": […]}");
