@@ -29,7 +29,7 @@ constexpr std::string_view kLinkPath = "/sign-in/link";
 constexpr std::chrono::milliseconds kLeastInterval{500};
 constexpr std::chrono::milliseconds kTick{100};
 
-struct LoginOptions {
+struct SignInOptions {
   AdminOptions admin;
   std::string link;
   bool all = false;
@@ -93,7 +93,7 @@ absl::StatusOr<ordered_json> ByCode(const AdminOptions& admin) {
   interruption.Obey();
 }
 
-int Login(LoginOptions options) {
+int Login(SignInOptions options) {
   std::string code;
   if (!options.link.empty()) {
     if (!options.admin.url.empty()) {
@@ -164,7 +164,7 @@ int ListThem(const KnownGateways& gateways, bool as_json) {
 }
 
 // Ends the session there, too. A gateway that does not answer ends it by itself, in time.
-int Logout(const LoginOptions& options) {
+int Logout(const SignInOptions& options) {
   const std::string path = GatewaysPath();
   absl::StatusOr<KnownGateways> gateways = LoadGateways(path);
   if (!gateways.ok()) return Fail(gateways.status());
@@ -206,7 +206,7 @@ int Logout(const LoginOptions& options) {
 }  // namespace
 
 void AddLogin(CLI::App& app, Run& run) {
-  auto options = std::make_shared<LoginOptions>();
+  auto options = std::make_shared<SignInOptions>();
   CLI::App* login =
       app.add_subcommand("login", "Sign in to a gateway; commands then work there from anywhere");
   login->add_option("url", options->admin.url,
@@ -233,7 +233,7 @@ void AddLogin(CLI::App& app, Run& run) {
 }
 
 void AddLogout(CLI::App& app, Run& run) {
-  auto options = std::make_shared<LoginOptions>();
+  auto options = std::make_shared<SignInOptions>();
   CLI::App* logout = app.add_subcommand("logout", "Sign out of a gateway");
   logout->add_option("url", options->admin.url, "The address of the gateway; default: the current one");
   logout->add_flag("--all", options->all, "Sign out of all gateways");

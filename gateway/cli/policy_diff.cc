@@ -111,7 +111,7 @@ std::vector<std::string> Changes(const nlohmann::json& running, const nlohmann::
   return out;
 }
 
-struct Comparison {
+struct PolicyComparison {
   std::string model;
   std::string file;  // the new policy's
   const Recorded* recorded = nullptr;
@@ -152,7 +152,7 @@ ordered_json SummaryOf(const Replayed& run, bool served) {
   return out;
 }
 
-ordered_json ToJson(const Comparison& diff) {
+ordered_json ToJson(const PolicyComparison& diff) {
   ordered_json out = {
       {"model", diff.model},
       {"running_file", diff.recorded->file},
@@ -189,7 +189,7 @@ std::string Difference(double from, double to) {
   return fmt::format("{:+.0f}%", 100 * (to / from - 1));
 }
 
-std::string Summary(const Comparison& diff) {
+std::string Summary(const PolicyComparison& diff) {
   const Replayed& old_run = diff.running;
   const Replayed& new_run = diff.changed;
   Table table({{""}, {"AS IT WAS", true}, {"RUNNING POLICY", true}, {"NEW POLICY", true}, {"", true}});
@@ -220,7 +220,7 @@ std::string Summary(const Comparison& diff) {
 }
 
 // The means of the steps of one row.
-std::string OverTime(const Comparison& diff) {
+std::string OverTime(const PolicyComparison& diff) {
   const std::vector<Observed>& steps = diff.recorded->steps;
   const size_t each = (steps.size() + kRows - 1) / kRows;
   Table table(
@@ -246,7 +246,7 @@ std::string OverTime(const Comparison& diff) {
   return table.Render();
 }
 
-std::string InWords(const Comparison& diff) {
+std::string InWords(const PolicyComparison& diff) {
   std::string out = fmt::format("{}: the last {} under the running policy {} and under the new one {}.\n",
                                 diff.model, ShortDuration(conf::Duration(std::llround(diff.seconds() * 1e9))),
                                 diff.recorded->file, diff.file);
@@ -299,7 +299,7 @@ int DiffPolicies(const PolicyDiffOptions& options) {
   const auto running = config::ReadScalingPolicy(recorded->policy.dump(), recorded->file);
   if (!running.value) return PrintProblems(running.problems, options.admin.json);
 
-  Comparison diff{
+  PolicyComparison diff{
       .model = model, .file = options.file, .recorded = &*recorded, .policy = loaded.value->scaling};
   diff.cold_start = given ? *given : recorded->cold_start.value_or(kUnknownColdStart);
   diff.cold_start_by = given                  ? "given by --cold-start"
