@@ -165,15 +165,17 @@ TEST_F(SharedFeedback, AGatewayThatIsAwayIsNamedAndFeedbackFollowsWhenItIsBack) 
   AwaitBoth();
   const std::string request = Served(0);
   EXPECT_EQ(Say(1, request, true).status, 200);
+  uint16_t killed = at(0).admin_port();
   at(0).Kill();
   const auto away = [&] {
     const Answer refused = Say(1, request, false);
     EXPECT_EQ(refused.status, 503) << refused.body;
     EXPECT_EQ(refused.code(), "store_unavailable") << refused.body;
-    EXPECT_THAT(refused.body, HasSubstr(fmt::format(":{}", at(0).admin_port())));
+    if (killed != 0) EXPECT_THAT(refused.body, HasSubstr(fmt::format(":{}", killed)));
     return refused.body.find("is away") != std::string::npos;
   };
   EXPECT_TRUE(Within(RawClient::kPatience, away));
+  killed = 0;  // it comes back on another port, so with another name
   at(0).Start();
   EXPECT_TRUE(Within(RawClient::kPatience, [&] { return Say(1, request, false).status == 200; }));
   EXPECT_EQ(Read(1, request).json()["data"][0]["value"], false);

@@ -239,6 +239,22 @@ TEST(GatewayCalls, OfTwoGatewaysWithOneTagBothAreAsked) {
   });
 }
 
+TEST(GatewayCalls, AGatewayThatCameBackUnderAnotherNameIsAskedByThatOneAlone) {
+  RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
+    Peer& asked = loop.Make<Peer>(store, "a");
+    Peer& served = loop.Make<Peer>(store, "b");
+    OtherGateway former = served.AsOther(false);
+    former.name = "former";
+    asked.others = {former, served.AsOther()};
+    EXPECT_TRUE((co_await asked.calls.Start()).ok());
+    EXPECT_TRUE((co_await served.calls.Start()).ok());
+    EXPECT_EQ((co_await asked.calls.Pass(Given(IdAt(served.id)), Missing())).error->status, 404);
+    asked.calls.Stop();
+    served.calls.Stop();
+  });
+}
+
 TEST(GatewayCalls, AGatewayThatIsAwayIsNamedAndTheCallerMayTryAgain) {
   RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
