@@ -37,6 +37,14 @@ std::string IdAt(std::string_view gateway, uint64_t low = 7) {
   return {text.data(), text.size()};
 }
 
+// Another id with the same tag.
+std::string TwinOf(std::string_view gateway) {
+  std::string twin;
+  for (int i = 0; twin.empty() || ledger::TagOfGateway(twin) != ledger::TagOfGateway(gateway); ++i)
+    twin = fmt::format("twin-{}", i);
+  return twin;
+}
+
 Call Given(std::string request, PrincipalRef caller = CallerOf(), std::string comment = "too long",
            std::string correction = "Short.") {
   return {.principal = std::move(caller),
@@ -226,7 +234,7 @@ TEST(GatewayCalls, OfTwoGatewaysWithOneTagBothAreAsked) {
     Peer& first = loop.Make<Peer>(store, "b");
     Peer& second = loop.Make<Peer>(store, "c");
     OtherGateway twin = second.AsOther();
-    twin.id = first.id;
+    twin.id = TwinOf(first.id);
     asked.others = {first.AsOther(), twin};
     second.serve = Echo;
     for (Peer* peer : {&asked, &first, &second}) EXPECT_TRUE((co_await peer->calls.Start()).ok());
