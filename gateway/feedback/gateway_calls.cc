@@ -119,8 +119,12 @@ net::Task<Reply> GatewayCalls::PassToOthers(const Call& call, Reply refused) {
   // A gateway of the tag that cannot answer may be the one that served the request.
   std::optional<Reply> failed;
   const std::vector<OtherGateway> others = options_.others();
+  const auto lives = [&others](const std::string& id) {
+    return std::ranges::any_of(others, [&](const OtherGateway& one) { return one.live && one.id == id; });
+  };
   for (const OtherGateway& other : others) {
     if (!has_tag(other)) continue;
+    if (!other.live && lives(other.id)) continue;  // its former name
     asked.insert(other.id);
     if (other.live && other.public_key.empty()) continue;  // of an earlier version: its ids have no tag
     Reply reply = other.live ? co_await Ask(other, call) : AwayReply(other.name);

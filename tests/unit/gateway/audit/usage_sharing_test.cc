@@ -10,6 +10,7 @@
 #include "gateway/audit/all_usage.h"
 #include "gateway/audit/feedback_usage.h"
 #include "gateway/audit/statement.h"
+#include "gateway/control/ratings.h"
 #include "gateway/net/clock.h"
 #include "gateway/store/kinds.h"
 #include "tests/support/loop_test.h"
@@ -164,6 +165,15 @@ TEST(UsageSharing, TheFeedbackOfAllGatewaysIsOneSum) {
     b.Say(true, "req_2", "acme/search", "r2");
     EXPECT_TRUE(co_await Eventually(loop, [&] { return a.Rates().at(0) == "helpful 2 2"; }));
     EXPECT_EQ(b.Rates().at(0), "helpful 2 2");
+    // So the judgement of a rollout counts the answers of all gateways.
+    for (const Gateway* gateway : {&a, &b}) {
+      const auto ratings = gateway::control::RatingsOf(gateway->dir(), gateway->others(), "chat", "helpful",
+                                                       conf::FromUnixMicros(0));
+      EXPECT_EQ(ratings.size(), 2u);
+      EXPECT_EQ(ratings.at("r1").count, 1u);
+      EXPECT_EQ(ratings.at("r2").count, 1u);
+      EXPECT_EQ(ratings.at("r2").positive, 1u);
+    }
     // Usage counts as before.
     b.Call("acme", kNoonUs);
     EXPECT_TRUE(co_await Eventually(loop, [&] { return a.Requests() == 1; }));

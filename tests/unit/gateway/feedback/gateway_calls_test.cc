@@ -37,6 +37,14 @@ std::string IdAt(std::string_view gateway, uint64_t low = 7) {
   return {text.data(), text.size()};
 }
 
+// Another id with the same tag.
+std::string TwinOf(std::string_view gateway) {
+  std::string twin;
+  for (int i = 0; twin.empty() || ledger::TagOfGateway(twin) != ledger::TagOfGateway(gateway); ++i)
+    twin = fmt::format("twin-{}", i);
+  return twin;
+}
+
 Call Given(std::string request, PrincipalRef caller = CallerOf(), std::string comment = "too long",
            std::string correction = "Short.") {
   return {.principal = std::move(caller),
@@ -226,7 +234,7 @@ TEST(GatewayCalls, OfTwoGatewaysWithOneTagBothAreAsked) {
     Peer& first = loop.Make<Peer>(store, "b");
     Peer& second = loop.Make<Peer>(store, "c");
     OtherGateway twin = second.AsOther();
-    twin.id = first.id;
+    twin.id = TwinOf(first.id);
     asked.others = {first.AsOther(), twin};
     second.serve = Echo;
     for (Peer* peer : {&asked, &first, &second}) EXPECT_TRUE((co_await peer->calls.Start()).ok());
@@ -236,6 +244,22 @@ TEST(GatewayCalls, OfTwoGatewaysWithOneTagBothAreAsked) {
     asked.others = {twin, first.AsOther()};
     EXPECT_EQ((co_await asked.calls.Pass(Given(IdAt(first.id)), Missing())).error->status, 503);
     for (Peer* peer : {&asked, &first, &second}) peer->calls.Stop();
+  });
+}
+
+TEST(GatewayCalls, AGatewayThatCameBackUnderAnotherNameIsAskedByThatOneAlone) {
+  RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore& store = loop.Keep(std::make_unique<MemoryStore>());
+    Peer& asked = loop.Make<Peer>(store, "a");
+    Peer& served = loop.Make<Peer>(store, "b");
+    OtherGateway former = served.AsOther(false);
+    former.name = "former";
+    asked.others = {former, served.AsOther()};
+    EXPECT_TRUE((co_await asked.calls.Start()).ok());
+    EXPECT_TRUE((co_await served.calls.Start()).ok());
+    EXPECT_EQ((co_await asked.calls.Pass(Given(IdAt(served.id)), Missing())).error->status, 404);
+    asked.calls.Stop();
+    served.calls.Stop();
   });
 }
 

@@ -224,7 +224,7 @@ TEST_F(ReadTest, ExportFindsActionsAndFeedbackByTheirModel) {
   act(Kind::kAction, "replica.start", "r-b-1", R"({"model":"b","reason":"like model \"a\""})");
   act(Kind::kAction, "model.pause", "a", R"({"reason":"repair"})");
   act(Kind::kAction, "job.start", "a", R"({"reason":"fits"})");  // a job of that name
-  act(Kind::kAction, "rollout.step", "a", "no JSON");
+  act(Kind::kAction, "rollout.step", "a", R"({"percent":5})");
   act(Kind::kAdmin, "tenant.create", "a", R"({"model":"a"})");
   Feedback feedback;
   feedback.name = "helpful";
