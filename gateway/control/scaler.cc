@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gateway/control/capacity.h"
+#include "router/load/occupied.h"
 
 namespace gateway::control {
 namespace {
@@ -136,8 +137,9 @@ std::vector<const config::ModelPolicy*> Scaler::PoliciesWithPrefetch() const {
 
 void Scaler::DecideForBatches(Pool& pool, const ModelQueue& queue, conf::TimePoint now) {
   const std::string& model = pool.policy.model();
-  BatchReplicas::Seen seen{.lines = pool.asked.lines,
-                           .oldest_wait = std::max(pool.asked.oldest_line_elsewhere, OldestLine(queue, now))};
+  scheduler::autoscale::BatchReplicas::Seen seen{
+      .lines = pool.asked.lines,
+      .oldest_wait = std::max(pool.asked.oldest_line_elsewhere, OldestLine(queue, now))};
   std::vector<std::string> ids;
   replicas_.ForEach(model, [&](const Workload& replica) {
     if (!replica.for_batches || replica.ends()) return;
@@ -145,7 +147,8 @@ void Scaler::DecideForBatches(Pool& pool, const ModelQueue& queue, conf::TimePoi
     ++seen.there;
     seen.coming += replica.state == State::kRunning ? 0 : 1;
   });
-  const BatchReplicas::Decision decision = pool.batches.Tick(pool.policy.batch, seen, now);
+  const scheduler::autoscale::BatchReplicas::Decision decision =
+      pool.batches.Tick(pool.policy.batch, seen, now);
   if (decision.start && !pool.held) replicas_.Add(model, decision.why, Replicas::For::kBatches);
   if (!decision.end) return;
   for (const std::string& id : ids) replicas_.Retire(*workloads_.Find(id), decision.why);
@@ -222,12 +225,13 @@ double Scaler::Occupied(const Pool& pool, const router::HeadroomLimits& room, co
   if (pool.policy.scale) {
     const std::shared_ptr<const Runtime> runtime = env_.runtime();
     for (const router::ReplicaState* const state : Discovered(pool))
-      sum += OccupiedOf(state->engine, capacity, room, pool.policy.scaling.inter_token, now);
+      sum += router::OccupiedOf(state->engine, capacity, room, pool.policy.scaling.inter_token, now);
     return sum;
   }
   replicas_.ForEach(model, [&](const Workload& replica) {
     if (replica.state != State::kRunning || !replica.serving.load) return;
-    sum += OccupiedOf(replica.serving.load->engine, capacity, room, pool.policy.scaling.inter_token, now);
+    sum += router::OccupiedOf(replica.serving.load->engine, capacity, room, pool.policy.scaling.inter_token,
+                              now);
   });
   return sum;
 }

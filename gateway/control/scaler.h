@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "gateway/control/batch_replicas.h"
 #include "gateway/control/cold_starts.h"
 #include "gateway/control/crash_loop.h"
 #include "gateway/control/gateway_record.h"
@@ -82,7 +81,7 @@ class Scaler {
     Meter meter;
     Asked asked;  // as of the last tick
     CrashLoop crashes;
-    BatchReplicas batches;
+    scheduler::autoscale::BatchReplicas batches;
     scheduler::autoscale::Signals signals;
     scheduler::autoscale::Decision decision;
     conf::Duration lead_time{};  // of the next replica, as of then

@@ -108,28 +108,27 @@ void Sleepers::Start(const std::string& model, const std::string& why, Need need
   });
   scheduler::autoscale::StartTimes times{.wake = env_.wake(model), .room = kGrace, .cold = {}};
   if (HasFreeDevices(*policy)) times.cold = env_.cold_start(model);
-  if (falls_asleep) return;  // it can wake in a moment
-  const bool slept = !sleepers.empty();
-  if (need == Need::kForeseen) {
-    const bool others_wait = std::ranges::any_of(workloads_.all(), [](const Workload& other) {
-      return other.kind == Kind::kReplica &&
-             (other.wants_to_wake || (other.state == State::kPending && !other.held));
-    });
-    if (others_wait) return;
-    std::erase_if(sleepers, [](const Sleeper& one) { return one.devices != Sleeper::Devices::kFree; });
+  const bool others_wait = std::ranges::any_of(workloads_.all(), [](const Workload& other) {
+    return other.kind == Kind::kReplica &&
+           (other.wants_to_wake || (other.state == State::kPending && !other.held));
+  });
+  const scheduler::autoscale::StartChoice chosen =
+      scheduler::autoscale::ChooseStart({.sleepers = sleepers,
+                                         .times = times,
+                                         .need = need,
+                                         .falls_asleep = falls_asleep,
+                                         .others_wait = others_wait,
+                                         .idle_elsewhere = IdleElsewhere(*policy) != nullptr});
+  switch (chosen.kind) {
+    case scheduler::autoscale::StartChoice::Kind::kNothing:
+      return;
+    case scheduler::autoscale::StartChoice::Kind::kNew:
+      replicas_.Add(model, why);
+      return;
+    case scheduler::autoscale::StartChoice::Kind::kWake:
+      break;
   }
-  std::optional<uint32_t> chosen = scheduler::autoscale::ChooseSleeper(sleepers, times);
-  // Beside a model that is busy on the same devices it would only take turns, while others stand idle elsewhere:
-  // a second place to wake at ends that.
-  const auto is_contested = [&](const Sleeper& one) {
-    return one.id == chosen && one.devices == Sleeper::Devices::kHeldByBusy;
-  };
-  if (std::ranges::any_of(sleepers, is_contested) && IdleElsewhere(*policy) != nullptr) chosen.reset();
-  if (!chosen) {
-    if (need == Need::kNow || !slept || times.cold) replicas_.Add(model, why);
-    return;
-  }
-  Workload& woken = *workloads_.FindNumber(*chosen);
+  Workload& woken = *workloads_.FindNumber(chosen.sleeper);
   workloads_.SetWake(woken, true, why);
   woken.serving.needed_now = need == Need::kNow;
 }
@@ -202,6 +201,7 @@ std::optional<scheduler::autoscale::Holder> Sleepers::HolderOf(const Workload& r
   if (replicas_.Count(replica.model, ReplicaState::kReady) <= least) return std::nullopt;
   const conf::TimePoint now = context_.now();
   return scheduler::autoscale::Holder{
+      .id = replica.number,
       .awake = now - replica.since,
       .idle = now - std::max(replica.since, replica.serving.busy_at),
       .min_awake = settings->min_awake,
@@ -219,13 +219,13 @@ Workload* Sleepers::IdleElsewhere(const config::ModelPolicy& policy) const {
       return right && std::popcount(holding.devices) >= std::max<int>(need.ask.count, 1);
     });
   };
-  Workload* found = nullptr;
-  for (Workload& holder : workloads_.all()) {
+  std::vector<scheduler::autoscale::Holder> holders;
+  for (const Workload& holder : workloads_.all()) {
     const auto seen = HolderOf(holder, policy.model());
-    if (!seen || !scheduler::autoscale::IsIdle(*seen) || !suits(holder)) continue;
-    if (found == nullptr || holder.serving.busy_at < found->serving.busy_at) found = &holder;
+    if (seen && suits(holder)) holders.push_back(*seen);
   }
-  return found;
+  const std::optional<uint32_t> idle = scheduler::autoscale::ChooseIdle(holders);
+  return idle ? workloads_.FindNumber(*idle) : nullptr;
 }
 
 void Sleepers::MakeRoomForWake(const Workload& sleeper) {

@@ -44,10 +44,7 @@ class Sleepers {
   void PutAway(Workload& replica, const std::string& why);
   // A start that is not needed any more: one that was to wake sleeps on, any other ends.
   void Cancel(Workload& replica, const std::string& why);
-  enum class Need : uint8_t {
-    kNow,       // requests wait, or an operator or the policy's floor wants it
-    kForeseen,  // others keep the devices that they have
-  };
+  using Need = scheduler::autoscale::Need;
   // One more replica: wakes one, or adds one.
   void Start(const std::string& model, const std::string& why, Need need);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <vector>
 
 namespace scheduler::autoscale {
 namespace {
@@ -24,6 +25,24 @@ std::optional<uint32_t> ChooseSleeper(std::span<const Sleeper> sleepers, const S
   return best->id;
 }
 
+StartChoice ChooseStart(const OneMore& wanted) {
+  using Kind = StartChoice::Kind;
+  if (wanted.falls_asleep) return {};
+  std::vector<Sleeper> sleepers(wanted.sleepers.begin(), wanted.sleepers.end());
+  if (wanted.need == Need::kForeseen) {
+    if (wanted.others_wait) return {};
+    std::erase_if(sleepers, [](const Sleeper& one) { return one.devices != Sleeper::Devices::kFree; });
+  }
+  std::optional<uint32_t> chosen = ChooseSleeper(sleepers, wanted.times);
+  const auto is_contested = [&](const Sleeper& one) {
+    return one.id == chosen && one.devices == Sleeper::Devices::kHeldByBusy;
+  };
+  if (wanted.idle_elsewhere && std::ranges::any_of(sleepers, is_contested)) chosen.reset();
+  if (chosen) return {.kind = Kind::kWake, .sleeper = *chosen};
+  const bool starts = wanted.need == Need::kNow || wanted.sleepers.empty() || wanted.times.cold;
+  return {.kind = starts ? Kind::kNew : Kind::kNothing};
+}
+
 bool IsIdle(const Holder& holder) {
   return holder.awake >= holder.min_awake && holder.idle > holder.change;
 }
@@ -31,6 +50,14 @@ bool IsIdle(const Holder& holder) {
 bool MakesRoom(const Holder& holder) {
   return IsIdle(holder) ||
          (holder.awake >= holder.min_awake && holder.awake >= kTurnOverChange * holder.change);
+}
+
+std::optional<uint32_t> ChooseIdle(std::span<const Holder> holders) {
+  const Holder* best = nullptr;
+  for (const Holder& one : holders) {
+    if (IsIdle(one) && (best == nullptr || one.idle > best->idle)) best = &one;
+  }
+  return best == nullptr ? std::nullopt : std::optional(best->id);
 }
 
 }  // namespace scheduler::autoscale

@@ -2,16 +2,21 @@
 // wants. One starts when lines have found no room to spare for a while, where the policy allows it; all end
 // when no line has been there for a while. They are the first that must make room.
 //
-// Pure but for its own state. One thread.
+// Pure but for its own state. One owner.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "conf/time.h"
-#include "gateway/config/model_policy.h"
 
-namespace gateway::control {
+namespace scheduler::autoscale {
+
+// As an operator allows it, for a model.
+struct BatchStarts {
+  bool may_start = false;
+  uint32_t max_replicas = 1;  // beside those of the autoscaler
+};
 
 class BatchReplicas {
  public:
@@ -26,10 +31,10 @@ class BatchReplicas {
     bool end = false;    // all
     std::string why{};   // of either
   };
-  Decision Tick(const config::BatchStarts& policy, const Seen& seen, conf::TimePoint now);
+  Decision Tick(const BatchStarts& policy, const Seen& seen, conf::TimePoint now);
 
  private:
   conf::TimePoint last_line_{};
 };
 
-}  // namespace gateway::control
+}  // namespace scheduler::autoscale

@@ -1,8 +1,8 @@
-#include "gateway/control/batch_replicas.h"
+#include "scheduler/autoscale/batch_replicas.h"
 
 #include <gtest/gtest.h>
 
-namespace gateway::control {
+namespace scheduler::autoscale {
 namespace {
 
 using std::chrono::seconds;
@@ -11,7 +11,7 @@ constexpr conf::TimePoint kBegin{std::chrono::hours(1'000)};
 
 TEST(BatchReplicas, OneStartsAfterTheOtherWhileLinesWaitLong) {
   BatchReplicas law;
-  const config::BatchStarts policy{.may_start = true, .max_replicas = 2};
+  const BatchStarts policy{.may_start = true, .max_replicas = 2};
   EXPECT_FALSE(law.Tick(policy, {.lines = 5, .oldest_wait = seconds(9)}, kBegin).start);
   const BatchReplicas::Decision first = law.Tick(policy, {.lines = 5, .oldest_wait = seconds(10)}, kBegin);
   EXPECT_TRUE(first.start);
@@ -27,7 +27,7 @@ TEST(BatchReplicas, OneStartsAfterTheOtherWhileLinesWaitLong) {
 
 TEST(BatchReplicas, AllEndWhenNoLineIsThereForAWhileOrThePolicyForbidsThem) {
   BatchReplicas law;
-  const config::BatchStarts policy{.may_start = true, .max_replicas = 2};
+  const BatchStarts policy{.may_start = true, .max_replicas = 2};
   EXPECT_FALSE(law.Tick(policy, {.lines = 1, .there = 2}, kBegin).end);
   EXPECT_FALSE(law.Tick(policy, {.there = 2}, kBegin + seconds(59)).end);
   EXPECT_TRUE(law.Tick(policy, {.there = 2}, kBegin + seconds(60)).end);
@@ -37,4 +37,4 @@ TEST(BatchReplicas, AllEndWhenNoLineIsThereForAWhileOrThePolicyForbidsThem) {
 }
 
 }  // namespace
-}  // namespace gateway::control
+}  // namespace scheduler::autoscale

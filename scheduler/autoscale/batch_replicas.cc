@@ -1,10 +1,10 @@
-#include "gateway/control/batch_replicas.h"
+#include "scheduler/autoscale/batch_replicas.h"
 
 #include <fmt/format.h>
 
 #include "conf/shown.h"
 
-namespace gateway::control {
+namespace scheduler::autoscale {
 namespace {
 
 constexpr conf::Duration kLongWait = std::chrono::seconds(10);
@@ -12,7 +12,7 @@ constexpr conf::Duration kQuiet = std::chrono::minutes(1);
 
 }  // namespace
 
-BatchReplicas::Decision BatchReplicas::Tick(const config::BatchStarts& policy, const Seen& seen,
+BatchReplicas::Decision BatchReplicas::Tick(const BatchStarts& policy, const Seen& seen,
                                             conf::TimePoint now) {
   if (seen.lines > 0) last_line_ = now;
   if (seen.there > 0 && (!policy.may_start || now - last_line_ >= kQuiet)) {
@@ -31,4 +31,4 @@ BatchReplicas::Decision BatchReplicas::Tick(const config::BatchStarts& policy, c
                              conf::Counted(policy.max_replicas, "replica"))};
 }
 
-}  // namespace gateway::control
+}  // namespace scheduler::autoscale
