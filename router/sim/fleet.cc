@@ -77,14 +77,18 @@ class FleetSimulation {
   FleetReplica* FindReplica(uint32_t number);
   FleetReplica* FindJob(std::string_view job);
   const FleetModel& SpecOf(const FleetReplica& replica) const { return options_.models[replica.model]; }
+  scheduler::Job JobOf(const FleetReplica& replica);
   void SubmitJob(FleetReplica& replica);
   void LeavePlanner(FleetReplica& replica);
   void Enter(FleetReplica& replica, Life life);
+  void Account(FleetReplica& replica);
   void GiveBack(FleetReplica& replica);  // its devices
   void Serve(FleetReplica& replica);
   void PutAway(FleetReplica& replica);
   void Drop(uint32_t number);
   void Decide(size_t model);
+  autoscale::BatchReplicas::Seen LinesOf(size_t model) const;
+  void SetForBatches(FleetReplica& replica, bool for_batches);
   void DecideForBatches(size_t model);
   void StartOneMore(size_t model, autoscale::Need need);
   void TickLives();
@@ -146,7 +150,7 @@ FleetReplica* FleetSimulation::FindJob(std::string_view job) {
 }
 
 // As gateway/config/model_policy.h asks for replicas, for replicas of batches, and for those that wake.
-void FleetSimulation::SubmitJob(FleetReplica& replica) {
+scheduler::Job FleetSimulation::JobOf(const FleetReplica& replica) {
   const FleetModel& spec = SpecOf(replica);
   scheduler::Job job;
   job.id = spec.name + "/" + std::to_string(++last_job_);
@@ -158,6 +162,11 @@ void FleetSimulation::SubmitJob(FleetReplica& replica) {
   scheduler::DeviceAsk ask{.count = static_cast<uint16_t>(spec.engine.devices)};
   job.roles = {{.name = "replica", .ask = {.devices = {std::move(ask)}}}};
   if (replica.wants_to_wake) job.pinned = {*replica.home};
+  return job;
+}
+
+void FleetSimulation::SubmitJob(FleetReplica& replica) {
+  scheduler::Job job = JobOf(replica);
   replica.job = job.id;
   planner_.Submit(std::move(job), now_);
   changed_ = true;
@@ -174,11 +183,17 @@ void FleetSimulation::Enter(FleetReplica& replica, Life life) {
   replica.since = now_;
 }
 
-void FleetSimulation::GiveBack(FleetReplica& replica) {
+// Counts the time for which it has held its devices.
+void FleetSimulation::Account(FleetReplica& replica) {
   FleetModelReport& report = pools_[replica.model]->report;
-  const double seconds = conf::ToSeconds(now_ - replica.held_since) * SpecOf(replica).engine.devices;
+  const double seconds =
+      conf::ToSeconds(now_ - std::exchange(replica.held_since, now_)) * SpecOf(replica).engine.devices;
   report.device_seconds += seconds;
   if (replica.for_batches) report.batch_seconds += seconds;
+}
+
+void FleetSimulation::GiveBack(FleetReplica& replica) {
+  Account(replica);
   LeavePlanner(replica);
 }
 
@@ -319,7 +334,17 @@ void FleetSimulation::Decide(size_t model) {
     Enter(replica, Life::kReady);
     pool.served.SetOpen(number, true, now_);
   }
-  for (const uint32_t number : decision.drain) PutAway(*FindReplica(number));
+  uint32_t kept = autoscale::BatchReplicas::Keep(pool.spec.batch, LinesOf(model),
+                                                 static_cast<uint32_t>(decision.drain.size()));
+  for (const uint32_t number : decision.drain) {
+    FleetReplica& replica = *FindReplica(number);
+    if (kept > 0) {
+      SetForBatches(replica, true);
+      --kept;
+    } else {
+      PutAway(replica);
+    }
+  }
   for (const uint32_t number : decision.cancel) {
     FleetReplica& replica = *FindReplica(number);
     if (replica.life == Life::kAsleep) {
@@ -332,24 +357,50 @@ void FleetSimulation::Decide(size_t model) {
   }
   if (decision.start == 0) return;
   const bool is_needed_now = signals.held > 0 || views.size() < autoscale::LeastAt(pool.spec.policy, now_);
-  for (uint32_t i = 0; i < decision.start; ++i)
+  const uint32_t given = autoscale::BatchReplicas::Give(LinesOf(model), decision.start);
+  uint32_t left = given;
+  for (const auto& replica : replicas_) {
+    if (left == 0) break;
+    if (replica->model != model || !replica->for_batches || replica->life != Life::kReady) continue;
+    SetForBatches(*replica, false);
+    --left;
+  }
+  for (uint32_t i = given; i < decision.start; ++i)
     StartOneMore(model, is_needed_now ? autoscale::Need::kNow : autoscale::Need::kForeseen);
+}
+
+autoscale::BatchReplicas::Seen FleetSimulation::LinesOf(size_t model) const {
+  const ServedModel& served = pools_[model]->served;
+  autoscale::BatchReplicas::Seen seen{.lines = served.lines(), .oldest_wait = served.OldestLine(now_)};
+  for (const auto& replica : replicas_) {
+    if (replica->model != model || !replica->for_batches || replica->life == Life::kDraining) continue;
+    ++seen.there;
+    seen.coming += replica->life == Life::kReady ? 0 : 1;
+  }
+  return seen;
+}
+
+// A replica that serves is for batches alone from now on, or no longer.
+void FleetSimulation::SetForBatches(FleetReplica& replica, bool for_batches) {
+  Account(replica);
+  replica.for_batches = for_batches;
+  ++pools_[replica.model]->report.changed_hands;
+  replica.job =
+      planner_.jobs()[planner_.Replace(planner_.jobs().Find(replica.job), JobOf(replica), now_)].job.id;
+  changed_ = true;
 }
 
 void FleetSimulation::DecideForBatches(size_t model) {
   Pool& pool = *pools_[model];
-  autoscale::BatchReplicas::Seen seen{.lines = pool.served.lines(),
-                                      .oldest_wait = pool.served.OldestLine(now_)};
-  std::vector<uint32_t> numbers;
-  for (const auto& replica : replicas_) {
-    if (replica->model != model || !replica->for_batches || replica->life == Life::kDraining) continue;
-    numbers.push_back(replica->number);
-    ++seen.there;
-    seen.coming += replica->life == Life::kReady ? 0 : 1;
-  }
-  const autoscale::BatchReplicas::Decision decision = pool.batches.Tick(pool.spec.batch, seen, now_);
+  const autoscale::BatchReplicas::Decision decision =
+      pool.batches.Tick(pool.spec.batch, LinesOf(model), now_);
   if (decision.start) AddReplica(model, true);
   if (!decision.end) return;
+  std::vector<uint32_t> numbers;
+  for (const auto& replica : replicas_) {
+    if (replica->model == model && replica->for_batches && replica->life != Life::kDraining)
+      numbers.push_back(replica->number);
+  }
   for (const uint32_t number : numbers) {
     FleetReplica& replica = *FindReplica(number);
     if (replica.life == Life::kReady) {

@@ -4,8 +4,8 @@
 //
 // A replica waits until the planner gives it devices, starts for `cold_start`, serves, drains and ends. Where its
 // policy lets replicas sleep it falls asleep instead, gives its devices back, and wakes on the same devices in `wake`.
-// Host memory is taken to suffice for all that sleep. A replica for batches serves any request of its model, and
-// leaves within kBatchDrain when the planner gives its devices to another.
+// Host memory is taken to suffice for all that sleep. A replica for batches serves any request of its model, changes
+// hands with the autoscaler (BatchReplicas), and leaves within kBatchDrain when the planner gives its devices to another.
 //
 // Pure: the same options give the same report.
 #pragma once
@@ -59,6 +59,7 @@ struct FleetModelReport {
   uint32_t cold_starts = 0;
   uint32_t batch_starts = 0;  // of replicas for batches
   uint32_t wakes = 0;
+  uint32_t changed_hands = 0;  // replicas that went on for batches, or no longer for batches alone
   uint32_t most_replicas = 0;  // that held devices
 };
 

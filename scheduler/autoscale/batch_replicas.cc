@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "conf/shown.h"
 
 namespace scheduler::autoscale {
@@ -11,6 +13,15 @@ constexpr conf::Duration kLongWait = std::chrono::seconds(10);
 constexpr conf::Duration kQuiet = std::chrono::minutes(1);
 
 }  // namespace
+
+uint32_t BatchReplicas::Keep(const BatchStarts& policy, const Seen& seen, uint32_t let_go) {
+  if (!policy.may_start || seen.oldest_wait < kLongWait) return 0;
+  return std::min(let_go, policy.max_replicas - std::min(policy.max_replicas, seen.there));
+}
+
+uint32_t BatchReplicas::Give(const Seen& seen, uint32_t wanted) {
+  return std::min(wanted, seen.there - std::min(seen.there, seen.coming));
+}
 
 BatchReplicas::Decision BatchReplicas::Tick(const BatchStarts& policy, const Seen& seen,
                                             conf::TimePoint now) {

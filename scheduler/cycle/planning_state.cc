@@ -259,6 +259,21 @@ void PlanningState::HandOver(JobIndex job, JobIndex to) {
   Run(to, now);
 }
 
+JobIndex PlanningState::Replace(JobIndex job, Job replacement) {
+  const std::vector<MemberAt> members = MembersOf(job);
+  const conf::TimePoint started = jobs[job].started;
+  Leave(job);
+  const JobIndex to = Add(std::move(replacement));
+  Trial trial(state);
+  for (const MemberAt& at : members) {
+    trial.Assign({.job = to, .role = at.role, .rank = at.rank, .holding = at.holding});
+    Charge(to, at.holding);
+  }
+  trial.Commit();
+  Run(to, started);
+  return to;
+}
+
 void PlanningState::TakeBackMove(JobIndex job) {
   JobEntry& entry = jobs[job];
   if (entry.leaving.empty()) return;
