@@ -26,7 +26,7 @@ using router::sim::FleetReport;
 using router::sim::Request;
 
 constexpr uint32_t kPlaces = 8;
-static const double kMeanLoad = getenv("X_LOAD") ? atof(getenv("X_LOAD")) : 1.0 / 3;
+constexpr double kMeanLoad = 1.0 / 3;
 constexpr size_t kLines = 100'000;
 constexpr uint32_t kAtGateway = 1'024;  // lines at replicas or in the queue
 constexpr conf::Duration kLinesAlone = std::chrono::minutes(20);

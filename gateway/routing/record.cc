@@ -47,6 +47,7 @@ Json ToJson(const router::CostTerms& terms) {
 
 Json ToJson(const router::ReplicaSignals& signals) {
   return {{"requests", signals.requests},
+          {"spare", signals.spare},
           {"waiting", signals.waiting},
           {"backlog", signals.backlog},
           {"context", signals.context},

@@ -1,7 +1,6 @@
 #include "router/load/spare_room.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace router {
 namespace {
@@ -23,12 +22,6 @@ double PlacesOf(const ObservedSignals& seen, const HeadroomLimits& limits) {
 
 bool HasSpareRoom(const ReplicaSignals& s, const ObservedSignals& seen, const HeadroomLimits& limits) {
   if (s.requests < 1) return true;
-  static const double kStrict = std::getenv("X_STRICT") ? atof(std::getenv("X_STRICT")) : 0;
-  static const double kPart = std::getenv("X_PART") ? atof(std::getenv("X_PART")) : 1;
-  static const double kQ = std::getenv("X_Q") ? atof(std::getenv("X_Q")) : 0;
-  if (kQ > 0) return s.backlog <= kQ * s.prefill_rate && s.kv_use < 1 - kKeptKv && s.requests + 1 <= (1 - kKeptPlaces) * PlacesOf(seen, limits);
-  if (kStrict > 0 && s.waiting >= kStrict) return false;
-  if (kPart < 1) return s.backlog <= kQuiet * s.prefill_rate && s.kv_use < 1 - kKeptKv && s.requests + 1 <= kPart * PlacesOf(seen, limits);
   if (s.backlog > kQuiet * s.prefill_rate) return false;
   return s.kv_use < 1 - kKeptKv && s.requests + 1 <= (1 - kKeptPlaces) * PlacesOf(seen, limits);
 }

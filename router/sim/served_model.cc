@@ -284,12 +284,6 @@ void ServedModel::Send(Id id) {
     report_.Chosen(decision.cached, facts.cached.empty() ? 0 : facts.cached.front().tokens);
     ++open_;
   }
-  if (!IsLine(id) && std::getenv("X_DUMP")) {
-    int ln=0, lt=0, rn=0, rt=0, lines=0;
-    for (Id o : replica.there) { const auto& f=*flights_.at(o); lines+=IsLine(o); if (f.first_token) continue; (IsLine(o)?ln:rn)++; (IsLine(o)?lt:rt)+=(int)RequestOf(o).prompt_tokens; }
-    int freer=0; for (auto* r : open_replicas_) { bool any=false; for (Id o : r->there) any|=!flights_.at(o)->first_token; freer+=!any; }
-    fprintf(stderr,"D %lu %.3f %u waited %.3f lines %d/%d reqs %d/%d there %zu/%d free %d of %zu\n",(unsigned long)id, conf::ToSeconds(now_-begin_), request.prompt_tokens, conf::ToSeconds(now_-begin_-request.at), ln,lt,rn,rt,replica.there.size(),lines,freer,open_replicas_.size());
-  }
   index_.Predict(request.blocks, *replica.state->member, now_);
   flight.charge = std::move(decision.charge);
   replica.there.push_back(id);
@@ -320,7 +314,6 @@ void ServedModel::Leave(Replica& replica, Id id) {
 
 void ServedModel::CountFirstToken(Id id, const Flight& flight) {
   const Duration took = now_ - (begin_ + requests_[id].at);
-  if (std::getenv("X_DUMP")) fprintf(stderr,"F %lu %.3f\n",(unsigned long)id,conf::ToSeconds(took));
   report_.FirstToken(took, now_ - begin_);
   const bool hopeless = flight.prefill > conf::ToSeconds(options_.ttft);
   first_tokens_.came += 1;

@@ -261,7 +261,7 @@ void PlanningState::HandOver(JobIndex job, JobIndex to) {
 
 JobIndex PlanningState::Replace(JobIndex job, Job replacement) {
   const std::vector<MemberAt> members = MembersOf(job);
-  const conf::TimePoint started = jobs[job].started;
+  const JobEntry before = jobs[job];
   Leave(job);
   const JobIndex to = Add(std::move(replacement));
   Trial trial(state);
@@ -270,7 +270,14 @@ JobIndex PlanningState::Replace(JobIndex job, Job replacement) {
     Charge(to, at.holding);
   }
   trial.Commit();
-  Run(to, started);
+  Run(to, before.started);
+  JobEntry& entry = jobs[to];
+  entry.checkpointed = before.checkpointed;
+  entry.idle_since = before.idle_since;
+  entry.lost_members = before.lost_members;
+  entry.moved = before.moved;
+  entry.done = before.done;
+  entry.restarts = before.restarts;
   return to;
 }
 
