@@ -13,7 +13,7 @@ namespace bench::autoscaling {
 inline constexpr conf::Duration kDay = std::chrono::hours(24);
 inline constexpr conf::Duration kPaceFor = std::chrono::minutes(10);  // ServeGen's windows
 
-// The rates of ServeGen's clients ("m-small/17") in steps of kPaceFor over their first day, summed. Nothing, and why on standard error, when a file cannot be read.
+// The rates of ServeGen's clients ("m-small/17"; "./0" of the folder itself) in steps of kPaceFor over their first day, summed. Nothing, and why on standard error, when a file cannot be read.
 std::optional<std::vector<double>> RatesOf(const std::string& traces,
                                            std::span<const std::string_view> clients);
 

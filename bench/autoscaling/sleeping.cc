@@ -33,8 +33,8 @@ struct SharedDay {
   std::array<std::string_view, 3> clients;
 };
 constexpr std::array<SharedDay, 2> kDays = {{
-    {"office, evening, bursts", {"m-mid/49", "m-small/35", "m-large/5"}},
-    {"all by day", {"m-small/17", "m-small/27", "m-mid/49"}},
+    {"at different times", {"./0", "./1", "./7"}},
+    {"all by day", {"m-small/17", "m-mid/49", "m-large/5"}},
 }};
 
 enum class Way : uint8_t { kAwake, kColdStarts, kSleepLight, kSleepDeep };
@@ -105,7 +105,9 @@ double SleepRun::in_time() const {
 
 double SleepRun::worst_in_time() const {
   double worst = 1;
-  for (const auto& model : report.models) worst = std::min(worst, model.served.within_slo);
+  for (const auto& model : report.models) {
+    if (model.served.requests > 0) worst = std::min(worst, model.served.within_slo);
+  }
   return worst;
 }
 
@@ -164,8 +166,7 @@ std::optional<std::vector<SleepCase>> RunSleeping(const SleepOptions& options) {
                           conf::ToSeconds(hour->back().at);
       std::vector<std::vector<Request>> days;
       for (const std::vector<double>& of : rates) {
-        const std::span<const double> steps =
-            options.quick ? std::span(of).subspan(7 * 6, 4 * 6) : std::span(of);
+        const std::span<const double> steps = options.quick ? std::span(of).subspan(0, 6 * 6) : std::span(of);
         days.push_back(DayOf(*hour, steps, kBusiest / busy / PeakOverMean(steps)));
       }
       SleepCase& one = cases.emplace_back();

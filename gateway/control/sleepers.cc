@@ -112,13 +112,13 @@ void Sleepers::Start(const std::string& model, const std::string& why, Need need
     return other.kind == Kind::kReplica &&
            (other.wants_to_wake || (other.state == State::kPending && !other.held));
   });
-  const scheduler::autoscale::StartChoice chosen =
-      scheduler::autoscale::ChooseStart({.sleepers = sleepers,
-                                         .times = times,
-                                         .need = need,
-                                         .falls_asleep = falls_asleep,
-                                         .others_wait = others_wait,
-                                         .idle_elsewhere = IdleElsewhere(*policy) != nullptr});
+  const scheduler::autoscale::StartChoice chosen = scheduler::autoscale::ChooseStart(
+      {.sleepers = sleepers,
+       .times = times,
+       .need = need,
+       .falls_asleep = falls_asleep,
+       .others_wait = others_wait,
+       .idle_elsewhere = scheduler::autoscale::ChooseIdle(HoldersThatSuit(*policy)).has_value()});
   switch (chosen.kind) {
     case scheduler::autoscale::StartChoice::Kind::kNothing:
       return;
@@ -208,7 +208,7 @@ std::optional<scheduler::autoscale::Holder> Sleepers::HolderOf(const Workload& r
       .change = falls_.Quantile(replica.model, kUsual) + env_.wake(for_model)};
 }
 
-Workload* Sleepers::IdleElsewhere(const config::ModelPolicy& policy) const {
+std::vector<scheduler::autoscale::Holder> Sleepers::HoldersThatSuit(const config::ModelPolicy& policy) const {
   const auto suits = [&](const Workload& holder) {
     const scheduler::Holding& holding = holder.members.front().at.holding;
     if (holding.node >= context_.cluster().nodes.size()) return false;
@@ -224,8 +224,7 @@ Workload* Sleepers::IdleElsewhere(const config::ModelPolicy& policy) const {
     const auto seen = HolderOf(holder, policy.model());
     if (seen && suits(holder)) holders.push_back(*seen);
   }
-  const std::optional<uint32_t> idle = scheduler::autoscale::ChooseIdle(holders);
-  return idle ? workloads_.FindNumber(*idle) : nullptr;
+  return holders;
 }
 
 void Sleepers::MakeRoomForWake(const Workload& sleeper) {
@@ -241,17 +240,20 @@ void Sleepers::MakeRoomForWake(const Workload& sleeper) {
   }
 }
 
-// For a cold start that has found no room: the one replica that is not needed the longest.
+// For a cold start that has found no room.
 void Sleepers::MakeRoomForStart(const Workload& replica) {
   const config::ModelPolicy* const policy = env_.policy(replica.model);
   if (policy == nullptr || replica.unplaced.empty() || env_.waiting(replica.model) == 0) return;
   const bool comes = std::ranges::any_of(workloads_.all(), [](const Workload& other) {
     return other.state == State::kSaving && other.afterwards == Afterwards::kSleeps;
   });
-  Workload* const idle = comes ? nullptr : IdleElsewhere(*policy);
-  if (idle == nullptr) return;
-  PutAway(*idle, fmt::format("makes room for {} of {}, which waits for devices", replica.id, replica.model));
-  idle->serving.makes_room = true;
+  if (comes) return;
+  const std::optional<uint32_t> chosen =
+      scheduler::autoscale::ChooseForStart(HoldersThatSuit(*policy), env_.cold_start(replica.model));
+  if (!chosen) return;
+  Workload& holder = *workloads_.FindNumber(*chosen);
+  PutAway(holder, fmt::format("makes room for {} of {}, which waits for devices", replica.id, replica.model));
+  holder.serving.makes_room = true;
 }
 
 net::Task<absl::Status> Sleepers::Call(std::string id, std::span<const plugins::engines::EngineCall> calls) {

@@ -64,8 +64,8 @@ class Sleepers {
   void TickAsleep(Workload& replica);
   std::optional<scheduler::autoscale::Holder> HolderOf(const Workload& replica,
                                                        const std::string& for_model) const;
-  // A replica of another model that is not needed, on devices that suit; null: there is none.
-  Workload* IdleElsewhere(const config::ModelPolicy& policy) const;
+  // Replicas of other models on devices that suit, which may sleep.
+  std::vector<scheduler::autoscale::Holder> HoldersThatSuit(const config::ModelPolicy& policy) const;
   void MakeRoomForWake(const Workload& sleeper);
   void MakeRoomForStart(const Workload& replica);
   net::Task<void> AskToSleep(std::string id);

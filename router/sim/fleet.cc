@@ -98,7 +98,7 @@ class FleetSimulation {
   bool HasFreeDevices(const FleetModel& model) const;
   std::vector<FleetReplica*> HoldersOf(const FleetReplica& sleeper);
   std::optional<autoscale::Holder> HolderOf(const FleetReplica& replica, size_t for_model) const;
-  FleetReplica* IdleElsewhere(size_t for_model);
+  std::vector<autoscale::Holder> HoldersThatSuit(size_t for_model) const;
   void MakeRoomForWake(const FleetReplica& sleeper);
   void MakeRoomForStart(const FleetReplica& replica);
   bool Ended() const;
@@ -262,14 +262,13 @@ std::optional<autoscale::Holder> FleetSimulation::HolderOf(const FleetReplica& r
                            .change = spec.fall + options_.models[for_model].wake};
 }
 
-FleetReplica* FleetSimulation::IdleElsewhere(size_t for_model) {
+std::vector<autoscale::Holder> FleetSimulation::HoldersThatSuit(size_t for_model) const {
   std::vector<autoscale::Holder> holders;
   for (const auto& replica : replicas_) {
     if (SpecOf(*replica).engine.devices < options_.models[for_model].engine.devices) continue;
     if (const auto seen = HolderOf(*replica, for_model)) holders.push_back(*seen);
   }
-  const std::optional<uint32_t> idle = autoscale::ChooseIdle(holders);
-  return idle ? FindReplica(*idle) : nullptr;
+  return holders;
 }
 
 void FleetSimulation::StartOneMore(size_t model, autoscale::Need need) {
@@ -302,7 +301,7 @@ void FleetSimulation::StartOneMore(size_t model, autoscale::Need need) {
   wanted.sleepers = sleepers;
   wanted.times = {.wake = spec.wake, .room = kRoomFor, .cold = {}};
   if (HasFreeDevices(spec)) wanted.times.cold = spec.cold_start;
-  wanted.idle_elsewhere = IdleElsewhere(model) != nullptr;
+  wanted.idle_elsewhere = autoscale::ChooseIdle(HoldersThatSuit(model)).has_value();
   const autoscale::StartChoice chosen = autoscale::ChooseStart(wanted);
   if (chosen.kind == autoscale::StartChoice::Kind::kNew) AddReplica(model, false);
   if (chosen.kind != autoscale::StartChoice::Kind::kWake) return;
@@ -450,16 +449,19 @@ void FleetSimulation::MakeRoomForWake(const FleetReplica& sleeper) {
   }
 }
 
-// For a start that has found no room: the one replica that is not needed the longest.
+// For a start that has found no room.
 void FleetSimulation::MakeRoomForStart(const FleetReplica& replica) {
   if (!replica.refused || pools_[replica.model]->served.waiting() == 0) return;
   const bool comes = std::ranges::any_of(replicas_, [](const auto& other) {
     return other->sleeps && (other->life == Life::kDraining || other->life == Life::kFalling);
   });
-  FleetReplica* const idle = comes ? nullptr : IdleElsewhere(replica.model);
-  if (idle == nullptr) return;
-  PutAway(*idle);
-  idle->makes_room = true;
+  if (comes) return;
+  const std::optional<uint32_t> chosen =
+      autoscale::ChooseForStart(HoldersThatSuit(replica.model), SpecOf(replica).cold_start);
+  if (!chosen) return;
+  FleetReplica& holder = *FindReplica(*chosen);
+  PutAway(holder);
+  holder.makes_room = true;
 }
 
 void FleetSimulation::TickSleepers() {

@@ -44,7 +44,7 @@ struct FleetModel {
 
 struct FleetOptions {
   scheduler::Cluster cluster;
-  std::vector<FleetModel> models;
+  std::vector<FleetModel> models{};
   conf::Duration tick = std::chrono::milliseconds(100);  // of the control loop
   conf::Duration sample_every{};                         // of Report::first_tokens; zero: none
   uint64_t seed = 1;

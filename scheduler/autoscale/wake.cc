@@ -60,4 +60,15 @@ std::optional<uint32_t> ChooseIdle(std::span<const Holder> holders) {
   return best == nullptr ? std::nullopt : std::optional(best->id);
 }
 
+std::optional<uint32_t> ChooseForStart(std::span<const Holder> holders, conf::Duration start) {
+  if (const std::optional<uint32_t> idle = ChooseIdle(holders)) return idle;
+  const Holder* best = nullptr;
+  for (const Holder& one : holders) {
+    Holder with_start = one;
+    with_start.change += start;
+    if (MakesRoom(with_start) && (best == nullptr || one.awake > best->awake)) best = &one;
+  }
+  return best == nullptr ? std::nullopt : std::optional(best->id);
+}
+
 }  // namespace scheduler::autoscale

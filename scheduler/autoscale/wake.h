@@ -79,4 +79,9 @@ bool MakesRoom(const Holder& holder);
 // Of holders that suit, the one that is not needed for the longest; nothing: all are needed.
 std::optional<uint32_t> ChooseIdle(std::span<const Holder> holders);
 
+// Which of the holders makes room for a new replica that has found no devices and takes `start` to serve: the one that
+// is not needed for the longest; else, of those whose turn is over, the start counted as a part of the change, the one
+// that is awake for the longest. Without turns a model that never ran would wait until another one has no requests.
+std::optional<uint32_t> ChooseForStart(std::span<const Holder> holders, conf::Duration start);
+
 }  // namespace scheduler::autoscale

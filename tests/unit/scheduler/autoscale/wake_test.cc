@@ -82,6 +82,18 @@ TEST(ChooseIdle, TakesTheHolderThatIsNotNeededForTheLongest) {
   EXPECT_EQ(ChooseIdle(std::span(holders).last(1)), std::nullopt) << "it is needed";
 }
 
+// Or a model that never ran would wait for as long as two others are busy on two devices.
+TEST(ChooseForStart, WhereAllAreBusyTheOneThatIsAwakeTheLongestGivesWayOnceItsTurnIsOver) {
+  std::vector<Holder> holders = {{.id = 1, .awake = minutes(7), .change = seconds(5)},
+                                 {.id = 2, .awake = minutes(8), .change = seconds(5)}};
+  EXPECT_EQ(ChooseForStart(holders, seconds(45)), std::nullopt) << "a turn is ten times 50 s";
+  holders[0].awake = minutes(9);
+  holders[1].awake = minutes(10);
+  EXPECT_EQ(ChooseForStart(holders, seconds(45)), 2u);
+  holders[0].idle = seconds(6);
+  EXPECT_EQ(ChooseForStart(holders, seconds(45)), 1u) << "it is not needed";
+}
+
 TEST(MakesRoom, AnIdleHolderDoesAfterItsLeastTime) {
   Holder holder{.awake = seconds(29), .idle = seconds(9), .min_awake = seconds(30), .change = seconds(5)};
   EXPECT_FALSE(MakesRoom(holder));
