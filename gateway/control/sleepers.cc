@@ -24,6 +24,7 @@ constexpr double kUsual = 0.5;                               // quantile
 constexpr conf::Duration kGrace = std::chrono::seconds(10);  // until preempted work has gone, about
 constexpr conf::Duration kStuck =
     std::chrono::seconds(5);  // it waits for a node or device that takes no work
+constexpr conf::Duration kIdleDrain = std::chrono::seconds(2);  // one that has no request drains as soon
 constexpr conf::Duration kFallsWithin = std::chrono::minutes(1);
 
 }  // namespace
@@ -200,12 +201,12 @@ std::optional<scheduler::autoscale::Holder> Sleepers::HolderOf(const Workload& r
   const uint32_t least = scheduler::autoscale::LeastAt(env_.policy(replica.model)->scaling, context_.now());
   if (replicas_.Count(replica.model, ReplicaState::kReady) <= least) return std::nullopt;
   const conf::TimePoint now = context_.now();
-  return scheduler::autoscale::Holder{
-      .id = replica.number,
-      .awake = now - replica.since,
-      .idle = now - std::max(replica.since, replica.serving.busy_at),
-      .min_awake = settings->min_awake,
-      .change = falls_.Quantile(replica.model, kUsual) + env_.wake(for_model)};
+  return scheduler::autoscale::Holder{.id = replica.number,
+                                      .awake = now - replica.since,
+                                      .idle = now - std::max(replica.since, replica.serving.busy_at),
+                                      .min_awake = settings->min_awake,
+                                      .change = falls_.Quantile(replica.model, kUsual) + env_.wake(for_model),
+                                      .drain = drains_.Quantile(replica.model, kUsual)};
 }
 
 std::vector<scheduler::autoscale::Holder> Sleepers::HoldersThatSuit(const config::ModelPolicy& policy) const {
@@ -287,6 +288,7 @@ net::Task<void> Sleepers::AskToSleep(std::string id) {
   ++under_way_;
   const conf::TimePoint began = context_.now();
   Workload* replica = workloads_.Find(id);
+  const conf::Duration drained = began - replica->since;
   const Settings* const settings = SettingsOf(*replica);
   const plugins::engines::EngineSleep* const how =
       plugins::engines::FindEngineSleep(Name(replica->serving.endpoint->engine));
@@ -308,6 +310,7 @@ net::Task<void> Sleepers::AskToSleep(std::string id) {
   replica->serving.called = false;
   if (asleep.ok()) {
     falls_.Add(replica->model, {}, context_.now() - began);
+    if (drained > kIdleDrain) drains_.Add(replica->model, {}, drained);
     co_return workloads_.FallAsleep(*replica, replica->why);
   }
   log::Warn("replica does not fall asleep, so it is ended",

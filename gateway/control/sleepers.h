@@ -78,7 +78,8 @@ class Sleepers {
   Workloads& workloads_;
   Replicas& replicas_;
   const Environment env_;
-  ColdStarts falls_;  // how long falling asleep took
+  ColdStarts falls_;   // how long falling asleep took
+  ColdStarts drains_;  // how long the last requests of those that were busy took
   net::AbortGroup calls_;
   size_t under_way_ = 0;
 };

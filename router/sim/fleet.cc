@@ -21,6 +21,7 @@ namespace autoscale = scheduler::autoscale;
 constexpr TimePoint kFleetBegin{std::chrono::hours(1'000)};
 constexpr Duration kRoomFor =
     std::chrono::seconds(10);  // until preempted work has gone, about; as in the gateway
+constexpr Duration kIdleDrain = std::chrono::seconds(2);  // likewise: one that has no request drains as soon
 constexpr double kTellEachPart = 0.002;
 
 enum class Life : uint8_t { kPending, kStarting, kReady, kDraining, kFalling, kAsleep };
@@ -70,6 +71,7 @@ class FleetSimulation {
     autoscale::Autoscaler autoscaler;
     autoscale::BatchReplicas batches{};
     ServedModel served;
+    Duration drain{};  // that a busy replica took, the last time
     FleetModelReport report{};
   };
 
@@ -126,6 +128,7 @@ FleetSimulation::FleetSimulation(const FleetOptions& options)
   for (const auto& replica : replicas_) {
     if (replica->life == Life::kStarting) Serve(*replica);
   }
+  for (const auto& pool : pools_) pool->report.cold_starts = 0;
 }
 
 FleetReplica& FleetSimulation::AddReplica(size_t model, bool for_batches) {
@@ -259,7 +262,8 @@ std::optional<autoscale::Holder> FleetSimulation::HolderOf(const FleetReplica& r
                            .awake = now_ - replica.since,
                            .idle = now_ - replica.busy_at,
                            .min_awake = spec.policy.sleep->min_awake,
-                           .change = spec.fall + options_.models[for_model].wake};
+                           .change = spec.fall + options_.models[for_model].wake,
+                           .drain = pools_[replica.model]->drain};
 }
 
 std::vector<autoscale::Holder> FleetSimulation::HoldersThatSuit(size_t for_model) const {
@@ -423,6 +427,7 @@ void FleetSimulation::TickLives() {
         (pool.served.InFlight(replica.number) == 0 || now_ >= replica.until)) {
       pool.served.Remove(replica.number, now_);
       if (replica.sleeps) {
+        if (now_ - replica.since > kIdleDrain) pool.drain = now_ - replica.since;
         Enter(replica, Life::kFalling);
         replica.until = now_ + pool.spec.fall;
       } else {

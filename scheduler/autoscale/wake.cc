@@ -48,8 +48,8 @@ bool IsIdle(const Holder& holder) {
 }
 
 bool MakesRoom(const Holder& holder) {
-  return IsIdle(holder) ||
-         (holder.awake >= holder.min_awake && holder.awake >= kTurnOverChange * holder.change);
+  return IsIdle(holder) || (holder.awake >= holder.min_awake &&
+                            holder.awake >= kTurnOverChange * (holder.change + holder.drain));
 }
 
 std::optional<uint32_t> ChooseIdle(std::span<const Holder> holders) {

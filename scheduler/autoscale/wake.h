@@ -66,14 +66,15 @@ struct Holder {
   conf::Duration idle{};   // since it or its queue had a request
   conf::Duration min_awake{};
   conf::Duration change{};  // one falls asleep and the other wakes, as measured
+  conf::Duration drain{};   // until the last request of a busy one has ended, likewise
 };
 
 // Whether it is not needed: it had no request for as long as the change takes, so that a change that turns out to
 // be wrong costs at most as much again.
 bool IsIdle(const Holder& holder);
 
-// Whether it makes room now. Idle: after min_awake. Busy: once it was awake for ten times what the change costs,
-// so that models that are all busy lose a tenth of the devices' time at most.
+// Whether it makes room now. Idle: after min_awake. Busy: once it was awake for ten times what the change costs, the
+// drain included, so that models that are all busy lose a tenth of the devices' time at most.
 bool MakesRoom(const Holder& holder);
 
 // Of holders that suit, the one that is not needed for the longest; nothing: all are needed.

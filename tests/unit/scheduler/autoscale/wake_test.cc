@@ -114,6 +114,10 @@ TEST(MakesRoom, ABusyHolderKeepsItsTurnForTenTimesWhatTheChangeCosts) {
   EXPECT_FALSE(MakesRoom(holder));
   holder.awake = seconds(50);
   EXPECT_TRUE(MakesRoom(holder));
+  holder.drain = seconds(10);
+  EXPECT_FALSE(MakesRoom(holder)) << "it serves nothing new while its last requests end";
+  holder.awake = seconds(150);
+  EXPECT_TRUE(MakesRoom(holder));
 }
 
 // Three models that are always busy on one device: each change costs 2 s, so at most a tenth of the time goes
