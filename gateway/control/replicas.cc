@@ -579,7 +579,9 @@ std::string Replicas::DetailOf(const Workload& replica, bool) const {
     }
     places.push_back(std::move(place));
   }
-  if (replica.state == State::kRunning && replica.serving.phases.start() > conf::Duration::zero()) {
+  if (replica.for_batches) detail["for_batches"] = true;
+  const bool has_started = replica.state == State::kRunning && !replica.serving.continues;
+  if (has_started && replica.serving.phases.start() > conf::Duration::zero()) {
     nlohmann::ordered_json phases = nlohmann::ordered_json::object();
     for (size_t i = 0; i < kStartPhases; ++i)
       phases[fmt::format("{}_ms", kStartPhaseNames[i])] = conf::ToMillis(replica.serving.phases.took[i]);
