@@ -37,7 +37,8 @@ StartChoice ChooseStart(const OneMore& wanted) {
   const auto is_contested = [&](const Sleeper& one) {
     return one.id == chosen && one.devices == Sleeper::Devices::kHeldByBusy;
   };
-  if (wanted.idle_elsewhere && std::ranges::any_of(sleepers, is_contested)) chosen.reset();
+  const bool elsewhere = wanted.idle_elsewhere || wanted.times.cold;
+  if (elsewhere && std::ranges::any_of(sleepers, is_contested)) chosen.reset();
   if (chosen) return {.kind = Kind::kWake, .sleeper = *chosen};
   const bool starts = wanted.need == Need::kNow || wanted.sleepers.empty() || wanted.times.cold;
   return {.kind = starts ? Kind::kNew : Kind::kNothing};

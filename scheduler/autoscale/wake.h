@@ -55,8 +55,8 @@ struct StartChoice {
   uint32_t sleeper = 0;  // to wake
 };
 
-// Beside a busy model a sleeper would only take turns while others stand idle elsewhere, so that a new replica is
-// started there: a second place to wake at.
+// Beside a busy model a sleeper would only take turns while devices elsewhere are free or held by an idle replica. So a
+// new replica is started there: a second place to wake at.
 StartChoice ChooseStart(const OneMore& wanted);
 
 // A replica that holds devices on which another one slept that is wanted again.
