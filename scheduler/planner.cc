@@ -113,6 +113,12 @@ JobIndex Planner::HandOver(JobIndex job, Job replacement, conf::TimePoint now) {
   return to;
 }
 
+JobIndex Planner::Replace(JobIndex job, Job replacement, conf::TimePoint now) {
+  state_->AdvanceTo(now);
+  assert(state_->jobs[job].phase == Phase::kRunning);
+  return state_->Replace(job, std::move(replacement));
+}
+
 void Planner::Unmoved(JobIndex job, conf::TimePoint now) {
   state_->AdvanceTo(now);
   state_->TakeBackMove(job);

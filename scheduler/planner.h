@@ -46,6 +46,9 @@ class Planner {
   // A job that is to move is replaced by another one, which runs at the new places from now. The old places stay
   // the first one's until it ends, and count as places that are left.
   JobIndex HandOver(JobIndex job, Job replacement, conf::TimePoint now);
+  // A running job goes on as `replacement`, with all its members where they are: its class, priority or queue has
+  // changed. The replacement may have its id.
+  JobIndex Replace(JobIndex job, Job replacement, conf::TimePoint now);
   void Unmoved(JobIndex job, conf::TimePoint now);       // it does not move, and keeps its old places
   void Checkpointed(JobIndex job, conf::TimePoint now);  // its work up to now is saved
   void Idle(JobIndex job, conf::TimePoint since);        // a notebook without a user

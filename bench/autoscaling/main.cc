@@ -6,7 +6,9 @@
 #include <cstdio>
 
 #include "bench/autoscaling/cross.h"
+#include "bench/autoscaling/fill.h"
 #include "bench/autoscaling/loaning.h"
+#include "bench/autoscaling/sleeping.h"
 #include "bench/autoscaling/study.h"
 #include "bench/replay/study.h"
 #include "gateway/net/standard_descriptors.h"
@@ -54,6 +56,22 @@ int Cross(const bench::StudyOptions& options, const CrossOptions& how) {
   return bench::WriteFigures(options, ToJson(*cases, study));
 }
 
+// A day beside batch lines.
+int Fill(const bench::StudyOptions& options, bool quick) {
+  const auto study = RunFill({.traces = options.traces, .quick = quick});
+  if (!study) return 1;
+  PrintFill(*study);
+  return bench::WriteFigures(options, ToJson(*study));
+}
+
+// Three models on the devices of two.
+int Sleeping(const bench::StudyOptions& options, bool quick) {
+  const auto cases = RunSleeping({.traces = options.traces, .quick = quick});
+  if (!cases) return 1;
+  PrintSleeping(*cases);
+  return bench::WriteFigures(options, {{"cases", ToJson(*cases)}});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -69,7 +87,17 @@ int main(int argc, char** argv) {
       app.add_flag("--cross", cross, "instead: many clients, traces, worlds, engines and cold starts");
   app.add_flag("--only-demand", only_demand, "neither the other laws nor an oracle, to try a change")
       ->needs(of_cross);
+  bool fill = false;
+  bool sleeping = false;
+  app.add_flag("--fill", fill, "instead: a day of conversations beside a backlog of batch lines")
+      ->excludes(of_cross);
+  app.add_flag("--sleep", sleeping,
+               "instead: a day of three models on the devices of two, with replicas that sleep")
+      ->excludes(of_cross)
+      ->excludes("--fill");
   CLI11_PARSE(app, argc, argv);
+  if (fill) return Fill(options, quick);
+  if (sleeping) return Sleeping(options, quick);
   if (cross) return Cross(options, {.quick = quick, .only_demand = only_demand});
   const auto cases = LoadCases(options.traces, quick);
   if (!cases) return 1;

@@ -38,6 +38,15 @@ static void Bind(conf::Object& o, RolloutBounds& bounds) {
 
 }  // namespace router
 
+namespace scheduler::autoscale {
+
+static void Bind(conf::Object& o, BatchStarts& batch) {
+  o.Optional("may_start", batch.may_start);
+  o.Optional("max_replicas", batch.max_replicas, conf::Range{1U, 1000U});
+}
+
+}  // namespace scheduler::autoscale
+
 namespace gateway::config {
 namespace {
 
@@ -312,11 +321,6 @@ static void Bind(conf::Object& o, ReplicaTemplate& replica) {
     o.Error("must begin with a program", "worker_command");
   CheckEnvironment(o, replica);
   CheckKey(o, replica);
-}
-
-static void Bind(conf::Object& o, BatchStarts& batch) {
-  o.Optional("may_start", batch.may_start);
-  o.Optional("max_replicas", batch.max_replicas, conf::Range{1U, 1000U});
 }
 
 static void Bind(conf::Object& o, Rollout& rollout) {

@@ -19,6 +19,7 @@
 #include "gateway/config/scale_target.h"
 #include "gateway/config/weights.h"
 #include "router/health/rollout_judgement.h"
+#include "scheduler/autoscale/batch_replicas.h"
 #include "scheduler/autoscale/policy.h"
 #include "scheduler/io/loaded.h"
 #include "scheduler/work.h"
@@ -78,12 +79,6 @@ struct ReplicaTemplate {
   conf::Duration drain = std::chrono::minutes(10);  // that its last requests may take
 };
 
-// Replicas that run for lines of batches alone, on devices that no other work wants.
-struct BatchStarts {
-  bool may_start = false;
-  uint32_t max_replicas = 1;  // beside those of the autoscaler
-};
-
 // Another version of the model: its replicas start beside those of the version in force, and take over by steps while
 // they are no worse.
 struct Rollout {
@@ -102,8 +97,9 @@ struct ModelPolicy {
   std::string sha256;  // of its text
   scheduler::autoscale::ScalingPolicy scaling;
   Placement placement;
-  BatchStarts batch{};
-  std::optional<Weights> weights{};        // absent: the command brings them
+  scheduler::autoscale::BatchStarts
+      batch{};                       // replicas for lines of batches, on devices that no other work wants
+  std::optional<Weights> weights{};  // absent: the command brings them
   std::optional<ReplicaTemplate> replica;  // absent: in a simulation, which starts nothing, and with scale
   std::string version{};                   // the name of what `replica` and `weights` start; may be empty
   std::optional<Rollout> rollout{};        // a new version of it

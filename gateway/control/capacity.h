@@ -10,7 +10,6 @@
 
 #include "conf/time.h"
 #include "router/load/engine_signals.h"
-#include "router/routes/headroom_limits.h"
 #include "scheduler/autoscale/capacity.h"
 
 namespace gateway::control {
@@ -23,10 +22,5 @@ struct CapacityEstimate {
 // `preset` is empty if the policy names none.
 CapacityEstimate EstimateCapacity(const std::string& preset,
                                   std::span<const router::EngineSignals* const> engines, conf::TimePoint now);
-
-// The part of a ready replica's batch or KV cache that is in use, 0 to 1. A replica that was observed to be
-// full (router/load/headroom.h) counts as full, whatever the estimate says.
-double OccupiedOf(const router::EngineSignals& engine, const scheduler::autoscale::Capacity& capacity,
-                  const router::HeadroomLimits& room, conf::Duration inter_token, conf::TimePoint now);
 
 }  // namespace gateway::control

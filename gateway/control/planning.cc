@@ -185,6 +185,13 @@ void Planning::HandOver(const std::string& from, scheduler::Job to, conf::TimePo
   changed_ = true;
 }
 
+void Planning::Replace(scheduler::Job job, conf::TimePoint now) {
+  ChooseQueue(job);
+  const scheduler::JobIndex before = planner().jobs().Find(job.id);
+  planner().Replace(before, std::move(job), now);
+  changed_ = true;
+}
+
 void Planning::Unmove(const std::string& id, conf::TimePoint now) {
   const scheduler::JobIndex job = planner().jobs().Find(id);
   if (job == scheduler::kNone || planner().jobs()[job].leaving.empty()) return;

@@ -42,6 +42,8 @@ class Planning {
   bool Knows(const std::string& id);
   // The planner's decision to move `from` becomes a decision to replace it: `to` runs at the new places from now.
   void HandOver(const std::string& from, scheduler::Job to, conf::TimePoint now);
+  // A workload that runs asks for its devices in another way from now, and keeps them.
+  void Replace(scheduler::Job job, conf::TimePoint now);
   // A workload that was to move stays where it is.
   void Unmove(const std::string& id, conf::TimePoint now);
 

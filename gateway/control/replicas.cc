@@ -164,6 +164,20 @@ void Replicas::Retire(Workload& replica, std::string why) {
   workloads_.Drop(replica);
 }
 
+bool Replicas::MayChangeHands(const Workload& replica) const {
+  const auto replaces_it = [&](const Workload& other) { return other.replaces == replica.id; };
+  return replica.state == State::kRunning && replica.recorded && !replica.serving.set_aside &&
+         replica.replaces.empty() && context_.planning->Knows(replica.id) &&
+         std::ranges::none_of(workloads_.all(), replaces_it);
+}
+
+void Replicas::SetForBatches(Workload& replica, bool for_batches, std::string why) {
+  replica.for_batches = for_batches;
+  replica.serving.continues = true;
+  context_.planning->Replace(AskOf(replica), context_.now());
+  workloads_.Enter(replica, State::kRunning, std::move(why));
+}
+
 void Replicas::EndAll(const std::string& why) {
   std::vector<std::string> ids;
   for (const Workload& workload : workloads_.all()) {
@@ -251,7 +265,8 @@ void Replicas::Publish() {
     // Where its engine has ended, its port is free for anybody before the last of its processes is gone.
     const bool listens = replica.members.front().running;
     const bool serves = (replica.state == State::kRunning && replica.recorded && listens) ||
-                        (replica.state == State::kStarting && replica.serving.continues && listens) ||
+                        (replica.serving.continues && listens &&
+                         (replica.state == State::kStarting || replica.state == State::kRunning)) ||
                         (replica.state == State::kSaving && !replica.recorded);
     if (!serves) continue;
     const config::ModelPolicy* const policy = env_.policy(replica.model);
@@ -564,7 +579,9 @@ std::string Replicas::DetailOf(const Workload& replica, bool) const {
     }
     places.push_back(std::move(place));
   }
-  if (replica.state == State::kRunning && replica.serving.phases.start() > conf::Duration::zero()) {
+  if (replica.for_batches) detail["for_batches"] = true;
+  const bool has_started = replica.state == State::kRunning && !replica.serving.continues;
+  if (has_started && replica.serving.phases.start() > conf::Duration::zero()) {
     nlohmann::ordered_json phases = nlohmann::ordered_json::object();
     for (size_t i = 0; i < kStartPhases; ++i)
       phases[fmt::format("{}_ms", kStartPhaseNames[i])] = conf::ToMillis(replica.serving.phases.took[i]);

@@ -75,6 +75,10 @@ class Replicas final : public WorkloadKind {
   // The replica is no longer wanted: it finishes its requests and ends. One without devices is dropped at
   // once.
   void Retire(Workload& replica, std::string why);
+  // Whether a replica that serves may go on for batches alone, or no longer for these alone.
+  bool MayChangeHands(const Workload& replica) const;
+  // It keeps its devices, and requests go on.
+  void SetForBatches(Workload& replica, bool for_batches, std::string why);
   // The gateway ends: running requests are not waited for.
   void EndAll(const std::string& why);
 

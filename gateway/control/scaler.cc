@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gateway/control/capacity.h"
+#include "router/load/occupied.h"
 
 namespace gateway::control {
 namespace {
@@ -57,7 +58,8 @@ void Scaler::Decide(conf::TimePoint now) {
       if (pool.policy.scale) {
         DecideScaled(pool, now);
       } else {
-        Decide(pool, now);
+        const LineReplicas lines = FindLineReplicas(pool, *runtime->model(*id).waits, now);
+        Decide(pool, lines, now);
         DecideForBatches(pool, *runtime->model(*id).waits, now);
       }
       Keep(pool, now);
@@ -83,7 +85,7 @@ void Scaler::ObeyHold(Pool& pool, conf::TimePoint now) {
   pool.autoscaler = scheduler::autoscale::Autoscaler(std::move(policy));
 }
 
-void Scaler::Decide(Pool& pool, conf::TimePoint now) {
+void Scaler::Decide(Pool& pool, const LineReplicas& lines, conf::TimePoint now) {
   const std::string& model = pool.policy.model();
   const std::vector<scheduler::autoscale::ReplicaView> views = replicas_.Views(model);
   UpdateLeadTime(pool, now);
@@ -103,13 +105,31 @@ void Scaler::Decide(Pool& pool, conf::TimePoint now) {
                    Blame::kWorkload);
   });
   with(decision.take_back, [&](Workload& replica) { workloads_.Enter(replica, State::kRunning, why); });
-  with(decision.drain, [&](Workload& replica) { sleepers_.PutAway(replica, why); });
+  uint32_t kept = pool.held
+                      ? 0
+                      : scheduler::autoscale::BatchReplicas::Keep(
+                            pool.policy.batch, lines.seen, static_cast<uint32_t>(decision.drain.size()));
+  with(decision.drain, [&](Workload& replica) {
+    if (kept == 0 || !replicas_.MayChangeHands(replica)) return sleepers_.PutAway(replica, why);
+    --kept;
+    replicas_.SetForBatches(replica, true, fmt::format("goes on for lines of batches alone: {}", why));
+  });
   with(decision.cancel, [&](Workload& replica) { sleepers_.Cancel(replica, why); });
   if (decision.start > 0) {
     const bool is_needed_now = pool.signals.held > 0 || pool.held ||
                                views.size() < scheduler::autoscale::LeastAt(pool.policy.scaling, now);
     const auto need = is_needed_now ? Sleepers::Need::kNow : Sleepers::Need::kForeseen;
-    for (uint32_t i = 0; i < decision.start; ++i) sleepers_.Start(model, why, need);
+    const uint32_t given = scheduler::autoscale::BatchReplicas::Give(lines.seen, decision.start);
+    uint32_t taken = 0;
+    for (const std::string& id : lines.ids) {
+      Workload& replica = *workloads_.Find(id);
+      if (taken == given) break;
+      if (!replicas_.MayChangeHands(replica)) continue;
+      replicas_.SetForBatches(replica, false,
+                              fmt::format("is no longer for lines of batches alone: {}", why));
+      ++taken;
+    }
+    for (uint32_t i = taken; i < decision.start; ++i) sleepers_.Start(model, why, need);
   }
   replicas_.ForEach(model, [&](const Workload& replica) {
     if (replica.state == State::kRunning) pool.crashes.Served(now - replica.since);
@@ -134,21 +154,29 @@ std::vector<const config::ModelPolicy*> Scaler::PoliciesWithPrefetch() const {
   return out;
 }
 
+Scaler::LineReplicas Scaler::FindLineReplicas(const Pool& pool, const ModelQueue& queue,
+                                              conf::TimePoint now) {
+  LineReplicas found{
+      .seen = {.lines = pool.asked.lines,
+               .oldest_wait = std::max(pool.asked.oldest_line_elsewhere, OldestLine(queue, now))},
+      .ids = {}};
+  replicas_.ForEach(pool.policy.model(), [&](const Workload& replica) {
+    if (!replica.for_batches || replica.ends()) return;
+    found.ids.push_back(replica.id);
+    ++found.seen.there;
+    found.seen.coming += replica.state == State::kRunning ? 0 : 1;
+  });
+  return found;
+}
+
 void Scaler::DecideForBatches(Pool& pool, const ModelQueue& queue, conf::TimePoint now) {
   const std::string& model = pool.policy.model();
-  BatchReplicas::Seen seen{.lines = pool.asked.lines,
-                           .oldest_wait = std::max(pool.asked.oldest_line_elsewhere, OldestLine(queue, now))};
-  std::vector<std::string> ids;
-  replicas_.ForEach(model, [&](const Workload& replica) {
-    if (!replica.for_batches || replica.ends()) return;
-    ids.push_back(replica.id);
-    ++seen.there;
-    seen.coming += replica.state == State::kRunning ? 0 : 1;
-  });
-  const BatchReplicas::Decision decision = pool.batches.Tick(pool.policy.batch, seen, now);
+  const LineReplicas lines = FindLineReplicas(pool, queue, now);
+  const scheduler::autoscale::BatchReplicas::Decision decision =
+      pool.batches.Tick(pool.policy.batch, lines.seen, now);
   if (decision.start && !pool.held) replicas_.Add(model, decision.why, Replicas::For::kBatches);
   if (!decision.end) return;
-  for (const std::string& id : ids) replicas_.Retire(*workloads_.Find(id), decision.why);
+  for (const std::string& id : lines.ids) replicas_.Retire(*workloads_.Find(id), decision.why);
 }
 
 void Scaler::DecideScaled(Pool& pool, conf::TimePoint now) {
@@ -222,12 +250,13 @@ double Scaler::Occupied(const Pool& pool, const router::HeadroomLimits& room, co
   if (pool.policy.scale) {
     const std::shared_ptr<const Runtime> runtime = env_.runtime();
     for (const router::ReplicaState* const state : Discovered(pool))
-      sum += OccupiedOf(state->engine, capacity, room, pool.policy.scaling.inter_token, now);
+      sum += router::OccupiedOf(state->engine, capacity, room, pool.policy.scaling.inter_token, now);
     return sum;
   }
   replicas_.ForEach(model, [&](const Workload& replica) {
     if (replica.state != State::kRunning || !replica.serving.load) return;
-    sum += OccupiedOf(replica.serving.load->engine, capacity, room, pool.policy.scaling.inter_token, now);
+    sum += router::OccupiedOf(replica.serving.load->engine, capacity, room, pool.policy.scaling.inter_token,
+                              now);
   });
   return sum;
 }

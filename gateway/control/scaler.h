@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "gateway/control/batch_replicas.h"
 #include "gateway/control/cold_starts.h"
 #include "gateway/control/crash_loop.h"
 #include "gateway/control/gateway_record.h"
@@ -82,7 +81,7 @@ class Scaler {
     Meter meter;
     Asked asked;  // as of the last tick
     CrashLoop crashes;
-    BatchReplicas batches;
+    scheduler::autoscale::BatchReplicas batches;
     scheduler::autoscale::Signals signals;
     scheduler::autoscale::Decision decision;
     conf::Duration lead_time{};  // of the next replica, as of then
@@ -97,7 +96,13 @@ class Scaler {
     std::string trouble;
   };
 
-  void Decide(Pool& pool, conf::TimePoint now);
+  // The replicas of a model for lines of batches alone, without those that are ending.
+  struct LineReplicas {
+    scheduler::autoscale::BatchReplicas::Seen seen;
+    std::vector<std::string> ids;
+  };
+  LineReplicas FindLineReplicas(const Pool& pool, const ModelQueue& queue, conf::TimePoint now);
+  void Decide(Pool& pool, const LineReplicas& lines, conf::TimePoint now);
   void UpdateLeadTime(Pool& pool, conf::TimePoint now);
   void DecideForBatches(Pool& pool, const ModelQueue& queue, conf::TimePoint now);
   // Of a model whose replicas Kubernetes runs: those that are found are ready, the others are starting.

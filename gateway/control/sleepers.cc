@@ -24,6 +24,7 @@ constexpr double kUsual = 0.5;                               // quantile
 constexpr conf::Duration kGrace = std::chrono::seconds(10);  // until preempted work has gone, about
 constexpr conf::Duration kStuck =
     std::chrono::seconds(5);  // it waits for a node or device that takes no work
+constexpr conf::Duration kIdleDrain = std::chrono::seconds(2);  // one that has no request drains as soon
 constexpr conf::Duration kFallsWithin = std::chrono::minutes(1);
 
 }  // namespace
@@ -108,28 +109,27 @@ void Sleepers::Start(const std::string& model, const std::string& why, Need need
   });
   scheduler::autoscale::StartTimes times{.wake = env_.wake(model), .room = kGrace, .cold = {}};
   if (HasFreeDevices(*policy)) times.cold = env_.cold_start(model);
-  if (falls_asleep) return;  // it can wake in a moment
-  const bool slept = !sleepers.empty();
-  if (need == Need::kForeseen) {
-    const bool others_wait = std::ranges::any_of(workloads_.all(), [](const Workload& other) {
-      return other.kind == Kind::kReplica &&
-             (other.wants_to_wake || (other.state == State::kPending && !other.held));
-    });
-    if (others_wait) return;
-    std::erase_if(sleepers, [](const Sleeper& one) { return one.devices != Sleeper::Devices::kFree; });
+  const bool others_wait = std::ranges::any_of(workloads_.all(), [](const Workload& other) {
+    return other.kind == Kind::kReplica &&
+           (other.wants_to_wake || (other.state == State::kPending && !other.held));
+  });
+  const scheduler::autoscale::StartChoice chosen = scheduler::autoscale::ChooseStart(
+      {.sleepers = sleepers,
+       .times = times,
+       .need = need,
+       .falls_asleep = falls_asleep,
+       .others_wait = others_wait,
+       .idle_elsewhere = scheduler::autoscale::ChooseIdle(HoldersThatSuit(*policy)).has_value()});
+  switch (chosen.kind) {
+    case scheduler::autoscale::StartChoice::Kind::kNothing:
+      return;
+    case scheduler::autoscale::StartChoice::Kind::kNew:
+      replicas_.Add(model, why);
+      return;
+    case scheduler::autoscale::StartChoice::Kind::kWake:
+      break;
   }
-  std::optional<uint32_t> chosen = scheduler::autoscale::ChooseSleeper(sleepers, times);
-  // Beside a model that is busy on the same devices it would only take turns, while others stand idle elsewhere:
-  // a second place to wake at ends that.
-  const auto is_contested = [&](const Sleeper& one) {
-    return one.id == chosen && one.devices == Sleeper::Devices::kHeldByBusy;
-  };
-  if (std::ranges::any_of(sleepers, is_contested) && IdleElsewhere(*policy) != nullptr) chosen.reset();
-  if (!chosen) {
-    if (need == Need::kNow || !slept || times.cold) replicas_.Add(model, why);
-    return;
-  }
-  Workload& woken = *workloads_.FindNumber(*chosen);
+  Workload& woken = *workloads_.FindNumber(chosen.sleeper);
   workloads_.SetWake(woken, true, why);
   woken.serving.needed_now = need == Need::kNow;
 }
@@ -201,14 +201,15 @@ std::optional<scheduler::autoscale::Holder> Sleepers::HolderOf(const Workload& r
   const uint32_t least = scheduler::autoscale::LeastAt(env_.policy(replica.model)->scaling, context_.now());
   if (replicas_.Count(replica.model, ReplicaState::kReady) <= least) return std::nullopt;
   const conf::TimePoint now = context_.now();
-  return scheduler::autoscale::Holder{
-      .awake = now - replica.since,
-      .idle = now - std::max(replica.since, replica.serving.busy_at),
-      .min_awake = settings->min_awake,
-      .change = falls_.Quantile(replica.model, kUsual) + env_.wake(for_model)};
+  return scheduler::autoscale::Holder{.id = replica.number,
+                                      .awake = now - replica.since,
+                                      .idle = now - std::max(replica.since, replica.serving.busy_at),
+                                      .min_awake = settings->min_awake,
+                                      .change = falls_.Quantile(replica.model, kUsual) + env_.wake(for_model),
+                                      .drain = drains_.Quantile(replica.model, kUsual)};
 }
 
-Workload* Sleepers::IdleElsewhere(const config::ModelPolicy& policy) const {
+std::vector<scheduler::autoscale::Holder> Sleepers::HoldersThatSuit(const config::ModelPolicy& policy) const {
   const auto suits = [&](const Workload& holder) {
     const scheduler::Holding& holding = holder.members.front().at.holding;
     if (holding.node >= context_.cluster().nodes.size()) return false;
@@ -219,13 +220,12 @@ Workload* Sleepers::IdleElsewhere(const config::ModelPolicy& policy) const {
       return right && std::popcount(holding.devices) >= std::max<int>(need.ask.count, 1);
     });
   };
-  Workload* found = nullptr;
-  for (Workload& holder : workloads_.all()) {
+  std::vector<scheduler::autoscale::Holder> holders;
+  for (const Workload& holder : workloads_.all()) {
     const auto seen = HolderOf(holder, policy.model());
-    if (!seen || !scheduler::autoscale::IsIdle(*seen) || !suits(holder)) continue;
-    if (found == nullptr || holder.serving.busy_at < found->serving.busy_at) found = &holder;
+    if (seen && suits(holder)) holders.push_back(*seen);
   }
-  return found;
+  return holders;
 }
 
 void Sleepers::MakeRoomForWake(const Workload& sleeper) {
@@ -241,17 +241,20 @@ void Sleepers::MakeRoomForWake(const Workload& sleeper) {
   }
 }
 
-// For a cold start that has found no room: the one replica that is not needed the longest.
+// For a cold start that has found no room.
 void Sleepers::MakeRoomForStart(const Workload& replica) {
   const config::ModelPolicy* const policy = env_.policy(replica.model);
   if (policy == nullptr || replica.unplaced.empty() || env_.waiting(replica.model) == 0) return;
   const bool comes = std::ranges::any_of(workloads_.all(), [](const Workload& other) {
     return other.state == State::kSaving && other.afterwards == Afterwards::kSleeps;
   });
-  Workload* const idle = comes ? nullptr : IdleElsewhere(*policy);
-  if (idle == nullptr) return;
-  PutAway(*idle, fmt::format("makes room for {} of {}, which waits for devices", replica.id, replica.model));
-  idle->serving.makes_room = true;
+  if (comes) return;
+  const std::optional<uint32_t> chosen =
+      scheduler::autoscale::ChooseForStart(HoldersThatSuit(*policy), env_.cold_start(replica.model));
+  if (!chosen) return;
+  Workload& holder = *workloads_.FindNumber(*chosen);
+  PutAway(holder, fmt::format("makes room for {} of {}, which waits for devices", replica.id, replica.model));
+  holder.serving.makes_room = true;
 }
 
 net::Task<absl::Status> Sleepers::Call(std::string id, std::span<const plugins::engines::EngineCall> calls) {
@@ -285,6 +288,7 @@ net::Task<void> Sleepers::AskToSleep(std::string id) {
   ++under_way_;
   const conf::TimePoint began = context_.now();
   Workload* replica = workloads_.Find(id);
+  const conf::Duration drained = began - replica->since;
   const Settings* const settings = SettingsOf(*replica);
   const plugins::engines::EngineSleep* const how =
       plugins::engines::FindEngineSleep(Name(replica->serving.endpoint->engine));
@@ -306,6 +310,7 @@ net::Task<void> Sleepers::AskToSleep(std::string id) {
   replica->serving.called = false;
   if (asleep.ok()) {
     falls_.Add(replica->model, {}, context_.now() - began);
+    if (drained > kIdleDrain) drains_.Add(replica->model, {}, drained);
     co_return workloads_.FallAsleep(*replica, replica->why);
   }
   log::Warn("replica does not fall asleep, so it is ended",

@@ -44,10 +44,7 @@ class Sleepers {
   void PutAway(Workload& replica, const std::string& why);
   // A start that is not needed any more: one that was to wake sleeps on, any other ends.
   void Cancel(Workload& replica, const std::string& why);
-  enum class Need : uint8_t {
-    kNow,       // requests wait, or an operator or the policy's floor wants it
-    kForeseen,  // others keep the devices that they have
-  };
+  using Need = scheduler::autoscale::Need;
   // One more replica: wakes one, or adds one.
   void Start(const std::string& model, const std::string& why, Need need);
 
@@ -67,8 +64,8 @@ class Sleepers {
   void TickAsleep(Workload& replica);
   std::optional<scheduler::autoscale::Holder> HolderOf(const Workload& replica,
                                                        const std::string& for_model) const;
-  // A replica of another model that is not needed, on devices that suit; null: there is none.
-  Workload* IdleElsewhere(const config::ModelPolicy& policy) const;
+  // Replicas of other models on devices that suit, which may sleep.
+  std::vector<scheduler::autoscale::Holder> HoldersThatSuit(const config::ModelPolicy& policy) const;
   void MakeRoomForWake(const Workload& sleeper);
   void MakeRoomForStart(const Workload& replica);
   net::Task<void> AskToSleep(std::string id);
@@ -81,7 +78,8 @@ class Sleepers {
   Workloads& workloads_;
   Replicas& replicas_;
   const Environment env_;
-  ColdStarts falls_;  // how long falling asleep took
+  ColdStarts falls_;   // how long falling asleep took
+  ColdStarts drains_;  // how long the last requests of those that were busy took
   net::AbortGroup calls_;
   size_t under_way_ = 0;
 };

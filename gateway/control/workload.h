@@ -168,7 +168,8 @@ struct Serving {
   conf::TimePoint next_read{};
   WeightsArrival arrival{};  // of its present start, where its policy has weights
   StartPhases phases{};      // of its cold start, once it is ready; zeros: not of this process
-  // Taken over from another gateway while this one sent it requests: they go on while it is probed again.
+  // Requests go on while it is probed again after another gateway has led, or while it is recorded that it is for
+  // batches alone, or no longer.
   bool continues = false;
   // Its node is not trusted: another replica starts in its place, and this one is not ended.
   bool set_aside = false;

@@ -34,6 +34,7 @@ router::CostTerms TermsOf(const Json& json) {
 router::ReplicaSignals SignalsOf(const Json& json) {
   const Json& scraped = json.at("scraped");
   return {.requests = Number(json, "requests"),
+          .spare = json.contains("spare") ? Number(json, "spare") : 0,
           .waiting = Number(json, "waiting"),
           .backlog = Number(json, "backlog"),
           .context = Number(json, "context"),

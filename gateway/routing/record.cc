@@ -91,7 +91,8 @@ void Add(JsonText& out, const router::CostTerms& terms) {
 }
 
 void Add(JsonText& out, const router::ReplicaSignals& signals) {
-  out.Open("signals", '{').Add("requests", signals.requests).Add("waiting", signals.waiting);
+  out.Open("signals", '{').Add("requests", signals.requests).Add("spare", signals.spare);
+  out.Add("waiting", signals.waiting);
   out.Add("backlog", signals.backlog).Add("context", signals.context).Add("kv_use", signals.kv_use);
   out.Add("prefill_rate", signals.prefill_rate).Add("pace", signals.pace).Add("stalled", signals.stalled);
   out.Add("max_running", signals.max_running).Open("scraped", '{').Add("running", signals.scraped.running);

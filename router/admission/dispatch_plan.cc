@@ -1,18 +1,11 @@
 #include "router/admission/dispatch_plan.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "router/admission/headroom_search.h"
 #include "router/load/headroom.h"
 
 namespace router {
-namespace {
-
-// The part of the replicas that compute no prompt of a spare request, for one that comes next.
-constexpr double kLeftToOthers = 0.25;
-
-}  // namespace
 
 DispatchPlan::DispatchPlan(const RouteTable& table, ModelId model, const LoadView& load, conf::TimePoint now,
                            scheduler::Rng& rng)
@@ -45,17 +38,15 @@ DispatchPlan::Advice DispatchPlan::ConsiderSpare(ModelId asked, const PickFacts&
   const Candidates candidates = CandidatesOf(asked);
   const uint32_t size = candidates.size();
   const auto begin = size > kMaxHeadroomScan ? static_cast<uint32_t>(rng_.Uniform(size)) : 0;
-  uint32_t usable = 0;
-  uint32_t with_room = 0;
+  bool usable = false;
   for (uint32_t i = 0; i < std::min(size, kMaxHeadroomScan); ++i) {
     const uint32_t place = (begin + i) % size;
     if (!candidates.Usable(place)) continue;
-    ++usable;
-    with_room += candidates.HasHeadroomFor(place, facts) ? 1 : 0;
+    if (candidates.HasHeadroomFor(place, facts)) return {};
+    usable = true;
   }
-  if (usable == 0) return {};
-  no_spare_room_ = with_room < 1 + std::floor(kLeftToOthers * usable);
-  return {.now = !no_spare_room_};
+  no_spare_room_ = usable;
+  return {.now = !usable};
 }
 
 DispatchPlan::Advice DispatchPlan::Consider(ModelId asked, const PickFacts& facts) {
@@ -81,6 +72,7 @@ std::optional<Dispatch> NextDispatch(AdmissionQueue& queue, const RouteTable& ta
   DispatchPlan plan(table, model, load, now, rng);
   return queue.Next(now, DispatchPlan::kMaxConsidered, [&](WaitTicket ticket) {
     const WaitingRequest request = lookup(ticket);
+    if (request.facts->spare && queue.urgent() > 0) return false;
     return plan.Consider(request.model, *request.facts).now;
   });
 }

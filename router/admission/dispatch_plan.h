@@ -10,10 +10,9 @@
 // replica is waited for only when the measured answers there show that one ends soon.
 //
 // The plan uses the formula of the `cost` policy. Requests of models with another policy or with prefill
-// transfer, and requests of sessions or canaries, go in the order of the queue. A spare request goes when more
-// than a quarter of the replicas have room to spare (load/spare_room.h), so that a request of others that comes
-// next finds one that computes no prompt. Pure but for the shared state
-// that it is given.
+// transfer, and requests of sessions or canaries, go in the order of the queue. A spare request goes when a
+// replica has room to spare (load/spare_room.h) and no other request waits: those that wait for the best replica
+// would find one after the other taken. Pure but for the shared state that it is given.
 #pragma once
 
 #include <absl/functional/function_ref.h>

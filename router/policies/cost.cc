@@ -128,9 +128,14 @@ double SecondsUntilAPlaceIsFree(const ReplicaSignals& signals, double output) {
   return std::max(0.0, signals.requests + 1 - signals.max_running) * SecondsUntilOneEnds(signals, output);
 }
 
+// That somebody waits for, in a batch: lines of batches may be delayed.
+double DelayedBy(const ReplicaSignals& s) {
+  return std::max(0.0, s.requests - s.waiting - s.spare);
+}
+
 double MeanRequests(std::span<const ReplicaSignals> all) {
   double sum = 0;
-  for (const ReplicaSignals& signals : all) sum += signals.requests;
+  for (const ReplicaSignals& signals : all) sum += signals.requests - signals.spare;
   return all.empty() ? 0 : sum / static_cast<double>(all.size());
 }
 
@@ -190,7 +195,7 @@ CostTerms CostOf(const ReplicaSignals& s, double uncached, double output, double
       .wait = s.backlog / s.prefill_rate + SecondsUntilAPlaceIsFree(s, output),
       .compute = compute,
       .decode = w.decode * output * s.pace * (s.requests + 1),
-      .others = compute * (w.running * (s.requests - s.waiting) + w.pool * mean_requests),
+      .others = compute * (w.running * DelayedBy(s) + w.pool * mean_requests),
       .pressure = w.pressure * k / (1 - k),
       .silence = std::max(0.0, s.stalled - w.usual_silence),
   };
@@ -200,7 +205,7 @@ double AdapterSeconds(const AdapterAvailability& availability, const ReplicaSign
                       double mean_requests, const CostWeights& w) {
   using State = AdapterAvailability::State;
   if (availability.state == State::kLoaded) return 0;
-  const double load = availability.load * (1 + w.running * (s.requests - s.waiting) + w.pool * mean_requests);
+  const double load = availability.load * (1 + w.running * DelayedBy(s) + w.pool * mean_requests);
   switch (availability.state) {
     case State::kLoaded:
       break;

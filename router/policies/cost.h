@@ -6,7 +6,8 @@
 // + u / P                                          compute: its own u uncached prompt tokens
 // + decode * output * pace * (requests + 1)        generate the expected answer beside the requests there
 // + u / P * (running * r + pool * mean requests)   the prefill delays the r requests that decode there, and
-//                                                  computing what another replica holds costs the whole pool
+//                                                  computing what another replica holds costs the whole pool; lines
+//                                                  of batches, for which nobody waits, count in neither
 // + pressure * k / (1 - k)                         the KV cache fills up; k is its use, up to 95 %
 // + silence beyond what is usual                   an engine that hangs gets dearer every second
 // + other_zone                                     the replica is not in the gateway's zone

@@ -49,7 +49,7 @@ struct Fault {
 // Requests that find no headroom wait, as by the gateway's defaults: one tenant, one band.
 struct WaitOptions {
   AdmissionSpec admission{.max_requests = 10'000, .max_bytes = uint64_t{256} << 20};
-  HeadroomLimits headroom;
+  HeadroomLimits headroom{};
   conf::Duration max_wait = std::chrono::minutes(5);
   double shorter_first = 4;  // a request lets others pass for this many times its prefill and adapter load
 };

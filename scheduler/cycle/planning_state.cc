@@ -270,6 +270,28 @@ void PlanningState::HandOver(JobIndex job, JobIndex to) {
   Run(to, now);
 }
 
+JobIndex PlanningState::Replace(JobIndex job, Job replacement) {
+  const std::vector<MemberAt> members = MembersOf(job);
+  const JobEntry before = jobs[job];
+  Leave(job);
+  const JobIndex to = Add(std::move(replacement));
+  Trial trial(state);
+  for (const MemberAt& at : members) {
+    trial.Assign({.job = to, .role = at.role, .rank = at.rank, .holding = at.holding});
+    Charge(to, at.holding);
+  }
+  trial.Commit();
+  Run(to, before.started);
+  JobEntry& entry = jobs[to];
+  entry.checkpointed = before.checkpointed;
+  entry.idle_since = before.idle_since;
+  entry.lost_members = before.lost_members;
+  entry.moved = before.moved;
+  entry.done = before.done;
+  entry.restarts = before.restarts;
+  return to;
+}
+
 void PlanningState::TakeBackMove(JobIndex job) {
   JobEntry& entry = jobs[job];
   if (entry.leaving.empty()) return;

@@ -60,6 +60,8 @@ struct PlanningState {
   void DropLeaving(JobIndex job);  // gives the old places of moved members back
   // Gives the new places of moving members to `to`, which runs from now; the old places stay the job's.
   void HandOver(JobIndex job, JobIndex to);
+  // Its members become those of another job, which is returned; it leaves.
+  JobIndex Replace(JobIndex job, Job replacement);
   void TakeBackMove(JobIndex job);  // its members stand at their old places only
   // Moves that may still be made in this hour.
   uint32_t MovesLeft() const;

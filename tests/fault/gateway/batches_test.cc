@@ -169,6 +169,26 @@ TEST(Batches, AModelAtZeroIsStartedForLinesWhereItsPolicySaysSoAndAnyJobTakesIts
   EXPECT_TRUE(commands.CancelAll());
 }
 
+TEST(Batches, AReplicaForLinesGoesOnForRequestsWithoutAnotherStart) {
+  ScaledModel model;
+  model.more = "placement: {devices: [{kind: h100, count: 1}]}\nbatch: {may_start: true}\n";
+  Scaled scaled(model, "cluster: [{kind: h100, count: 1}]",
+                {.replicas = {}, .sections = "files: {}\nbatches: {max_in_flight: 8}\n"});
+  const std::string batch = Begin(scaled.gateway, InputOf(20));
+  EXPECT_EQ(Await(scaled.gateway, batch, "completed")["request_counts"]["completed"], 20);
+  EXPECT_EQ(scaled.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
+  const auto taken = [&] {
+    return std::ranges::any_of(scaled.Actions(), [](const gateway::ledger::Record& action) {
+      return action.action == "replica.ready" &&
+             action.detail.find("no longer for lines of batches alone") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(Within(kBatchPatience, taken));
+  EXPECT_EQ(scaled.gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
+  EXPECT_EQ(scaled.Names("replica.launch"), 1);
+  EXPECT_EQ(scaled.Names("replica.drain"), 0);
+}
+
 TEST(Batches, ACancelledBatchKeepsWhatWasDoneAndNamesTheRest) {
   const EngineProcess engine(
       {"--preset", "demo", "--load-time", "0s", "--step-base", "20ms", "--step-per-sequence", "0s"});

@@ -154,6 +154,16 @@ struct History {
     }
   }
 
+  // By another class of the same work; one whose place another has taken over holds nothing.
+  void Replace(JobIndex job) {
+    const JobEntry& entry = planner.jobs()[job];
+    if (!entry.leaving.empty() || std::ranges::find(replaced, entry.job.id) != replaced.end()) return;
+    Job next = entry.job;
+    next.priority = static_cast<int32_t>(rng.Uniform(3)) - 1;
+    next.preemptible = rng.Uniform(2) == 0;
+    planner.Replace(job, std::move(next), now);
+  }
+
   void Happen() {
     now += seconds(1 + rng.Uniform(600));
     for (const std::string& id : std::exchange(replaced, {})) {
@@ -167,7 +177,10 @@ struct History {
     for (const JobIndex job : running) {
       if (!planner.jobs()[job].leaving.empty()) EndMove(job);
     }
-    switch (rng.Uniform(12)) {
+    switch (rng.Uniform(13)) {
+      case 12:
+        if (!running.empty()) Replace(any(running));
+        break;
       case 0:
       case 1:
       case 2:

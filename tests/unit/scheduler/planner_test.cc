@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/filler.h"
 #include "tests/unit/scheduler/clusters.h"
 #include "tests/unit/scheduler/planner_world.h"
 
@@ -499,6 +500,39 @@ TEST(Planner, ExplainsAWaitByTheQuotaThatRefuses) {
   ASSERT_EQ(why.quotas.size(), 1u);
   EXPECT_EQ(why.quotas[0].refusal.queue, "small");
   EXPECT_EQ(why.quotas[0].refusal.most, 4'000);
+}
+
+// Such as a replica for batches that the autoscaler takes.
+TEST(Planner, AJobThatIsReplacedKeepsItsPlaceAndIsPreemptedAsTheOtherOne) {
+  World w(EightWay(2));
+  Job filler = w.Make("a", Devices(8));
+  filler.work = WorkClass::kBatch;
+  filler.priority = kFillerPriority;
+  w.Submit(filler);
+  filler.id = "b";
+  w.Submit(filler);
+  w.Run();
+  const std::vector<NodeId> nodes = w.NodesOf("a");
+  Job kept = filler;
+  kept.id = "a";
+  kept.work = WorkClass::kInference;
+  kept.priority = 0;
+  kept.preemptible = false;
+  w.planner.Replace(w.Find("a"), kept, w.now);
+  EXPECT_EQ(w.NodesOf("a"), nodes);
+  EXPECT_THAT(w.Run(), IsEmpty());
+  Job urgent = kept;
+  urgent.id = "urgent";
+  w.Submit(urgent);
+  EXPECT_THAT(w.Run(), ElementsAre("preempt b"));
+  w.planner.Stopped(w.Find("b"), w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("start urgent"));
+  kept.priority = kFillerPriority;
+  kept.preemptible = true;
+  w.planner.Replace(w.Find("a"), kept, w.now);
+  urgent.id = "another";
+  w.Submit(urgent);
+  EXPECT_THAT(w.Run(), ElementsAre("preempt a"));
 }
 
 }  // namespace

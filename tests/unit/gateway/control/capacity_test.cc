@@ -72,20 +72,5 @@ TEST(Capacity, IsAGuessThenThePresetThenMeasured) {
   EXPECT_EQ(told.by, preset.by);
 }
 
-// A policy's preset says what an engine may run, not how this one was started.
-TEST(Capacity, AReplicaThatWasSeenToBeFullIsWhateverThePresetSays) {
-  const scheduler::autoscale::Capacity demo = EstimateCapacity("demo", {}, kStart).capacity;
-  ASSERT_EQ(demo.max_running, 32);
-  const auto occupied = [&](const router::Telemetry& telemetry) {
-    router::EngineSignals engine;
-    conf::TimePoint now = kStart;
-    for (int look = 0; look < 3; ++look) engine.OnTelemetry(telemetry, {.requests = 1}, now += seconds(1));
-    return OccupiedOf(engine, demo, {}, seconds(1), now);
-  };
-  EXPECT_NEAR(occupied({.running = 9}), 8.0 / 32, 1e-9) << "without the one that has ended";
-  EXPECT_EQ(occupied({.running = 8, .waiting = 12}), 1) << "others queue";
-  EXPECT_EQ(occupied({}), 0);
-}
-
 }  // namespace
 }  // namespace gateway::control

@@ -59,18 +59,42 @@ TEST(DispatchPlan, ARequestThatSavesMoreThanItWaitsStaysAndOthersPass) {
       << "it is computed as soon elsewhere";
 }
 
-TEST(DispatchPlan, ASpareRequestGoesWhileAQuarterOfTheReplicasStaysQuietForOthers) {
+TEST(DispatchPlan, ASpareRequestGoesWhileSomeReplicaComputesNoPrompt) {
   Busy pool(Pool(8));
   PickFacts spare = Prompt(1'000);
   spare.spare = true;
-  for (uint32_t id = 0; id < 6; ++id) {
+  for (uint32_t id = 0; id < 8; ++id) {
     EXPECT_TRUE(pool.Plan().Consider(ModelId{0}, spare).now) << id;
     pool.Prompt(id, 1'000);
   }
   DispatchPlan plan = pool.Plan();
-  EXPECT_FALSE(plan.Consider(ModelId{0}, spare).now) << "two of eight";
   EXPECT_FALSE(plan.Consider(ModelId{0}, spare).now);
-  EXPECT_TRUE(plan.Consider(ModelId{0}, Prompt(1'000)).now) << "of others";
+  EXPECT_FALSE(plan.Consider(ModelId{0}, spare).now);
+}
+
+// Or one replica after the other, for the best of which they wait, would be taken by lines.
+TEST(NextDispatch, NoSpareRequestGoesWhileAnotherWaits) {
+  Busy pool(Pool(2));
+  pool.Prompt(0, 92'000);
+  AdmissionQueue queue({.bands = {{.name = "normal"}, {.name = "batch", .spare = true}}});
+  const std::vector<PrefixMatch> held{{ReplicaId{0}, 90'000}};
+  PickFacts spare = Prompt(1'000);
+  spare.spare = true;
+  const PickFacts waits = Prompt(200'000, held);
+  const WaitTicket line = queue.Enter({.tenant = "t", .band = 1}, kLater).ticket;
+  const auto next = [&] {
+    return NextDispatch(
+        queue, pool.table, ModelId{0}, pool.load, 0, false, kLater, pool.rng,
+        [&](WaitTicket ticket) { return WaitingRequest{ModelId{0}, ticket == line ? &spare : &waits}; });
+  };
+  const WaitTicket request = queue.Enter({.tenant = "t", .band = 0}, kLater).ticket;
+  ASSERT_FALSE(pool.Plan().Consider(ModelId{0}, waits).now)
+      << "it waits for the replica that holds its prompt";
+  EXPECT_FALSE(next().has_value());
+  queue.Leave(request, kLater);
+  const std::optional<Dispatch> turn = next();
+  ASSERT_TRUE(turn.has_value());
+  EXPECT_EQ(turn->ticket, line);
 }
 
 TEST(DispatchPlan, OnASingleReplicaASpareRequestTakesUnusedRoom) {

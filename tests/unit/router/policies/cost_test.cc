@@ -96,6 +96,17 @@ TEST(Cost, IsTheSumOfItsTermsInSeconds) {
   EXPECT_DOUBLE_EQ(terms.silence, 3);
 }
 
+// Or a request would rather wait where few lines are than go where many are and no prompt is computed.
+TEST(Cost, LinesOfBatchesAreDelayedForNothing) {
+  ReplicaSignals signals{.requests = 12, .waiting = 2, .prefill_rate = 2000};
+  const CostWeights weights{.running = 0.1, .pool = 0};
+  EXPECT_DOUBLE_EQ(CostOf(signals, 1000, 100, 4, weights).others, 0.5 * 0.1 * 10);
+  signals.spare = 7;
+  EXPECT_DOUBLE_EQ(CostOf(signals, 1000, 100, 4, weights).others, 0.5 * 0.1 * 3);
+  signals.spare = 12;
+  EXPECT_DOUBLE_EQ(CostOf(signals, 1000, 100, 4, weights).others, 0);
+}
+
 TEST(Cost, AnAdapterCostsTheTimeUntilItIsLoaded) {
   using State = AdapterAvailability::State;
   const ReplicaSignals signals{.requests = 12,

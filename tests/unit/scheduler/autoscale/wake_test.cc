@@ -40,6 +40,62 @@ TEST(ChooseSleeper, NoSleeperWaitsForDevicesThatStayHeld) {
   EXPECT_EQ(ChooseSleeper(sleepers, {.wake = seconds(2), .room = seconds(10), .cold = {}}), std::nullopt);
 }
 
+TEST(ChooseStart, WakesASleeperAndStartsAnewWhereNoneSleeps) {
+  using Kind = StartChoice::Kind;
+  const std::vector<Sleeper> sleepers = {{7, Devices::kFree, minutes(2)}};
+  const StartChoice woken = ChooseStart({.sleepers = sleepers});
+  EXPECT_EQ(woken.kind, Kind::kWake);
+  EXPECT_EQ(woken.sleeper, 7u);
+  EXPECT_EQ(ChooseStart({}).kind, Kind::kNew);
+}
+
+TEST(ChooseStart, WaitsForAReplicaThatIsFallingAsleep) {
+  EXPECT_EQ(ChooseStart({.falls_asleep = true}).kind, StartChoice::Kind::kNothing);
+}
+
+TEST(ChooseStart, AForeseenNeedTakesNothingFromOthers) {
+  using Kind = StartChoice::Kind;
+  const std::vector<Sleeper> held = {{7, Devices::kHeldByOthers, minutes(2)}};
+  OneMore wanted{.sleepers = held, .times = {.wake = seconds(1)}, .need = Need::kForeseen};
+  EXPECT_EQ(ChooseStart(wanted).kind, Kind::kNothing) << "it would sleep on";
+  wanted.times.cold = minutes(1);
+  EXPECT_EQ(ChooseStart(wanted).kind, Kind::kNew) << "other devices are free";
+  wanted.others_wait = true;
+  EXPECT_EQ(ChooseStart(wanted).kind, Kind::kNothing);
+  wanted.need = Need::kNow;
+  EXPECT_EQ(ChooseStart(wanted).kind, Kind::kWake);
+}
+
+TEST(ChooseStart, StartsAnewRatherThanTakeTurnsWithABusyModelWhileAnotherIsIdle) {
+  using Kind = StartChoice::Kind;
+  const std::vector<Sleeper> held = {{7, Devices::kHeldByBusy, minutes(2)}};
+  EXPECT_EQ(ChooseStart({.sleepers = held}).kind, Kind::kWake);
+  EXPECT_EQ(ChooseStart({.sleepers = held, .idle_elsewhere = true}).kind, Kind::kNew);
+  const StartTimes free{.wake = seconds(1), .room = seconds(10), .cold = minutes(1)};
+  EXPECT_EQ(ChooseStart({.sleepers = held, .times = free}).kind, Kind::kNew) << "a turn is longer than a start";
+}
+
+TEST(ChooseIdle, TakesTheHolderThatIsNotNeededForTheLongest) {
+  const std::vector<Holder> holders = {
+      {.id = 1, .awake = minutes(9), .idle = seconds(20), .change = seconds(5)},
+      {.id = 2, .awake = minutes(9), .idle = seconds(40), .change = seconds(5)},
+      {.id = 3, .awake = seconds(9), .idle = seconds(4), .change = seconds(5)}};
+  EXPECT_EQ(ChooseIdle(holders), 2u);
+  EXPECT_EQ(ChooseIdle(std::span(holders).last(1)), std::nullopt) << "it is needed";
+}
+
+// Or a model that never ran would wait for as long as two others are busy on two devices.
+TEST(ChooseForStart, WhereAllAreBusyTheOneThatIsAwakeTheLongestGivesWayOnceItsTurnIsOver) {
+  std::vector<Holder> holders = {{.id = 1, .awake = minutes(7), .change = seconds(5)},
+                                 {.id = 2, .awake = minutes(8), .change = seconds(5)}};
+  EXPECT_EQ(ChooseForStart(holders, seconds(45)), std::nullopt) << "a turn is ten times 50 s";
+  holders[0].awake = minutes(9);
+  holders[1].awake = minutes(10);
+  EXPECT_EQ(ChooseForStart(holders, seconds(45)), 2u);
+  holders[0].idle = seconds(6);
+  EXPECT_EQ(ChooseForStart(holders, seconds(45)), 1u) << "it is not needed";
+}
+
 TEST(MakesRoom, AnIdleHolderDoesAfterItsLeastTime) {
   Holder holder{.awake = seconds(29), .idle = seconds(9), .min_awake = seconds(30), .change = seconds(5)};
   EXPECT_FALSE(MakesRoom(holder));
@@ -59,6 +115,10 @@ TEST(MakesRoom, ABusyHolderKeepsItsTurnForTenTimesWhatTheChangeCosts) {
   Holder holder{.awake = seconds(49), .min_awake = seconds(30), .change = seconds(5)};
   EXPECT_FALSE(MakesRoom(holder));
   holder.awake = seconds(50);
+  EXPECT_TRUE(MakesRoom(holder));
+  holder.drain = seconds(10);
+  EXPECT_FALSE(MakesRoom(holder)) << "it serves nothing new while its last requests end";
+  holder.awake = seconds(150);
   EXPECT_TRUE(MakesRoom(holder));
 }
 

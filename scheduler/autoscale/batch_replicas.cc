@@ -1,10 +1,12 @@
-#include "gateway/control/batch_replicas.h"
+#include "scheduler/autoscale/batch_replicas.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "conf/shown.h"
 
-namespace gateway::control {
+namespace scheduler::autoscale {
 namespace {
 
 constexpr conf::Duration kLongWait = std::chrono::seconds(10);
@@ -12,7 +14,16 @@ constexpr conf::Duration kQuiet = std::chrono::minutes(1);
 
 }  // namespace
 
-BatchReplicas::Decision BatchReplicas::Tick(const config::BatchStarts& policy, const Seen& seen,
+uint32_t BatchReplicas::Keep(const BatchStarts& policy, const Seen& seen, uint32_t let_go) {
+  if (!policy.may_start || seen.oldest_wait < kLongWait) return 0;
+  return std::min(let_go, policy.max_replicas - std::min(policy.max_replicas, seen.there));
+}
+
+uint32_t BatchReplicas::Give(const Seen& seen, uint32_t wanted) {
+  return std::min(wanted, seen.there - std::min(seen.there, seen.coming));
+}
+
+BatchReplicas::Decision BatchReplicas::Tick(const BatchStarts& policy, const Seen& seen,
                                             conf::TimePoint now) {
   if (seen.lines > 0) last_line_ = now;
   if (seen.there > 0 && (!policy.may_start || now - last_line_ >= kQuiet)) {
@@ -31,4 +42,4 @@ BatchReplicas::Decision BatchReplicas::Tick(const config::BatchStarts& policy, c
                              conf::Counted(policy.max_replicas, "replica"))};
 }
 
-}  // namespace gateway::control
+}  // namespace scheduler::autoscale
