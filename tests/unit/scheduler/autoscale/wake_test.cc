@@ -72,7 +72,8 @@ TEST(ChooseStart, StartsAnewRatherThanTakeTurnsWithABusyModelWhileAnotherIsIdle)
   EXPECT_EQ(ChooseStart({.sleepers = held}).kind, Kind::kWake);
   EXPECT_EQ(ChooseStart({.sleepers = held, .idle_elsewhere = true}).kind, Kind::kNew);
   const StartTimes free{.wake = seconds(1), .room = seconds(10), .cold = minutes(1)};
-  EXPECT_EQ(ChooseStart({.sleepers = held, .times = free}).kind, Kind::kNew) << "a turn is longer than a start";
+  EXPECT_EQ(ChooseStart({.sleepers = held, .times = free}).kind, Kind::kNew)
+      << "a turn is longer than a start";
 }
 
 TEST(ChooseIdle, TakesTheHolderThatIsNotNeededForTheLongest) {
