@@ -25,7 +25,7 @@ using conf::TimePoint;
 namespace engine = scheduler::engine;
 
 constexpr TimePoint kBegin{std::chrono::seconds(1'000'000)};
-constexpr size_t kMostHolders = 16;
+constexpr size_t kHoldersOfPrefix = 16;
 constexpr uint32_t kAffinityTokens = 256;
 constexpr Duration kTick = std::chrono::seconds(1);
 constexpr Duration kCallEvery = std::chrono::milliseconds(20);  // while requests wait, as in the gateway
@@ -245,7 +245,7 @@ void PoolSimulation::Deliver() {
 
 size_t PoolSimulation::MatchesFor(uint32_t index, std::span<PrefixMatch> matches) {
   const Request& request = requests_[index];
-  std::array<prefix::Holder, kMostHolders> holders;
+  std::array<prefix::Holder, kHoldersOfPrefix> holders;
   const size_t held = index_.Find(request.blocks, now_, holders);
   const uint32_t whole = request.prompt_tokens / kBlockTokens * kBlockTokens;
   return MatchesOf(load_, std::span(holders).first(held), request.blocks.size(), whole, matches);
@@ -273,7 +273,7 @@ PickFacts PoolSimulation::FactsOf(uint32_t index, std::span<const PrefixMatch> m
 void PoolSimulation::Come(uint32_t index) {
   if (!options_.queue) return Send(index);
   Deliver();
-  std::array<PrefixMatch, kMostHolders> matches;
+  std::array<PrefixMatch, kHoldersOfPrefix> matches;
   const PickFacts facts = FactsOf(index, std::span(matches).first(MatchesFor(index, matches)));
   const DispatchPlan::Advice going =
       DispatchPlan(table_, ModelId{0}, load_, now_, rng_).Consider(ModelId{requests_[index].adapter}, facts);
@@ -329,7 +329,7 @@ void PoolSimulation::CallWaiting() {
 void PoolSimulation::Send(uint32_t index) {
   const Request& request = requests_[index];
   Flight& flight = flights_[index];
-  std::array<PrefixMatch, kMostHolders> matches;
+  std::array<PrefixMatch, kHoldersOfPrefix> matches;
   while (true) {
     Deliver();
     const size_t known = MatchesFor(index, matches);
