@@ -12,7 +12,7 @@ namespace gateway::control {
 namespace {
 
 constexpr conf::Duration kTellRetry = std::chrono::seconds(1);
-constexpr conf::Duration kMinute = std::chrono::minutes(1);
+constexpr conf::Duration kMeteredMinute = std::chrono::minutes(1);
 // After a whole minute: by then the holders at its end are known.
 constexpr conf::Duration kHindsight = std::chrono::seconds(3);
 constexpr size_t kMaxWaiting = 4096;
@@ -46,7 +46,7 @@ net::Task<void> Metering::Run() {
     const bool counted = co_await Count({}, DeviceMeter::MinuteOf(net::Now() - kHindsight));
     if (closed_) break;
     if (counted) {
-      co_await pause_.Until(DeviceMeter::MinuteOf(net::Now() - kHindsight) + kMinute + kHindsight);
+      co_await pause_.Until(DeviceMeter::MinuteOf(net::Now() - kHindsight) + kMeteredMinute + kHindsight);
     } else {
       co_await pause_.For(kTellRetry);
     }

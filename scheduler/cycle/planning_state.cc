@@ -1,6 +1,7 @@
 #include "scheduler/cycle/planning_state.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "scheduler/placement/policies.h"
@@ -273,6 +274,7 @@ void PlanningState::HandOver(JobIndex job, JobIndex to) {
 JobIndex PlanningState::Replace(JobIndex job, Job replacement) {
   const std::vector<MemberAt> members = MembersOf(job);
   const JobEntry before = jobs[job];
+  assert(before.leaving.empty());
   Leave(job);
   const JobIndex to = Add(std::move(replacement));
   Trial trial(state);
@@ -281,11 +283,11 @@ JobIndex PlanningState::Replace(JobIndex job, Job replacement) {
     Charge(to, at.holding);
   }
   trial.Commit();
-  Run(to, before.started);
   JobEntry& entry = jobs[to];
+  entry.lost_members = before.lost_members;
+  Run(to, before.started);
   entry.checkpointed = before.checkpointed;
   entry.idle_since = before.idle_since;
-  entry.lost_members = before.lost_members;
   entry.moved = before.moved;
   entry.done = before.done;
   entry.restarts = before.restarts;
