@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr conf::TimePoint At(conf::Duration since) {
+constexpr conf::TimePoint SinceStart(conf::Duration since) {
   return conf::TimePoint(since);
 }
 
@@ -30,95 +30,96 @@ LeadState::Answer Mine(uint64_t epoch) {
 
 TEST(LeadState, AsksAtOnceAndLeadsFromTheAskOn) {
   LeadState state({});
-  EXPECT_TRUE(state.Due(At(seconds(100))));
-  const uint64_t ask = state.Asked(At(seconds(100)));
-  EXPECT_FALSE(state.Due(At(seconds(100))));
-  EXPECT_FALSE(state.Leads(At(seconds(100))));
-  state.Answered(ask, Mine(7), At(seconds(102)));
-  EXPECT_EQ(state.EpochAt(At(seconds(102))), 7u);
+  EXPECT_TRUE(state.Due(SinceStart(seconds(100))));
+  const uint64_t ask = state.Asked(SinceStart(seconds(100)));
+  EXPECT_FALSE(state.Due(SinceStart(seconds(100))));
+  EXPECT_FALSE(state.Leads(SinceStart(seconds(100))));
+  state.Answered(ask, Mine(7), SinceStart(seconds(102)));
+  EXPECT_EQ(state.EpochAt(SinceStart(seconds(102))), 7u);
   // 8.1 s after the ask, not after the answer.
-  EXPECT_TRUE(state.Leads(At(milliseconds(108'099))));
-  EXPECT_FALSE(state.Leads(At(milliseconds(108'100))));
+  EXPECT_TRUE(state.Leads(SinceStart(milliseconds(108'099))));
+  EXPECT_FALSE(state.Leads(SinceStart(milliseconds(108'100))));
 }
 
 TEST(LeadState, RenewsAtAThirdOfTheTime) {
   LeadState state({});
-  state.Answered(state.Asked(At(seconds(100))), Mine(1), At(seconds(100)));
-  EXPECT_EQ(state.next(At(seconds(100))), At(seconds(103)));
-  EXPECT_FALSE(state.Due(At(milliseconds(102'999))));
-  EXPECT_TRUE(state.Due(At(seconds(103))));
+  state.Answered(state.Asked(SinceStart(seconds(100))), Mine(1), SinceStart(seconds(100)));
+  EXPECT_EQ(state.next(SinceStart(seconds(100))), SinceStart(seconds(103)));
+  EXPECT_FALSE(state.Due(SinceStart(milliseconds(102'999))));
+  EXPECT_TRUE(state.Due(SinceStart(seconds(103))));
 }
 
 TEST(LeadState, OneLostAnswerEndsNoLead) {
   LeadState state({});
-  state.Answered(state.Asked(At(seconds(100))), Mine(1), At(seconds(100)));
-  state.Asked(At(seconds(103)));
-  EXPECT_FALSE(state.Due(At(seconds(105))));
-  EXPECT_TRUE(state.Due(At(seconds(106))));
-  state.Answered(state.Asked(At(seconds(106))), Mine(1), At(seconds(107)));
-  EXPECT_TRUE(state.Leads(At(seconds(114))));
-  EXPECT_FALSE(state.Leads(At(seconds(115))));
+  state.Answered(state.Asked(SinceStart(seconds(100))), Mine(1), SinceStart(seconds(100)));
+  state.Asked(SinceStart(seconds(103)));
+  EXPECT_FALSE(state.Due(SinceStart(seconds(105))));
+  EXPECT_TRUE(state.Due(SinceStart(seconds(106))));
+  state.Answered(state.Asked(SinceStart(seconds(106))), Mine(1), SinceStart(seconds(107)));
+  EXPECT_TRUE(state.Leads(SinceStart(seconds(114))));
+  EXPECT_FALSE(state.Leads(SinceStart(seconds(115))));
 }
 
 TEST(LeadState, AnAnswerToAnAskThatWasGivenUpChangesNothing) {
   LeadState state({});
-  const uint64_t lost = state.Asked(At(seconds(100)));
-  state.Asked(At(seconds(103)));
-  state.Answered(lost, Mine(1), At(seconds(104)));
-  EXPECT_FALSE(state.Leads(At(seconds(104))));
+  const uint64_t lost = state.Asked(SinceStart(seconds(100)));
+  state.Asked(SinceStart(seconds(103)));
+  state.Answered(lost, Mine(1), SinceStart(seconds(104)));
+  EXPECT_FALSE(state.Leads(SinceStart(seconds(104))));
 }
 
 TEST(LeadState, OnlyAnAnswerThatCountsGivesBackALostEpoch) {
   LeadState state({});
-  const uint64_t lost = state.Asked(At(seconds(100)));
-  const uint64_t ask = state.Asked(At(seconds(103)));
-  EXPECT_FALSE(state.Answered(lost, Mine(1), At(seconds(104))));
-  EXPECT_FALSE(state.Answered(ask, Mine(1), At(seconds(104))));
-  state.Deposed(1, At(seconds(104)));
-  EXPECT_TRUE(state.Answered(state.Asked(At(seconds(105))), Mine(1), At(seconds(105))));
+  const uint64_t lost = state.Asked(SinceStart(seconds(100)));
+  const uint64_t ask = state.Asked(SinceStart(seconds(103)));
+  EXPECT_FALSE(state.Answered(lost, Mine(1), SinceStart(seconds(104))));
+  EXPECT_FALSE(state.Answered(ask, Mine(1), SinceStart(seconds(104))));
+  state.Deposed(1, SinceStart(seconds(104)));
+  EXPECT_TRUE(state.Answered(state.Asked(SinceStart(seconds(105))), Mine(1), SinceStart(seconds(105))));
 }
 
 TEST(LeadState, AGatewayThatFollowsAsksEverySecond) {
   LeadState state({});
-  state.Answered(state.Asked(At(seconds(100))), LeadState::Answer{.holder = "b"}, At(seconds(100)));
+  state.Answered(state.Asked(SinceStart(seconds(100))), LeadState::Answer{.holder = "b"},
+                 SinceStart(seconds(100)));
   EXPECT_EQ(state.holder(), "b");
-  EXPECT_EQ(state.next(At(seconds(100))), At(seconds(101)));
+  EXPECT_EQ(state.next(SinceStart(seconds(100))), SinceStart(seconds(101)));
 }
 
 TEST(LeadState, AStoreThatDoesNotAnswerIsAskedAgain) {
   LeadState state({});
-  state.Answered(state.Asked(At(seconds(100))), std::nullopt, At(seconds(100)));
-  EXPECT_TRUE(state.Due(At(seconds(101))));
+  state.Answered(state.Asked(SinceStart(seconds(100))), std::nullopt, SinceStart(seconds(100)));
+  EXPECT_TRUE(state.Due(SinceStart(seconds(101))));
 }
 
 TEST(LeadState, OneThatIsDeposedLeadsNoMoreInThatEpoch) {
   LeadState state({});
-  state.Answered(state.Asked(At(seconds(100))), Mine(1), At(seconds(100)));
-  const uint64_t ask = state.Asked(At(seconds(103)));
-  state.Deposed(1, At(seconds(103)));
-  EXPECT_FALSE(state.Leads(At(seconds(103))));
-  state.Answered(ask, Mine(1), At(seconds(104)));  // sent before another took over
-  EXPECT_FALSE(state.Leads(At(seconds(104))));
-  state.Answered(state.Asked(At(seconds(105))), Mine(3), At(seconds(105)));
-  EXPECT_EQ(state.EpochAt(At(seconds(105))), 3u);
-  state.Deposed(1, At(seconds(105)));  // a write of the earlier term
-  EXPECT_TRUE(state.Leads(At(seconds(105))));
+  state.Answered(state.Asked(SinceStart(seconds(100))), Mine(1), SinceStart(seconds(100)));
+  const uint64_t ask = state.Asked(SinceStart(seconds(103)));
+  state.Deposed(1, SinceStart(seconds(103)));
+  EXPECT_FALSE(state.Leads(SinceStart(seconds(103))));
+  state.Answered(ask, Mine(1), SinceStart(seconds(104)));  // sent before another took over
+  EXPECT_FALSE(state.Leads(SinceStart(seconds(104))));
+  state.Answered(state.Asked(SinceStart(seconds(105))), Mine(3), SinceStart(seconds(105)));
+  EXPECT_EQ(state.EpochAt(SinceStart(seconds(105))), 3u);
+  state.Deposed(1, SinceStart(seconds(105)));  // a write of the earlier term
+  EXPECT_TRUE(state.Leads(SinceStart(seconds(105))));
 }
 
 TEST(LeadState, OneThatResignsNeitherLeadsNorAsks) {
   LeadState state({});
-  state.Answered(state.Asked(At(seconds(100))), Mine(1), At(seconds(100)));
+  state.Answered(state.Asked(SinceStart(seconds(100))), Mine(1), SinceStart(seconds(100)));
   state.Resign();
-  EXPECT_FALSE(state.Leads(At(seconds(100))));
-  EXPECT_FALSE(state.Due(At(seconds(1000))));
+  EXPECT_FALSE(state.Leads(SinceStart(seconds(100))));
+  EXPECT_FALSE(state.Due(SinceStart(seconds(1000))));
 }
 
 TEST(LeadState, AConfirmationIsAsOldAsItsAsk) {
   LeadState state({});
-  const uint64_t ask = state.Asked(At(seconds(100)));
-  state.Answered(ask, Mine(1), At(seconds(102)));
-  EXPECT_TRUE(state.ConfirmedSince(At(seconds(100))));
-  EXPECT_FALSE(state.ConfirmedSince(At(milliseconds(100'001))));
+  const uint64_t ask = state.Asked(SinceStart(seconds(100)));
+  state.Answered(ask, Mine(1), SinceStart(seconds(102)));
+  EXPECT_TRUE(state.ConfirmedSince(SinceStart(seconds(100))));
+  EXPECT_FALSE(state.ConfirmedSince(SinceStart(milliseconds(100'001))));
 }
 
 // ----- A simulation: gateways that are killed, stand still, are cut off from the store, and whose clocks are
@@ -199,7 +200,7 @@ class Cluster {
   }
   conf::TimePoint Clock(const Gateway& gateway) const {
     const auto passed = static_cast<double>(now_.count()) * gateway.rate;
-    return At(gateway.ahead + seconds(1000) + conf::Duration(static_cast<int64_t>(passed)));
+    return SinceStart(gateway.ahead + seconds(1000) + conf::Duration(static_cast<int64_t>(passed)));
   }
   // Runs at the gateway, once it is neither standing still nor another process.
   void At_(int i, uint64_t incarnation, std::function<void(Gateway&)> run) {
