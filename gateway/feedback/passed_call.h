@@ -25,7 +25,7 @@ struct PassedCall {
   std::string reply_to;  // the public half of the asking gateway's key
 };
 
-// What stands in the store: for whom it is, and whether it is an answer.
+// An object in the store: its receiver, and whether it is an answer.
 struct PassedBody {
   std::string to;
   bool answer = false;

@@ -1,5 +1,5 @@
 // One model as the gateway serves it, in virtual time: its queue, the production router over the replicas that serve
-// now, and the lines of a backlog of batches beside its requests. Whoever owns it begins and ends replicas and moves
+// now, and the lines of a backlog of batches beside its requests. Its owner begins and ends replicas and moves
 // the time (fleet.h).
 //
 // Pure: the same calls give the same report. Times must not go back.
