@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "conf/document.h"
+#include "conf/json_dump.h"
 #include "conf/text.h"
 
 namespace conf {
@@ -18,7 +19,7 @@ constexpr int kMaxDepth = 64;
 constexpr double kMaxSeconds = 9.2e9;  // what nanoseconds in 64 bits hold
 
 std::string Shown(const Json& value) {
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);  // ASCII: may be cut anywhere
+  std::string text = DumpJson(value);  // ASCII: may be cut anywhere
   if (text.size() > kShownOfJson) text = text.substr(0, kShownOfJson) + "...";
   return text;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "conf/words.h"
 
@@ -98,12 +99,12 @@ void AnswerReader::OnEvent(const net::SseEvent& parsed) {
     failed_ = true;
     ReadError(parsed.data);
   } else if (Has(parsed.data, "\"usage\":{") || Has(parsed.data, "\"usage\": {")) {
-    if (const auto usage = ReadUsage(Json::parse(parsed.data, nullptr, false))) answer_.usage = usage;
+    if (const auto usage = ReadUsage(conf::ParseJson(parsed.data))) answer_.usage = usage;
   }
 }
 
 void AnswerReader::ReadError(std::string_view json) {
-  const Json body = Json::parse(json, nullptr, false);
+  const Json body = conf::ParseJson(json);
   const auto error = body.is_object() ? body.find("error") : body.end();
   if (error == body.end() || !error->is_object()) return;
   if (const auto code = error->find("code"); code != error->end() && code->is_string()) answer_.code = *code;
@@ -117,7 +118,7 @@ void AnswerReader::OnEnd(conf::TimePoint now) {
   } else if (streamed_) {
     answer_.ending = failed_ ? Ending::kFailed : marked_ ? Ending::kDone : Ending::kUnclean;
   } else {
-    const Json body = Json::parse(body_, nullptr, false);
+    const Json body = conf::ParseJson(body_);
     answer_.ending = body.is_object() ? Ending::kDone : Ending::kMalformed;
     answer_.usage = ReadUsage(body);
   }

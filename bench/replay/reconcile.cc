@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "conf/json_parse.h"
+
 namespace bench {
 namespace {
 
@@ -41,7 +43,7 @@ absl::StatusOr<TokensByModel> ReadLedger(const std::string& dir) {
     std::string line;
     while (std::getline(file, line)) {
       if (line.find("\"kind\":\"close\"") == std::string::npos) continue;
-      const Json record = Json::parse(line, nullptr, false);
+      const Json record = conf::ParseJson(line);
       if (record.is_object()) AddRow(record, "", 1, sums);  // the last line may be half written
     }
   }
@@ -59,7 +61,7 @@ absl::StatusOr<TokensByModel> RunUsage(const std::string& command) {
   if (status != 0) {
     return absl::UnavailableError(fmt::format("{}: exit code {}", command, WEXITSTATUS(status)));
   }
-  const Json rows = Json::parse(text, nullptr, false);
+  const Json rows = conf::ParseJson(text);
   if (!rows.is_array())
     return absl::InvalidArgumentError(fmt::format("{}: printed no rows of usage", command));
   TokensByModel sums;

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "conf/json_dump.h"
 #include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/api/coded_status.h"
@@ -45,7 +46,7 @@ Answer Refuse(api::Code code, const std::vector<FieldProblem>& problems, std::st
   Answer answer = Refuse(error, request_id);
   ordered_json body = ordered_json::parse(answer.body);
   body["error"]["details"] = std::move(details);
-  answer.body = body.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  answer.body = conf::DumpJson(body);
   return answer;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "gateway/admin/leader_calls.h"
 #include "gateway/admin/overview.h"
 #include "gateway/admin/scope.h"
@@ -109,7 +110,7 @@ void EventFeed::Note(const ledger::Event& event) {
   if (event.action.starts_with("session.")) return Changed("sessions");
   if (event.kind != ledger::Kind::kAction) return;
   const Subject subject = SubjectOf(event.action);
-  const ordered_json detail = ordered_json::parse(event.detail, nullptr, false);
+  const ordered_json detail = conf::ParseOrderedJson(event.detail);
   std::string model = subject.list == "models" ? event.subject : std::string();
   if (detail.is_object() && detail.contains("model") && detail["model"].is_string())
     model = detail["model"].get<std::string>();
@@ -193,7 +194,7 @@ net::Task<void> EventFeed::Ask(LeaderCalls& leader, std::string roles, std::stri
   scope.asking = false;
   if (answer.status != 200) co_return;  // what was shown last stays
   while (answer.body.ends_with('\n')) answer.body.pop_back();
-  ordered_json content = ordered_json::parse(answer.body, nullptr, false);
+  ordered_json content = conf::ParseOrderedJson(answer.body);
   if (!content.is_object()) co_return;
   content.erase("at");
   std::string text = conf::DumpJson(content);

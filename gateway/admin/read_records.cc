@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/json_dump.h"
+
 namespace gateway::admin {
 namespace {
 
@@ -25,7 +27,7 @@ void ReadRecords::Note(const Route& route, const Call& call) {
   event.action = route.read;
   event.actor = call.caller.actor;
   event.subject = call.item;
-  event.detail = detail.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  event.detail = conf::DumpJson(detail);
   std::string thing = event.actor + '\n' + event.action + '\n' + event.subject + '\n' + event.detail;
   const auto found = recent_.find(thing);
   if (found != recent_.end() && call.now - found->second < kWindow) return;

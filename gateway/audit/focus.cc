@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "conf/json_dump.h"
 #include "conf/time.h"
 #include "gateway/ledger/export.h"
 #include "gateway/ledger/record.h"
@@ -129,7 +130,7 @@ Cells Common(const UsageRow& row) {
           {"SubAccountId", tenant},
           {"SubAccountName", tenant},
           {"SubAccountType", "Tenant"},
-          {"Tags", tags.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)}};
+          {"Tags", conf::DumpJson(tags)}};
 }
 
 void SetCost(Cells& cells, int64_t micro_usd) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "conf/hex.h"
+#include "conf/json_dump.h"
 #include "conf/text.h"
 #include "gateway/audit/ledger_query.h"
 #include "gateway/ledger/export.h"
@@ -146,7 +147,7 @@ std::string StatementJson(const Statement& statement) {
     out["lines"].push_back(std::move(shown));
   }
   out["total"] = Figures(statement.total);
-  std::string text = out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  std::string text = conf::DumpJson(out);
   text.pop_back();  // the brace
   const std::string digest = DigestOf(text);
   return text.append(kJsonDigest).append(digest).append("\"}\n");

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "conf/hex.h"
+#include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -23,7 +25,7 @@ constexpr conf::Duration kCarryRetry = std::chrono::seconds(1);
 constexpr const char* kActionWord = "action";
 
 std::optional<ledger::Event> Decode(const std::string& body) {
-  const ordered_json json = ordered_json::parse(body, nullptr, false);
+  const ordered_json json = conf::ParseOrderedJson(body);
   try {
     return ledger::Event{
         .kind = json.value("kind", "") == kActionWord ? ledger::Kind::kAction : ledger::Kind::kAdmin,
@@ -47,8 +49,7 @@ store::Write StoredEvent(ledger::Event event) {
   ordered_json body = {{"time_us", event.time_us}, {"action", event.action}, {"actor", event.actor},
                        {"subject", event.subject}, {"tenant", event.tenant}, {"detail", event.detail}};
   if (event.kind == ledger::Kind::kAction) body["kind"] = kActionWord;
-  return store::Write::Create(store::kLedgerEvent, conf::Hex(id),
-                              body.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  return store::Write::Create(store::kLedgerEvent, conf::Hex(id), conf::DumpJson(body));
 }
 
 StoredEvents::StoredEvents(net::Loop& loop, store::Store& store, ledger::Ledger& ledger,

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "conf/json_parse.h"
+
 namespace gateway::batches {
 namespace {
 
@@ -15,7 +17,7 @@ constexpr std::array<std::string_view, 2> kPass = {"insufficient_quota", "model_
 }  // namespace
 
 std::string ErrorCodeOf(const std::string& body) {
-  const nlohmann::json answer = nlohmann::json::parse(body, nullptr, false);
+  const nlohmann::json answer = conf::ParseJson(body);
   if (!answer.is_object()) return {};
   const auto error = answer.find("error");
   if (error == answer.end() || !error->is_object()) return {};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "conf/json_parse.h"
 #include "conf/json_text.h"
 #include "gateway/api/error.h"
 
@@ -28,7 +29,7 @@ std::string AsError(const LineResult& result) {
   error.code = result.code;
   error.message = result.message;
   if (result.status == 0) return api::RenderError(api::Protocol::kAnthropic, error, {});
-  const nlohmann::json body = nlohmann::json::parse(result.body, nullptr, false);
+  const nlohmann::json body = conf::ParseJson(result.body);
   if (body.is_object() && body.value("type", nlohmann::json()) == "error") return OnOneLine(result.body);
   error.status = result.status;
   error.message = fmt::format("the answer has status {} and another form", result.status);

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "conf/json_dump.h"
 #include "conf/text.h"
 #include "gateway/batches/batch_request.h"
 #include "gateway/batches/listing.h"
@@ -41,7 +42,7 @@ Reply Refused(api::Code code, std::string message, std::string param = {}) {
 // Text of clients may be no UTF-8.
 Reply Answered(const Shown& shown) {
   Reply reply;
-  reply.json = shown.dump(-1, ' ', false, Shown::error_handler_t::replace);
+  reply.json = conf::DumpJson(shown);
   return reply;
 }
 

@@ -7,6 +7,8 @@
 #include <optional>
 #include <thread>
 
+#include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "conf/secret.h"
 #include "conf/text.h"
 #include "gateway/api/error.h"
@@ -109,7 +111,7 @@ absl::StatusOr<Credentials> CredentialsFor(const AdminOptions& options, const ne
 }
 
 absl::Status ErrorOf(int status, const std::string& body) {
-  const json read = json::parse(body, nullptr, false);
+  const json read = conf::ParseJson(body);
   std::string message = fmt::format("the gateway answered {}", status);
   if (read.is_object() && read.contains("error") && read["error"].is_object()) {
     const json& error = read["error"];
@@ -207,7 +209,7 @@ absl::StatusOr<Asked> Send(const AdminOptions& options, std::string_view method,
   if (!options.user_agent.empty()) request.headers.emplace_back("user-agent", options.user_agent);
   if (!body.is_null()) {
     request.headers.emplace_back("content-type", "application/json");
-    request.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
+    request.body = conf::DumpJson(body);
   }
   request.timeout = options.patience;
   request.max_response_bytes = kMostAnswer;
@@ -234,14 +236,14 @@ absl::StatusOr<Asked> Send(const AdminOptions& options, std::string_view method,
 // Whether the gateway refused only because it does not know yet, after its start, what runs.
 bool JustStarted(const Asked& asked) {
   if (asked.response.status != 503) return false;
-  const json body = json::parse(asked.response.body, nullptr, false);
+  const json body = conf::ParseJson(asked.response.body);
   const std::string code(api::Info(api::Code::kStarting).name);
   return body.is_object() && body.contains("error") && body["error"].is_object() &&
          body["error"].value("code", "") == code;
 }
 
 absl::StatusOr<ordered_json> BodyOf(const Asked& asked) {
-  ordered_json read = ordered_json::parse(asked.response.body, nullptr, false);
+  ordered_json read = conf::ParseOrderedJson(asked.response.body);
   if (read.is_discarded()) {
     return absl::UnavailableError(conf::Abseil(fmt::format(
         "the answer from {} does not come from an admin listener; check the address", asked.where)));

@@ -11,6 +11,7 @@
 #include <functional>
 #include <thread>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/files.h"
@@ -47,7 +48,7 @@ absl::StatusOr<Page> ReadPage(const RemoteAudit& options, uint64_t from_seq, con
   if (!body.ok()) return body.status();
   Page page;
   page.body = *std::move(body);
-  const nlohmann::ordered_json read = nlohmann::ordered_json::parse(page.body, nullptr, false);
+  const nlohmann::ordered_json read = conf::ParseOrderedJson(page.body);
   if (!read.is_object() || !read.contains("next_from_seq"))
     return absl::UnavailableError("the answer does not come from an admin listener; check the address");
   page.records = RecordsIn(page.body);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/net/files.h"
 
@@ -66,7 +67,7 @@ absl::StatusOr<KnownGateways> LoadGateways(const std::string& path) {
   }
   const absl::StatusOr<std::string> text = net::ReadFile(path, kMostGateways);
   if (!text.ok()) return text.status();
-  const ordered_json json = ordered_json::parse(*text, nullptr, false);
+  const ordered_json json = conf::ParseOrderedJson(*text);
   const auto list = json.is_object() ? json.find("gateways") : json.end();
   if (!json.is_object() || list == json.end() || !list->is_array())
     return NotRead(path, "it is not a list of gateways");

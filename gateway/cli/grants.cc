@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/cli/admin_client.h"
 #include "gateway/cli/commands.h"
@@ -54,7 +55,7 @@ absl::StatusOr<json> BodyOf(const GrantsOptions& options) {
     body["devices"] = {{"kind", options.devices.substr(0, colon)}, {"count", count}};
   }
   if (options.limits.empty()) return body;
-  body["limits"] = json::parse(options.limits, nullptr, false);
+  body["limits"] = conf::ParseJson(options.limits);
   if (!body["limits"].is_object())
     return absl::InvalidArgumentError("--limits: give a JSON object such as {\"requests_per_minute\":600}");
   return body;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <system_error>
 
+#include "conf/json_parse.h"
 #include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/cli/admin_client.h"
@@ -190,7 +191,7 @@ int CreateThere(const KeysOptions& options) {
     if (!values->empty()) body[name] = *values;
   }
   if (!request.limits.empty()) {
-    body["limits"] = nlohmann::json::parse(request.limits, nullptr, false);
+    body["limits"] = conf::ParseJson(request.limits);
     if (!body["limits"].is_object())
       return Fail(absl::InvalidArgumentError("--limits: must be a JSON object"));
   }

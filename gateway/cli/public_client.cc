@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/cli/fetch_once.h"
 #include "gateway/cli/files.h"
@@ -43,7 +44,7 @@ absl::StatusOr<std::string> KeyOf(const PublicOptions& options) {
 }
 
 absl::Status ErrorOf(const net::http::FetchResponse& answer) {
-  const ordered_json read = ordered_json::parse(answer.body, nullptr, false);
+  const ordered_json read = conf::ParseOrderedJson(answer.body);
   std::string message = fmt::format("the gateway answered {}", answer.status);
   if (read.is_object() && read.contains("error") && read["error"].is_object())
     message = read["error"].value("message", message);
@@ -111,7 +112,7 @@ absl::StatusOr<ordered_json> PublicClient::AskJson(std::string_view method, cons
                                                    std::string body, const std::string& type) const {
   const absl::StatusOr<std::string> text = Ask(method, path, std::move(body), type);
   if (!text.ok()) return text.status();
-  ordered_json read = ordered_json::parse(*text, nullptr, false);
+  ordered_json read = conf::ParseOrderedJson(*text);
   if (read.is_object()) return read;
   return absl::UnavailableError(
       fmt::format("the answer of {} does not come from a Tidegate; check the address", url_.Authority()));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/cli/admin_client.h"
 #include "gateway/cli/commands.h"
@@ -58,7 +59,7 @@ absl::StatusOr<json> BodyOf(const TenantsOptions& options) {
   if (!options.models.empty()) body["models"] = options.models;
   if (options.weight) body["weight"] = *options.weight;
   if (options.limits.empty()) return body;
-  body["limits"] = json::parse(options.limits, nullptr, false);
+  body["limits"] = conf::ParseJson(options.limits);
   if (!body["limits"].is_object())
     return absl::InvalidArgumentError("--limits: give a JSON object such as {\"requests_per_minute\":60}");
   return body;

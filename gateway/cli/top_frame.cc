@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/shown.h"
 
 namespace gateway::cli {
@@ -511,7 +512,7 @@ void AddActions(const Standing& standing, size_t width, std::vector<Line>& out) 
   for (const ordered_json& row : standing.actions) {
     const auto at = conf::FromUnixMicros(static_cast<int64_t>(Number(row, "time_us")));
     ordered_json detail = row.value("detail", ordered_json::object());
-    if (detail.is_string()) detail = ordered_json::parse(detail.get<std::string>(), nullptr, false);
+    if (detail.is_string()) detail = conf::ParseOrderedJson(detail.get<std::string>());
     table.Add({{.text = ShortDuration(standing.at - at)},
                {.text = Text(row, "seq")},
                {.text = Text(row, "action")},

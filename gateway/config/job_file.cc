@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "conf/json_parse.h"
 #include "conf/reader.h"
 #include "conf/shown.h"
 #include "conf/text.h"
@@ -362,7 +363,7 @@ std::vector<PodDefect> FindPodDefects(const JobFile& job, const Pods& pods) {
           {fmt::format("/devices/{}", i), "asks for a share of a device, which Kubernetes cannot give"});
   }
   if (job.pod.empty() || job.job.tenant.empty() || pods.tenant_pods == TenantPods::kAny) return defects;
-  const nlohmann::json piece = nlohmann::json::parse(job.pod.json, nullptr, false);
+  const nlohmann::json piece = conf::ParseJson(job.pod.json);
   if (auto unsafe = plugins::launchers::kubernetes::UnsafePiece(piece))
     defects.push_back({"/pod" + unsafe->pointer, std::move(unsafe->why)});
   return defects;

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "conf/json_text.h"
 #include "conf/reader.h"
 #include "conf/text.h"
@@ -64,7 +66,7 @@ json JsonOf(const conf::Value& value) {
       if (value.quoted()) return text;
       if (text == "true") return true;
       if (text == "false") return false;
-      return router::IsJsonNumber(text) ? json::parse(text, nullptr, false) : json(text);
+      return router::IsJsonNumber(text) ? conf::ParseJson(text) : json(text);
     }
     case conf::Kind::kSequence: {
       json list = json::array();
@@ -89,14 +91,14 @@ bool HasEmpty(const json& value) {
 
 void Read(const conf::Value& value, PodPiece& out) {
   json piece;
-  if (value.kind() == conf::Kind::kScalar) piece = json::parse(value.text(), nullptr, false);
+  if (value.kind() == conf::Kind::kScalar) piece = conf::ParseJson(value.text());
   if (value.kind() == conf::Kind::kMapping) piece = JsonOf(value);
   if (!piece.is_object()) return value.ErrorExpected("a piece of Kubernetes' PodSpec: a mapping");
   if (const auto wrong = pods::WrongPiece(piece)) {
     value.document().AddAt(value.pointer() + wrong->pointer, "", wrong->why);
     return;
   }
-  out.json = piece.dump(-1, ' ', false, json::error_handler_t::replace);
+  out.json = conf::DumpJson(piece);
 }
 
 // A tree that is written loses its empty mappings, and `emptyDir: {}` means something: such a piece is a text.

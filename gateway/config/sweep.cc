@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "conf/json_parse.h"
 #include "conf/reader.h"
 #include "conf/text.h"
 #include "gateway/config/types.h"
@@ -159,7 +160,7 @@ std::string AddSet(Sweep& sweep, ParameterSet set, size_t line) {
 }
 
 std::string ReadJsonLine(Sweep& sweep, std::string_view text, size_t line) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json json = conf::ParseJson(text);
   if (!json.is_object()) return fmt::format("line {}: is not a JSON object, such as {{\"lr\": 0.1}}", line);
   ParameterSet set;
   for (const auto& [name, value] : json.items()) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "conf/text.h"
 
 namespace gateway::control {
@@ -28,7 +29,7 @@ std::string BodyOf(const Adapter& adapter) {
 }
 
 absl::StatusOr<Adapter> ReadAdapter(const std::string& id, const std::string& body) {
-  const json in = json::parse(body, nullptr, false);
+  const json in = conf::ParseJson(body);
   try {
     Adapter adapter{.base = in.at("base").get<std::string>(),
                     .name = in.at("name").get<std::string>(),
@@ -45,7 +46,7 @@ absl::StatusOr<Adapter> ReadAdapter(const std::string& id, const std::string& bo
 
 bool TakeRecord(const AdapterRecord& record, std::map<std::string, Adapter>& adapters) {
   if (!record.action.starts_with("adapter.")) return false;
-  const json detail = json::parse(record.detail, nullptr, false);
+  const json detail = conf::ParseJson(record.detail);
   if (!detail.is_object()) return true;
   Adapter adapter{.base = detail.value("base", ""),
                   .name = std::string(record.subject),

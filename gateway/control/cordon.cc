@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "conf/json_parse.h"
 #include "conf/json_tree.h"
 #include "conf/text.h"
 
@@ -52,7 +53,7 @@ std::string BodyOf(const Cordon& cordon) {
 
 absl::StatusOr<Cordon> ReadCordon(const std::string& id, const std::string& body) {
   std::optional<Cordon> cordon = CordonOfId(id);
-  const json in = json::parse(body, nullptr, false);
+  const json in = conf::ParseJson(body);
   try {
     if (!cordon) throw std::invalid_argument("its name is neither NODE nor NODE/DEVICE");
     conf::FromTree(in, *cordon);

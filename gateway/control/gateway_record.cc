@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "conf/json_dump.h"
 #include "conf/text.h"
 
 namespace gateway::control {
@@ -77,7 +78,7 @@ std::string BodyOf(const GatewayRecord& record) {
   for (const std::string_view model : Busiest(record.demand))
     demand[std::string(model)] = Written(record.demand.find(model)->second);
   if (!demand.empty()) out["demand"] = std::move(demand);
-  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+  return conf::DumpJson(out);
 }
 
 absl::StatusOr<GatewayRecord> ReadGateway(std::string_view name, std::string_view body) {

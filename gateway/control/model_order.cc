@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "conf/shown.h"
 #include "conf/text.h"
 
@@ -55,7 +56,7 @@ std::string BodyOf(const OrdersOfModel& orders) {
 
 absl::StatusOr<OrdersOfModel> ReadOrders(const std::string& model, const std::string& body) {
   OrdersOfModel orders;
-  const json in = json::parse(body, nullptr, false);
+  const json in = conf::ParseJson(body);
   try {
     if (in.contains("paused")) orders.paused = FromJson(in.at("paused"));
     if (in.contains("held")) orders.held = FromJson(in.at("held"));
@@ -82,7 +83,7 @@ bool TakeRecord(const OrderRecord& record, OrdersOfModel& orders) {
     orders.held.reset();
   } else if (record.action == kPauseAction || record.action == kHoldAction) {
     ModelOrder order{.by = std::string(record.actor), .since = record.at};
-    const json detail = json::parse(record.detail, nullptr, false);
+    const json detail = conf::ParseJson(record.detail);
     if (detail.is_object()) {
       order.reason = detail.value("reason", "");
       order.replicas = detail.value("replicas", uint32_t{0});

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/config/model_policy.h"
 #include "gateway/log.h"
@@ -132,7 +133,7 @@ net::Task<void> PowerCaps::RestoreEarlier() {
     if (read.ok()) text = *read;
     return absl::OkStatus();
   })).IgnoreError();
-  const nlohmann::json usual = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json usual = conf::ParseJson(text);
   bool all = true;
   if (usual.is_object()) {
     for (const auto& [uuid, watts] : usual.items()) {

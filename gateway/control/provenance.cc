@@ -9,6 +9,8 @@
 
 #include "conf/hash.h"
 #include "conf/hex.h"
+#include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "gateway/control/grant.h"
 #include "plugins/auth/digest.h"
 
@@ -50,13 +52,13 @@ std::string WriteProvenance(const Provenance& provenance) {
               {"seed", provenance.seed},        {"data", std::move(data)}};
   if (!provenance.image.empty()) out["image"] = provenance.image;
   if (!provenance.rerun_of.empty()) out["rerun_of"] = provenance.rerun_of;
-  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+  return conf::DumpJson(out);
 }
 
 Provenance ReadProvenance(std::string_view text, std::string_view id) {
   Provenance read;
   read.seed = SeedOf(id);
-  const json in = json::parse(text, nullptr, false);
+  const json in = conf::ParseJson(text);
   if (!in.is_object()) return read;
   const auto of = [&](const char* key) {
     const auto at = in.find(key);

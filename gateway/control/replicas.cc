@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "conf/json_dump.h"
 #include "conf/shown.h"
 #include "gateway/config/cut_devices.h"
 #include "gateway/control/grant.h"
@@ -599,7 +600,7 @@ std::string Replicas::DetailOf(const Workload& replica, bool) const {
   } else if (!places.empty()) {
     detail["members"] = std::move(places);
   }
-  return detail.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return conf::DumpJson(detail);
 }
 
 }  // namespace gateway::control

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "conf/words.h"
 
@@ -53,7 +54,7 @@ std::string BodyOf(const Rollout& rollout) {
 }
 
 absl::StatusOr<Rollout> ReadRollout(const std::string& model, const std::string& body) {
-  const json in = json::parse(body, nullptr, false);
+  const json in = conf::ParseJson(body);
   try {
     Rollout rollout{.model = model,
                     .version = in.at("version").get<std::string>(),
@@ -78,7 +79,7 @@ bool TakeRecord(const RolloutRecord& record, std::map<std::string, Rollout>& rol
   constexpr std::string_view kPrefix = "rollout.";
   if (!record.action.starts_with(kPrefix)) return false;
   const std::string_view action = record.action.substr(kPrefix.size());
-  const json detail = json::parse(record.detail, nullptr, false);
+  const json detail = conf::ParseJson(record.detail);
   if (!detail.is_object()) return true;
   const std::string model(record.subject);
   const auto before = rollouts.find(model);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/control/grant.h"
 #include "gateway/control/jobs/jobs.h"
@@ -100,7 +101,7 @@ void WorkloadHistory::TakeReplica(const ledger::Record& record) {
   if (record.action == "replica.drain" || record.action == "replica.stop" || record.action == "replica.sleep")
     replica.ends = true;
   if (record.action == "replica.ready") replica.ends = false;
-  const json detail = json::parse(record.detail, nullptr, false);
+  const json detail = conf::ParseJson(record.detail);
   if (!detail.is_object() || record.action != "replica.launch") return;
   replica.model = TextOf(detail, "model");
   replica.version = TextOf(detail, "version");
@@ -108,7 +109,7 @@ void WorkloadHistory::TakeReplica(const ledger::Record& record) {
 }
 
 void WorkloadHistory::TakeSubmission(const ledger::Record& record) {
-  const json detail = json::parse(record.detail, nullptr, false);
+  const json detail = conf::ParseJson(record.detail);
   if (!detail.is_object()) return;
   last_number_ = std::max(last_number_, NumberOf(record.subject));
   uint32_t elements = CountOf(detail, "jobs", 1);
@@ -144,7 +145,7 @@ void WorkloadHistory::TakeSubmission(const ledger::Record& record) {
 }
 
 void WorkloadHistory::TakeJob(const ledger::Record& record) {
-  const json parsed = json::parse(record.detail, nullptr, false);
+  const json parsed = conf::ParseJson(record.detail);
   const json detail = parsed.is_object() ? parsed : json::object();
   PastJob& job = jobs_[record.subject];
   if (job.of.empty()) job.of = record.subject;  // its submission is in a segment that was removed
@@ -248,7 +249,7 @@ class WorkloadHistory::Rebuilding {
     }
     for (const store::Object& object : found_.stored) {
       if (object.kind != store::kWorkload) continue;
-      const json body = json::parse(object.body, nullptr, false);
+      const json body = conf::ParseJson(object.body);
       if (!body.is_object()) continue;
       std::vector<store::Object> file;
       if (const auto of = files.find(TextOf(body, "of")); of != files.end()) file.push_back(*of->second);

@@ -10,6 +10,7 @@
 
 #include "conf/html.h"
 #include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/datasets/example.h"
 
@@ -166,7 +167,7 @@ absl::StatusOr<std::vector<ComparedExample>> ReadSet(std::string_view text, size
       return absl::InvalidArgumentError(conf::Abseil(fmt::format("line {}: {}", number, why)));
     };
     if (set.size() == most) return wrong(fmt::format("the set has more than {} examples", most));
-    const Json read = Json::parse(line, nullptr, false);
+    const Json read = conf::ParseOrderedJson(line);
     if (!read.is_object()) return wrong("it must be a JSON object");
     const auto messages = read.find("messages");
     if (messages == read.end() || !messages->is_array() || messages->empty())
@@ -211,7 +212,7 @@ Comparison Compare(const std::vector<ComparedExample>& set, const std::vector<st
   while (!results.empty()) {
     const std::string_view line = results.substr(0, results.find('\n'));
     results.remove_prefix(std::min(line.size() + 1, results.size()));
-    const Json read = Json::parse(line, nullptr, false);
+    const Json read = conf::ParseOrderedJson(line);
     const auto id = read.is_object() ? read.find("custom_id") : read.end();
     if (read.is_object() && id != read.end() && id->is_string())
       answers[id->get<std::string>()] = AnswerOf(read);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "conf/text.h"
 
 namespace gateway::feedback {
@@ -23,7 +24,7 @@ std::optional<std::string> PutSealed(const char* kind, const json& plain, const 
 absl::StatusOr<json> OpenSealed(const BoxKey& key, std::string_view sealed) {
   const std::optional<std::string> plain = key.Open(sealed);
   if (!plain) return absl::DataLossError("it was sealed to another key");
-  json out = json::parse(*plain, nullptr, false);
+  json out = conf::ParseJson(*plain);
   if (!out.is_object()) return absl::DataLossError("it is no JSON object");
   return out;
 }

@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "conf/hex.h"
+#include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/ledger/chain.h"
 #include "gateway/net/files.h"
@@ -152,7 +154,7 @@ absl::Status ContentKeys::Read() {
   absl::StatusOr<std::string> text = ReadPrivate(options_.path, kMaxFile);
   if (absl::IsNotFound(text.status())) return absl::OkStatus();
   if (!text.ok()) return text.status();
-  const ordered_json file = ordered_json::parse(*text, nullptr, false);
+  const ordered_json file = conf::ParseOrderedJson(*text);
   try {
     if (!file.is_object() || file.at("version").get<int>() != 1) return Unreadable(options_.path);
     for (const ordered_json& entry : file.at("keys")) {
@@ -229,9 +231,7 @@ absl::Status ContentKeys::Write(const ByTenant& keys, const std::vector<Erased>&
                               {"recorded", one.recorded}});
   }
   const absl::StatusOr<net::Fd> old = net::OpenFile(options_.path, O_RDWR | O_NOFOLLOW);
-  if (absl::Status written = net::ReplaceFile(
-          options_.path, file.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n",
-          kOwnerOnly);
+  if (absl::Status written = net::ReplaceFile(options_.path, conf::DumpJson(file) + "\n", kOwnerOnly);
       !written.ok())
     return written;
   if (old.ok()) Shred(old->get());

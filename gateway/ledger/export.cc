@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "conf/time.h"
 #include "gateway/ledger/chain.h"
@@ -98,7 +100,7 @@ bool IsOfModel(const Record& record, const std::string& model) {
     return true;
   }
   if (record.detail.find("\"model\"") == std::string::npos) return false;
-  const nlohmann::json detail = nlohmann::json::parse(record.detail, nullptr, false);
+  const nlohmann::json detail = conf::ParseJson(record.detail);
   const auto found = detail.is_object() ? detail.find("model") : detail.end();
   return found != detail.end() && found->is_string() && found->get_ref<const std::string&>() == model;
 }
@@ -148,7 +150,7 @@ void OpenContent(const ContentKeys& keys, Record& record) {
 
 // The line with the text, or the note, instead of the sealed text.
 std::string OpenedLine(std::string_view line, const Record& record) {
-  nlohmann::ordered_json out = nlohmann::ordered_json::parse(line, nullptr, false);
+  nlohmann::ordered_json out = conf::ParseOrderedJson(line);
   if (!out.is_object()) return std::string(line);
   const nlohmann::ordered_json chain = out.value("chain", nlohmann::ordered_json());
   for (const char* member : {"ciphertext", "chain"}) out.erase(member);
@@ -158,7 +160,7 @@ std::string OpenedLine(std::string_view line, const Record& record) {
     out["note"] = record.note;
   }
   out["chain"] = chain;
-  return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return conf::DumpJson(out);
 }
 
 struct Resume {

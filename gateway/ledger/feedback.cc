@@ -5,6 +5,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "conf/json_dump.h"
 #include "conf/text.h"
 
 namespace gateway::ledger {
@@ -51,7 +52,7 @@ Event EventOf(const Feedback& feedback) {
   event.actor = feedback.key;
   event.subject = feedback.request;
   event.tenant = feedback.tenant;
-  event.detail = detail.dump(-1, ' ', false, Detail::error_handler_t::replace);
+  event.detail = conf::DumpJson(detail);
   return event;
 }
 

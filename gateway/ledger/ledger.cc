@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/ledger/recovery.h"
 #include "gateway/net/files.h"
@@ -64,10 +66,10 @@ absl::Status CheckEvent(Event& event) {
         Name(event.kind))));
   }
   if (!event.detail.empty()) {
-    const nlohmann::json detail = nlohmann::json::parse(event.detail, nullptr, false);
+    const nlohmann::json detail = conf::ParseJson(event.detail);
     if (!detail.is_object())
       return absl::InvalidArgumentError("the detail of a ledger record must be a JSON object");
-    event.detail = detail.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    event.detail = conf::DumpJson(detail);
   }
   if (const size_t bytes = EventBytes(event); bytes > kMaxEvent) {
     return absl::InvalidArgumentError(conf::Abseil(

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "conf/hex.h"
+#include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/ledger/record.h"
 #include "gateway/ledger/segment.h"
@@ -101,11 +103,11 @@ std::string ProofText(const Proof& proof) {
                             {"record", proof.record},
                             {"previous", conf::Hex(proof.previous)},
                             {"lines", proof.lines}};
-  return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return conf::DumpJson(out) + "\n";
 }
 
 absl::StatusOr<Proof> ParseProof(std::string_view text) {
-  const ordered_json json = ordered_json::parse(text, nullptr, false);
+  const ordered_json json = conf::ParseOrderedJson(text);
   if (!json.is_object() || !json.contains("record") || !json["record"].is_number_unsigned() ||
       !json.contains("previous") || !json["previous"].is_string() || !json.contains("lines") ||
       !json["lines"].is_array())

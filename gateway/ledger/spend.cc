@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "conf/time.h"
 #include "gateway/ledger/segment.h"
@@ -153,11 +155,11 @@ std::string RenderRows(const SpendRow* begin, const SpendRow* end) {
     rows.back()["device"] = row->device;
     rows.back()["device_us"] = row->device_us;
   }
-  return rows.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return conf::DumpJson(rows);
 }
 
 std::vector<SpendRow> ReadRows(std::string_view retention_line) {
-  const nlohmann::json record = nlohmann::json::parse(retention_line, nullptr, false);
+  const nlohmann::json record = conf::ParseJson(retention_line);
   std::vector<SpendRow> rows;
   if (!record.is_object() || !record.contains("spent") || !record["spent"].is_array()) return rows;
   const auto text = [](const nlohmann::json& row, const char* name) {

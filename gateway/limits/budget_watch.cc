@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/audit/stored_events.h"
 #include "gateway/log.h"
@@ -136,7 +137,7 @@ net::Task<void> BudgetWatch::RemoveOld() {
   const int64_t before = conf::ToUnixMicros(net::Now() - kKept);
   std::vector<store::Write> writes;
   for (const store::Object& object : all->objects) {
-    const nlohmann::json body = nlohmann::json::parse(object.body, nullptr, false);
+    const nlohmann::json body = conf::ParseJson(object.body);
     const bool old = !body.is_object() || body.value("at", int64_t{0}) < before;
     if (old && writes.size() < kRemovedAtOnce) writes.push_back(store::Write::Remove(object));
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/json_dump.h"
 #include "conf/text.h"
 #include "gateway/audit/stored_events.h"
 #include "gateway/log.h"
@@ -395,8 +396,7 @@ net::Task<absl::StatusOr<GrantRequest>> Grants::Comment(std::string id, RequestC
     commented.comments.push_back(comment);
     const nlohmann::ordered_json detail = {{"request", id}, {"text", comment.text}};
     std::vector<store::Write> writes;
-    writes.push_back(EventOf("request.comment", comment.by, id, commented.tenant,
-                             detail.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)));
+    writes.push_back(EventOf("request.comment", comment.by, id, commented.tenant, conf::DumpJson(detail)));
     writes.push_back({store::kRequest, id, entry->version, EncodeRequest(commented)});
     const absl::StatusOr<bool> again = co_await Commit(std::move(writes));
     if (!again.ok()) co_return again.status();

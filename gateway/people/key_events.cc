@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/ledger/parse.h"
 #include "gateway/ledger/tail.h"
@@ -235,7 +236,7 @@ net::Task<absl::Status> KeyEvents::ReadPosition() {
   if (!found.ok()) co_return found.status();
   position_ = *std::move(found);
   position_read_ = true;
-  const json body = position_ ? json::parse(position_->body, nullptr, false) : json();
+  const json body = position_ ? conf::ParseJson(position_->body) : json();
   // Where it cannot be read, the whole ledger is looked through.
   const bool known =
       body.is_object() && body.contains("ledger_seq") && body["ledger_seq"].is_number_unsigned();

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "gateway/store/kinds.h"
 #include "plugins/auth/key_record.h"
 
@@ -23,7 +24,7 @@ std::string TextOf(const json& object, const char* name) {
 // As auth::Describe writes it.
 void KeyHistory::Take(const ledger::Record& record) {
   if (record.kind != ledger::Kind::kKey) return;
-  const json event = json::parse(record.detail, nullptr, false);
+  const json event = conf::ParseJson(record.detail);
   if (!event.is_object()) return;
   const auto at = conf::FromUnixMicros(record.time_us);
   if (const auto made = event.find("key"); made != event.end() && made->is_object()) {

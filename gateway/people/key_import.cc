@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "conf/hex.h"
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/net/files.h"
 #include "gateway/people/key_events.h"
@@ -50,7 +51,7 @@ struct Carried {
 
 Carried ReadCarried(const std::string& path) {
   const absl::StatusOr<std::string> text = net::ReadFile(path, kMaxCarriedBytes);
-  const json object = text.ok() ? json::parse(*text, nullptr, false) : json();
+  const json object = text.ok() ? conf::ParseJson(*text) : json();
   if (!object.is_object()) return {};
   const auto number = [&](const char* name) {
     const auto it = object.find(name);

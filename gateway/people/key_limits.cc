@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "conf/json_parse.h"
 #include "conf/reader.h"
 #include "conf/shown.h"
 #include "conf/text.h"
@@ -87,7 +88,7 @@ absl::Status ReadBudget(const json& budget, std::vector<limits::LimitSpec>& out)
 }  // namespace
 
 absl::StatusOr<std::vector<limits::LimitSpec>> ParseKeyLimits(std::string_view text) {
-  const json parsed = json::parse(text, nullptr, false);
+  const json parsed = conf::ParseJson(text);
   if (!parsed.is_object()) return absl::InvalidArgumentError("limits: not a JSON object");
   std::vector<limits::LimitSpec> specs;
   for (const auto& [name, value] : parsed.items()) {

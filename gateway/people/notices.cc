@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
@@ -34,14 +36,14 @@ void Notices::Stop() {
 void Notices::Add(const Grants::Notice& notice) {
   ordered_json body = {{"actor", notice.actor.empty() ? "control" : notice.actor}};
   if (notice.request != nullptr) {
-    body["request"] = ordered_json::parse(EncodeRequest(*notice.request), nullptr, false);
+    body["request"] = conf::ParseOrderedJson(EncodeRequest(*notice.request));
     body["in_words"] = InWords(notice.request->wants);
   }
   if (notice.grant != nullptr) {
-    body["grant"] = ordered_json::parse(EncodeGrant(*notice.grant), nullptr, false);
+    body["grant"] = conf::ParseOrderedJson(EncodeGrant(*notice.grant));
     body["in_words"] = InWords(notice.grant->gives);
   }
-  Add(notice.event, body.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  Add(notice.event, conf::DumpJson(body));
 }
 
 void Notices::Add(std::string_view event, std::string body) {
@@ -52,10 +54,9 @@ void Notices::Add(std::string_view event, std::string body) {
     return;
   }
   ordered_json json = {{"event", event}, {"time", conf::FormatTime(net::Now())}};
-  const ordered_json members = ordered_json::parse(body, nullptr, false);
+  const ordered_json members = conf::ParseOrderedJson(body);
   if (members.is_object()) json.update(members);
-  waiting_.push_back(
-      {std::string(event), NewId("no_"), json.dump(-1, ' ', false, ordered_json::error_handler_t::replace)});
+  waiting_.push_back({std::string(event), NewId("no_"), conf::DumpJson(json)});
   if (!std::exchange(sending_, true)) loop_.tasks.Spawn(Send());
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "conf/json_parse.h"
 #include "conf/shown.h"
 #include "conf/text.h"
 #include "plugins/auth/base64url.h"
@@ -100,7 +101,7 @@ std::string Form(const std::vector<std::pair<std::string, std::string>>& fields)
 }
 
 absl::StatusOr<Discovery> ReadDiscovery(std::string_view text, const config::Provider& provider) {
-  const json document = json::parse(text, nullptr, false);
+  const json document = conf::ParseJson(text);
   if (!document.is_object())
     return absl::InvalidArgumentError("the provider's configuration is not a JSON object");
   Discovery out;
@@ -166,7 +167,7 @@ TokenCall TokenCallOf(const Discovery& discovery, const config::Provider& provid
 }
 
 absl::StatusOr<Tokens> ReadTokens(int status, std::string_view text) {
-  const json answer = json::parse(text, nullptr, false);
+  const json answer = conf::ParseJson(text);
   if (status != 200) {
     const std::string error = answer.is_object() ? Harmless(Text(answer, "error")) : "";
     return absl::UnavailableError(fmt::format("the provider gave no token: it answered {}{}{}", status,
@@ -214,7 +215,7 @@ Lack LackOf(const json& claims, const config::Provider& provider) {
 }
 
 absl::Status AddUserInfo(std::string_view text, json& claims) {
-  const json info = json::parse(text, nullptr, false);
+  const json info = conf::ParseJson(text);
   if (!info.is_object()) return absl::InvalidArgumentError("the provider's UserInfo is not a JSON object");
   if (Text(info, "sub") != Text(claims, "sub"))
     return absl::InvalidArgumentError("the provider's UserInfo names another person than its ID token");

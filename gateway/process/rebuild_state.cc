@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/audit/stored_position.h"
 #include "gateway/batches/batch.h"
@@ -149,7 +150,7 @@ class Histories {
       cordons[record.subject].reset();
     cordon->drains = record.action == control::kDrainAction;
     if (record.action != control::kCordonAction && !cordon->drains) return;
-    const json detail = json::parse(record.detail, nullptr, false);
+    const json detail = conf::ParseJson(record.detail);
     if (detail.is_object()) cordon->reason = detail.value("reason", "");
     cordon->by = record.actor;
     cordon->since = conf::FromUnixMicros(record.time_us);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <system_error>
 
+#include "conf/json_parse.h"
 #include "conf/node.h"
 #include "conf/text.h"
 #include "gateway/config/load.h"
@@ -235,7 +236,7 @@ class UpgradeReader {
       Add("content keys", Effect::kUnread, std::string(conf::Std(text.status().message())));
       return;
     }
-    const nlohmann::json file = nlohmann::json::parse(*text, nullptr, false);
+    const nlohmann::json file = conf::ParseJson(*text);
     if (!file.is_object() || !file.contains("version") || !file["version"].is_number_integer()) {
       Add("content keys", Effect::kUnread, fmt::format("{}: is damaged", path));
     } else if (const int version = file["version"].get<int>(); version != kContentKeysVersion) {

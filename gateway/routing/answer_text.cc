@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "conf/json_parse.h"
 #include "gateway/net/sse.h"
 
 namespace gateway::routing {
@@ -75,10 +76,10 @@ void Take(const nlohmann::json& document, Texts& texts) {
 
 std::string AnswerText(std::string_view body, bool stream) {
   Texts texts;
-  if (!stream) Take(nlohmann::json::parse(body, nullptr, false), texts);
+  if (!stream) Take(conf::ParseJson(body), texts);
   while (stream && !body.empty()) {
     const net::SseEvent event = net::NextSseEvent(body);
-    if (event.has_data) Take(nlohmann::json::parse(event.data, nullptr, false), texts);
+    if (event.has_data) Take(conf::ParseJson(event.data), texts);
   }
   std::string all;
   for (const auto& [choice, text] : texts) {

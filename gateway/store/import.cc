@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "conf/hex.h"
+#include "conf/json_parse.h"
 #include "gateway/net/files.h"
 #include "gateway/store/kinds.h"
 #include "plugins/auth/digest.h"
@@ -54,7 +55,7 @@ absl::Status Rename(const std::vector<Found>& files) {
 
 // Compares the imported objects with the stored ones.
 absl::Status CheckSame(const Object& record, const std::vector<Found>& files) {
-  const json body = json::parse(record.body, nullptr, false);
+  const json body = conf::ParseJson(record.body);
   for (const Found& file : files) {
     const bool same = body.is_object() && body.contains(file.name) && body[file.name] == file.sha256;
     if (same || file.empty) continue;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "conf/hex.h"
+#include "conf/json_dump.h"
 
 namespace gateway::telemetry {
 namespace {
@@ -102,7 +103,7 @@ std::string RenderOtlp(std::span<const Span> spans, const std::string& service_n
       {"resourceSpans",
        json::array({{{"resource", {{"attributes", resource.Take()}}},
                      {"scopeSpans", json::array({{{"scope", scope}, {"spans", std::move(list)}}})}}})}};
-  return body.dump(-1, ' ', false, json::error_handler_t::replace);
+  return conf::DumpJson(body);
 }
 
 }  // namespace gateway::telemetry

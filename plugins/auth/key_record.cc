@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "conf/hex.h"
+#include "conf/json_dump.h"
 #include "conf/words.h"
 #include "plugins/auth/api_key.h"
 #include "plugins/auth/strict_json.h"
@@ -186,8 +187,7 @@ absl::Status CheckText(std::string_view field, std::string_view value) {
   }
   // Whether it is UTF-8 is the JSON library's to say, and what is written must be readable again.
   const json text(value);
-  if (text.dump(-1, ' ', false, json::error_handler_t::ignore) !=
-      text.dump(-1, ' ', false, json::error_handler_t::replace)) {
+  if (text.dump(-1, ' ', false, json::error_handler_t::ignore) != conf::DumpJson(text)) {
     return absl::InvalidArgumentError(fmt::format("{}: must be UTF-8", field));
   }
   return absl::OkStatus();

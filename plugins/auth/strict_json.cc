@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "conf/json_parse.h"
+
 namespace plugins::auth {
 namespace {
 
@@ -57,7 +59,7 @@ class Checker : public nlohmann::json_sax<json> {
 absl::StatusOr<json> ParseStrictObject(std::string_view text) {
   Checker checker;
   if (!json::sax_parse(text, &checker)) return absl::InvalidArgumentError(checker.problem());
-  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json value = conf::ParseJson(text);
   if (!value.is_object()) return absl::InvalidArgumentError("is not a JSON object");
   return value;
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/net/command.h"
 
@@ -41,9 +42,7 @@ std::string Product(const Json& card) {
 
 Found ParseRocmSmi(std::string_view text) {
   const size_t begin = text.find('{');
-  const Json all =
-      Json::parse(begin == std::string_view::npos ? std::string_view() : text.substr(begin), nullptr,
-                  /*allow_exceptions=*/false);
+  const Json all = conf::ParseJson(begin == std::string_view::npos ? std::string_view() : text.substr(begin));
   if (!all.is_object()) return {.problems = {"it printed no JSON object"}};
   std::map<uint32_t, const Json*> cards;
   for (const auto& [name, value] : all.items()) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "plugins/engines/prometheus_text.h"
 
 namespace plugins::engines {
@@ -149,7 +150,7 @@ std::optional<double> Member(const Json& object, const char* name) {
 // One object per data-parallel rank, in "loads" or as the whole answer.
 EngineReport ReadSglangLoads(std::string_view body) {
   EngineReport report;
-  const Json json = Json::parse(body, nullptr, false);
+  const Json json = conf::ParseJson(body);
   const Json* loads = &json;
   if (json.is_object()) {
     const auto at = json.find("loads");
@@ -217,7 +218,7 @@ EngineReport ReadLlamaCpp(std::string_view body) {
 
 EngineReport ReadLlamaCppSlots(std::string_view body) {
   EngineReport report;
-  const Json slots = Json::parse(body, nullptr, false);
+  const Json slots = conf::ParseJson(body);
   if (!slots.is_array()) return report;
   double running = 0;
   double tokens = 0;

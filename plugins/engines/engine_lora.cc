@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "conf/json_dump.h"
+#include "conf/json_parse.h"
 
 namespace plugins::engines {
 namespace {
@@ -21,7 +22,7 @@ constexpr std::array<EngineLora, 2> kWithAdapters{
 
 // vLLM: {"error": {"message": …}}, earlier {"message": …}; SGLang: {"error_message": …}.
 std::string MessageIn(std::string_view body) {
-  const json parsed = json::parse(body, nullptr, false);
+  const json parsed = conf::ParseJson(body);
   if (!parsed.is_object()) return std::string(body);
   const json* in = &parsed;
   if (const auto error = parsed.find("error"); error != parsed.end() && error->is_object()) in = &*error;
@@ -47,7 +48,7 @@ std::string UnloadBody(std::string_view name) {
 }
 
 absl::StatusOr<std::vector<std::string>> ListedAdapters(std::string_view body) {
-  const json parsed = json::parse(body, nullptr, false);
+  const json parsed = conf::ParseJson(body);
   const auto data = parsed.is_object() ? parsed.find("data") : parsed.end();
   if (!parsed.is_object() || data == parsed.end() || !data->is_array())
     return absl::DataLossError("its list of models is not valid");

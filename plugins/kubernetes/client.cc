@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/net/backoff.h"
 #include "gateway/net/clock.h"
@@ -59,7 +60,7 @@ absl::Status Cancelled() {
 
 absl::StatusOr<json> Parsed(absl::StatusOr<std::string> body, const std::string& asked) {
   if (!body.ok()) return body.status();
-  json value = json::parse(*body, nullptr, false);
+  json value = conf::ParseJson(*body);
   if (value.is_discarded())
     return absl::UnavailableError(fmt::format("{}: the answer of Kubernetes is not JSON", asked));
   return value;
@@ -68,7 +69,7 @@ absl::StatusOr<json> Parsed(absl::StatusOr<std::string> body, const std::string&
 }  // namespace
 
 absl::Status ErrorOf(int status, std::string_view body, std::string_view asked) {
-  const json said = json::parse(body, nullptr, false);
+  const json said = conf::ParseJson(body);
   std::string reason;
   std::string message;
   if (said.is_object()) {
@@ -105,7 +106,7 @@ absl::Status ErrorOf(int status, std::string_view body, std::string_view asked) 
 std::optional<conf::Duration> RetryAfter(std::string_view header, std::string_view body) {
   std::optional<int64_t> seconds = conf::ReadNumber<int64_t>(header);
   if (!seconds) {
-    const json said = json::parse(body, nullptr, false);
+    const json said = conf::ParseJson(body);
     if (said.is_object() && said.contains("details") && said["details"].is_object()) {
       const auto found = said["details"].find("retryAfterSeconds");
       if (found != said["details"].end() && found->is_number_integer()) seconds = found->get<int64_t>();

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "conf/json_dump.h"
 #include "conf/text.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/url.h"
@@ -70,7 +71,7 @@ absl::StatusOr<WatchLine> ReadWatchLine(std::string_view text) {
   if (type == "ERROR") {
     const auto code = object.find("code");
     const int status = code != object.end() && code->is_number_integer() ? code->get<int>() : 500;
-    return ErrorOf(status, object.dump(-1, ' ', false, json::error_handler_t::replace), "the watch");
+    return ErrorOf(status, conf::DumpJson(object), "the watch");
   }
   WatchLine read;
   if (type == "BOOKMARK") {

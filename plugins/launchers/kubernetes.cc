@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/off_loop.h"
@@ -455,7 +456,7 @@ absl::StatusOr<Submission> KubernetesLauncher::Compose(const RunSpec& spec, cons
     }
   }
   if (spec.serves) {
-    const json piece = spec.pod.empty() ? json::object() : json::parse(spec.pod, nullptr, false);
+    const json piece = spec.pod.empty() ? json::object() : conf::ParseJson(spec.pod);
     submission.port = kubernetes::UsesHostNetwork(options_.pod, piece)
                           ? runs_.PickPort(spec.id, submission.node_address)
                           : options_.ports.first;
@@ -546,7 +547,7 @@ Task<absl::Status> KubernetesLauncher::Start(RunSpec spec) {
     co_return absl::InvalidArgumentError(defect);
   if (run == nullptr || run->asked) {
     const bool host = kubernetes::UsesHostNetwork(
-        options_.pod, spec.pod.empty() ? json::object() : json::parse(spec.pod, nullptr, false));
+        options_.pod, spec.pod.empty() ? json::object() : conf::ParseJson(spec.pod));
     if (run == nullptr) {
       runs_.Ask(spec, host ? submission->node_address : "", submission->port, host, !NeedsObjects(spec),
                 Now());

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "conf/fields.h"
+#include "conf/json_parse.h"
 #include "conf/text.h"
 
 namespace plugins::launchers {
@@ -198,7 +199,7 @@ std::string WriteRecord(const RunRecord& record, RecordLayout layout) {
 }
 
 absl::StatusOr<RunRecord> ReadRecord(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = conf::ParseOrderedJson(text);
   if (!json.is_object()) return absl::DataLossError("it is not a JSON object");
   RecordReader reader(json);
   int version = 0;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "conf/json_parse.h"
 #include "gateway/net/files.h"
 #include "plugins/launchers/wrapper/protocol.h"
 
@@ -25,7 +26,7 @@ json LineOf(std::string_view content, size_t block) {
   std::string_view line = content.substr(at, static_cast<size_t>(wrapper::kBlockBytes));
   const size_t end = line.find('\n');
   if (end == std::string_view::npos) return json::object();
-  json object = json::parse(line.substr(0, end), nullptr, false);
+  json object = conf::ParseJson(line.substr(0, end));
   return object.is_object() ? object : json::object();
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 
 namespace plugins::weights {
@@ -99,7 +100,7 @@ gateway::net::Task<bool> RegistryCredentials::Renew(Web& web, std::string challe
   if (!basic_.empty()) request.fields.emplace_back("authorization", basic_);
   const absl::StatusOr<WebAnswer> answer = co_await web.Ask(std::move(request), kLongestToken);
   if (!answer.ok()) co_return false;
-  const nlohmann::json said = nlohmann::json::parse(answer->body, nullptr, false);
+  const nlohmann::json said = conf::ParseJson(answer->body);
   if (!said.is_object()) co_return false;
   for (const char* const key : {"token", "access_token"}) {
     const auto found = said.find(key);

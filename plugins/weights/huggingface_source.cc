@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/shown.h"
 #include "gateway/net/url.h"
 #include "plugins/weights/credentials.h"
@@ -53,7 +54,7 @@ Task<absl::StatusOr<FilePlan>> PlanHuggingFace(Web& web, HuggingFaceSource sourc
     WebRequest request{.url = next, .credentials = plan.credentials};
     const absl::StatusOr<WebAnswer> answer = co_await web.Ask(std::move(request), kLongestPage);
     if (!answer.ok()) co_return answer.status();
-    const json files = json::parse(answer->body, nullptr, false);
+    const json files = conf::ParseJson(answer->body);
     const auto strange = [&] {
       return absl::FailedPreconditionError(
           fmt::format("{} is not a list of files, as Hugging Face's API gives it", ShownUrl(next)));

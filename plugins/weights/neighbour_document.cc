@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "plugins/weights/digest.h"
 #include "plugins/weights/listing.h"
 
@@ -52,12 +54,12 @@ std::string WriteDocument(const NeighbourDocument& document) {
   } else {
     out["manifest"] = document.manifest;
   }
-  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+  return conf::DumpJson(out);
 }
 
 absl::StatusOr<FilePlan> PlanOfDocument(std::string_view text, std::string_view digest, const Source& source,
                                         const std::string& where) {
-  const json in = json::parse(text, nullptr, false);
+  const json in = conf::ParseJson(text);
   NeighbourDocument document;
   try {
     document.bytes = in.at("bytes").get<std::map<std::string, uint64_t>>();

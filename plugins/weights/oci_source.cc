@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/shown.h"
 #include "plugins/weights/credentials.h"
 #include "plugins/weights/digest.h"
@@ -34,7 +35,7 @@ absl::StatusOr<FilePlan> FilesOfManifest(std::string text, const std::string& ba
                                          const std::string& where) {
   FilePlan plan;
   plan.digest = DigestOf::kManifest;
-  const json manifest = json::parse(text, nullptr, false);
+  const json manifest = conf::ParseJson(text);
   const auto wrong = [&](std::string_view why) {
     return absl::FailedPreconditionError(fmt::format("{} {}", where, why));
   };

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/net/url.h"
 #include "plugins/weights/digest.h"
@@ -144,7 +145,7 @@ std::string WriteOrder(const WeightsOrder& order) {
 }
 
 absl::StatusOr<WeightsOrder> ReadOrder(std::string_view text) {
-  const json in = json::parse(text, nullptr, false);
+  const json in = conf::ParseJson(text);
   WeightsOrder order;
   // The text may hold secrets: no message repeats it.
   try {

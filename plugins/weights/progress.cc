@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "conf/json_dump.h"
+#include "conf/json_parse.h"
+
 namespace plugins::weights {
 namespace {
 
@@ -35,7 +38,7 @@ std::string ProgressLine(const FetchProgress& progress) {
     if (!progress.notes.empty()) out["notes"] = progress.notes;
   }
   if (!progress.why.empty()) out["why"] = progress.why;
-  return fmt::format("{}{}\n", kMark, out.dump(-1, ' ', false, json::error_handler_t::replace));
+  return fmt::format("{}{}\n", kMark, conf::DumpJson(out));
 }
 
 bool IsProgressLine(std::string_view line) {
@@ -51,7 +54,7 @@ std::optional<FetchProgress> LastProgress(std::string_view log) {
     const size_t end = rest.find('\n');
     const bool begins_line = at == 0 || log[at - 1] == '\n';
     if (begins_line && end != std::string_view::npos) {
-      const json in = json::parse(rest.substr(0, end), nullptr, false);
+      const json in = conf::ParseJson(rest.substr(0, end));
       if (in.is_object()) {
         try {
           FetchProgress out;

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/net/files.h"
 
@@ -61,7 +62,7 @@ StoreRecord RecordOf(const std::string& path) {
   const absl::StatusOr<std::string> text = gateway::net::ReadFile(path, kLongestRecord);
   StoreRecord record;
   if (!text.ok()) return record;
-  const nlohmann::json in = nlohmann::json::parse(*text, nullptr, false);
+  const nlohmann::json in = conf::ParseJson(*text);
   if (!in.is_object()) return record;
   try {
     record.model = in.value("model", std::string());

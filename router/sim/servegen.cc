@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "scheduler/io/lines.h"
 #include "scheduler/sim/draws.h"
@@ -101,7 +102,7 @@ void ReadSpans(const ServegenFile& file, ServegenClient& client, scheduler::io::
                 .value = {},
                 .message = std::move(message)});
   };
-  const nlohmann::json object = nlohmann::json::parse(file.text, nullptr, false);
+  const nlohmann::json object = conf::ParseJson(file.text);
   if (!object.is_object()) return wrong("", "expected a JSON object of spans by their begin in seconds");
   for (const auto& [key, value] : object.items()) {
     const std::string pointer = "/" + scheduler::io::Visible(key);

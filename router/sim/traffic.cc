@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "scheduler/io/lines.h"
 
@@ -58,7 +59,7 @@ class AzureLines {
 };
 
 Row ReadMooncake(std::string_view line) {
-  const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+  const nlohmann::json object = conf::ParseJson(line);
   if (!object.is_object()) return {.defect = "expected a JSON object"};
   const auto number = [&](const char* key, uint64_t most) -> std::optional<uint64_t> {
     const auto found = object.find(key);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "conf/json_parse.h"
 #include "router/facts/body_facts.h"
 
 namespace {
@@ -31,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // Left to the engine: escapes in strings that nobody reads. Beyond nlohmann's doubles: 1e999, or 400
   // digits.
   if (body.find('\\') != std::string_view::npos || HasHugeNumber(body)) return 0;
-  const auto parsed = nlohmann::json::parse(body, nullptr, false);
+  const auto parsed = conf::ParseJson(body);
   if (!parsed.is_object() || !parsed.contains("model")) std::abort();
   return 0;
 }

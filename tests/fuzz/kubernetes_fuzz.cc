@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "conf/json_parse.h"
 #include "plugins/kubernetes/client.h"
 #include "plugins/kubernetes/watch.h"
 #include "plugins/launchers/kubernetes/answers.h"
@@ -55,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       (void)ReadMark(text);
       break;
     default:
-      ReadObject(nlohmann::json::parse(text, nullptr, false));
+      ReadObject(conf::ParseJson(text));
       break;
   }
   return 0;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "conf/json_parse.h"
+
 namespace tests {
 namespace {
 
@@ -472,7 +474,7 @@ gateway::net::Task<void> FakeKube::Serve(Exchange& exchange) {
   gateway::net::http::Headers headers = {{"content-type", "application/json"}};
   std::string text;  // of a list
   Reply reply = {404, StatusOf(404, "NotFound", "the server could not find the requested resource")};
-  const Json body = Json::parse(exchange.body(), nullptr, false);
+  const Json body = conf::ParseJson(exchange.body());
   std::optional<Reply> other = answer ? answer(watches ? "WATCH" : method, target) : std::nullopt;
   if (other) {
     reply = *std::move(other);

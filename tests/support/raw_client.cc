@@ -16,6 +16,8 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "conf/json_parse.h"
+
 namespace tests {
 namespace {
 
@@ -40,7 +42,7 @@ std::string Answer::header(const std::string& name) const {
 }
 
 Json Answer::json() const {
-  Json parsed = Json::parse(body, nullptr, false);
+  Json parsed = conf::ParseJson(body);
   return parsed.is_discarded() ? Json() : parsed;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "conf/json_parse.h"
 #include "conf/json_text.h"
 
 namespace tidegate_engine {
@@ -28,7 +29,7 @@ std::string LoraPaths::SourceOf(std::string_view name) const {
 }
 
 Task<bool> LoraPaths::Serve(Exchange& exchange, Api api) {
-  const Json body = Json::parse(exchange.body(), nullptr, false);
+  const Json body = conf::ParseJson(exchange.body());
   const std::string name = TextOf(body, "lora_name");
   const std::string path = TextOf(body, "lora_path");
   if (name.empty() || (api == Api::kLoadLora && path.empty()))

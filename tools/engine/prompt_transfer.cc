@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/json_text.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/http/fetch.h"
@@ -78,7 +79,7 @@ Task<std::optional<uint32_t>> PromptTransfer::Fetch(Exchange& exchange, const Ha
   const auto answer = co_await gateway::net::http::Fetch(loop_, std::move(fetch), &group);
   exchange.OnGone([] {});
   if (!answer.ok() || answer->status != 200) co_return std::nullopt;
-  const Json body = Json::parse(answer->body, nullptr, false);
+  const Json body = conf::ParseJson(answer->body);
   if (!body.is_object()) co_return std::nullopt;
   co_return body.value("tokens", 0U);
 }
@@ -147,7 +148,7 @@ Task<std::optional<ApiError>> PromptTransfer::Offer(Exchange& exchange, Job& job
 }
 
 Task<void> PromptTransfer::HandOver(Exchange& exchange) {
-  const Json asked = Json::parse(exchange.body(), nullptr, false);
+  const Json asked = conf::ParseJson(exchange.body());
   std::optional<uint32_t> tokens;
   if (asked.is_object() && asked.contains("room") && asked["room"].is_number_unsigned()) {
     const auto id = asked["room"].get<uint64_t>();

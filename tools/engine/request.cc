@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "conf/json_parse.h"
 #include "tools/engine/fields.h"
 #include "tools/engine/template.h"
 
@@ -132,7 +133,7 @@ class Body {
       auto inner = format->Object("json_schema");
       auto schema = inner ? inner->Get("schema") : format->Get("schema");
       if (!schema) return Fail(std::string(key), "A json_schema format needs a schema.");
-      out.schema = Json::parse(simdjson::minify(*schema), nullptr, false);
+      out.schema = conf::ParseJson(simdjson::minify(*schema));
     } else if (type != "text") {
       Fail(std::string(key),
            fmt::format("{}.type must be text, json_object or json_schema, got `{}`.", key, type));

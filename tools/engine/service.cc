@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "conf/json_parse.h"
 #include "conf/json_text.h"
 #include "gateway/net/clock.h"
 
@@ -173,7 +174,7 @@ Task<bool> Service::Models(Exchange& exchange, std::string_view id) {
 Task<bool> Service::ChangeFaults(Exchange& exchange) {
   if (exchange.method() == "DELETE") faults_.Clear();
   if (exchange.method() == "POST") {
-    Json json = Json::parse(exchange.body(), nullptr, false);
+    Json json = conf::ParseJson(exchange.body());
     if (json.is_object() && json.value("clear", Json(false)) == Json(true)) {
       faults_.Clear();
     } else {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "conf/json_parse.h"
+
 namespace tidegate_engine {
 namespace {
 
@@ -80,7 +82,7 @@ std::optional<Tool> ReadTool(const Element& element, Prompt& prompt) {
     if (body.at_key(key).get(parameters) != simdjson::SUCCESS) continue;
     std::string text = simdjson::minify(parameters);
     prompt.AddText(text);
-    tool.parameters = Json::parse(text, nullptr, false);
+    tool.parameters = conf::ParseJson(text);
   }
   return tool;
 }

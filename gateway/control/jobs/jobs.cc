@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "conf/document.h"
+#include "conf/json_dump.h"
 #include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/api/coded_status.h"
@@ -754,7 +755,7 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
       tell(config::VariableOf(name), value);
       all[name] = value;
     }
-    tell("TIDEGATE_PARAMS", all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    tell("TIDEGATE_PARAMS", conf::DumpJson(all));
     if (file.sweep->metric) tell("TIDEGATE_METRICS", MetricFileOf(job));
   }
   // Kept as references: the values behind them may have changed since the submission.

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/net/files.h"
 
@@ -105,7 +106,7 @@ Reports ParseReports(std::string_view text) {
     const std::string_view line = text.substr(out.bytes, end - out.bytes);
     out.bytes = end + 1;
     if (line.size() > kLongestLine) continue;
-    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+    const nlohmann::json json = conf::ParseJson(line);
     if (!json.is_object()) continue;
     const auto step = json.find("step");
     const auto value = json.find("value");

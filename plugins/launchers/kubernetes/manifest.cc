@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "conf/hex.h"
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "plugins/auth/digest.h"
 #include "plugins/launchers/kubernetes/answers.h"
@@ -133,7 +134,7 @@ bool IsTrueAt(const json& object, const char* key) {
 }
 
 json PieceOf(const RunSpec& run) {
-  json piece = run.pod.empty() ? json::object() : json::parse(run.pod, nullptr, false);
+  json piece = run.pod.empty() ? json::object() : conf::ParseJson(run.pod);
   return piece.is_object() ? piece : json::object();
 }
 
@@ -496,7 +497,7 @@ std::string Render(const Mark& mark) {
 }
 
 std::optional<Mark> ReadMark(std::string_view text) {
-  const json read = json::parse(text, nullptr, false);
+  const json read = conf::ParseJson(text);
   if (!read.is_object() || !read.contains("grant") || !read["grant"].is_object()) return std::nullopt;
   Mark mark;
   // An annotation may be written by anybody who may write pods.
@@ -633,7 +634,7 @@ std::string FirstDefect(const Submission& submission) {
     }
   }
   if (run.pod.empty()) return {};
-  const json piece = json::parse(run.pod, nullptr, false);
+  const json piece = conf::ParseJson(run.pod);
   if (!piece.is_object()) return defect("its pod is not an object");
   if (const auto wrong = WrongPiece(piece))
     return defect(fmt::format("pod{} {}", wrong->pointer, wrong->why));

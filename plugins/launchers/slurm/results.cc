@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "conf/json_parse.h"
 #include "gateway/net/files.h"
 #include "plugins/launchers/wrapper/protocol.h"
 
@@ -18,7 +19,7 @@ constexpr std::string_view kSuffix = ".result";
 constexpr size_t kMaxFile = 4 * static_cast<size_t>(wrapper::kBlockBytes);
 
 std::optional<Mark> MarkOf(std::string_view content) {
-  const Json line = Json::parse(content.substr(0, content.find('\n')), nullptr, false);
+  const Json line = conf::ParseJson(content.substr(0, content.find('\n')));
   if (!line.is_object()) return std::nullopt;
   const auto mark = line.find("mark");
   return mark == line.end() || !mark->is_string() ? std::nullopt : ReadMark(mark->get<std::string>());

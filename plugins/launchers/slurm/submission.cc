@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "conf/json_dump.h"
+#include "conf/json_parse.h"
 #include "plugins/launchers/placeholders.h"
 #include "plugins/launchers/slurm/script.h"
 #include "plugins/weights/order.h"
@@ -37,12 +39,12 @@ std::string Render(const Mark& mark) {
                {"tenant", mark.tenant},
                {"port", mark.port}};
   if (mark.epoch != 0) json["epoch"] = mark.epoch;
-  return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  return conf::DumpJson(json);
 }
 
 std::optional<Mark> ReadMark(std::string_view comment) {
   if (!comment.starts_with('{')) return std::nullopt;
-  const Json json = Json::parse(comment, nullptr, /*allow_exceptions=*/false);
+  const Json json = conf::ParseJson(comment);
   const auto text = [&json](const char* key) -> std::optional<std::string> {
     const auto found = json.find(key);
     if (found == json.end() || !found->is_string()) return std::nullopt;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "conf/json_parse.h"
 #include "tests/fault/clients/cancel.h"
 #include "tests/support/engine_process.h"
 #include "tests/support/fake_upstream.h"
@@ -39,7 +40,7 @@ std::vector<std::string> Events(RawClient& client) {
 bool IsError(const std::string& event) {
   const size_t data = event.find("data: ");
   if (data == std::string::npos) return false;
-  const Json json = Json::parse(event.substr(data + 6), nullptr, false);
+  const Json json = conf::ParseJson(event.substr(data + 6));
   return json.is_object() && json.contains("error");
 }
 

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 
+#include "conf/json_parse.h"
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
 
@@ -30,7 +31,7 @@ struct AccessLines : testing::Test {
     tests::Within(RawClient::kPatience, [&] {
       std::istringstream lines(ReadFile(file));
       for (std::string line; std::getline(lines, line);) {
-        const Json parsed = Json::parse(line, nullptr, false);
+        const Json parsed = conf::ParseJson(line);
         if (parsed.is_object() && parsed["request_id"] == request) found = parsed;
       }
       return found.has_value();

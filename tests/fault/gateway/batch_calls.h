@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "conf/json_parse.h"
 #include "tests/support/gateway_process.h"
 
 namespace tests {
@@ -92,7 +93,7 @@ inline std::map<std::string, int> IdsIn(const GatewayProcess& gateway, const Jso
   EXPECT_EQ(content.status, 200) << content.body;
   std::string_view rest = content.body;
   while (!rest.empty()) {
-    const Json line = Json::parse(rest.substr(0, rest.find('\n')), nullptr, false);
+    const Json line = conf::ParseJson(rest.substr(0, rest.find('\n')));
     EXPECT_TRUE(line.is_object());
     if (line.is_object()) ++ids[line.value("custom_id", "")];
     rest.remove_prefix(std::min(rest.size(), rest.find('\n') + 1));

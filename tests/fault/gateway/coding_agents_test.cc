@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "conf/json_parse.h"
 #include "tests/support/claude_code_turns.h"
 #include "tests/support/codex_turns.h"
 #include "tests/support/fake_upstream.h"
@@ -47,7 +48,7 @@ Json LastChat(const FakeUpstream& engine) {
       std::find_if(seen.rbegin(), seen.rend(), [](const auto& one) { return one.head.starts_with("POST "); });
   if (last == seen.rend()) return {};
   EXPECT_TRUE(last->head.starts_with("POST /v1/chat/completions")) << last->head;
-  return Json::parse(last->body, nullptr, false);
+  return conf::ParseJson(last->body);
 }
 
 GatewayConfig ChatOnly(const FakeUpstream& engine) {

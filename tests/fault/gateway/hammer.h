@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "conf/json_parse.h"
 #include "scheduler/rng.h"
 #include "tests/support/gateway_process.h"
 
@@ -93,7 +94,7 @@ class Hammer {
       const size_t end = answer.body.rfind("data: [DONE]");
       if (end == std::string::npos) return;
       const size_t data = answer.body.rfind("data: ", end - 1) + 6;
-      last = Json::parse(answer.body.substr(data, end - data), nullptr, false);
+      last = conf::ParseJson(answer.body.substr(data, end - data));
     }
     if (!last.is_object() || !last.contains("usage") || !last["usage"].is_object()) return;
     whole_[answer.header("x-request-id")] = {last["usage"]["prompt_tokens"],

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "conf/json_parse.h"
 #include "tests/fault/gateway/scaling.h"
 #include "tests/support/run_cli.h"
 
@@ -57,7 +58,7 @@ class JobCommands {
   Json List(bool all) const {
     std::vector<std::string> args = {"jobs", "list", "--json"};
     if (all) args.emplace_back("--all");
-    const Json jobs = Json::parse(Run(args).out, nullptr, false);
+    const Json jobs = conf::ParseJson(Run(args).out);
     return jobs.is_array() ? jobs : Json();
   }
   // "?" while that is not known.

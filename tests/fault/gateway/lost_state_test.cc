@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "conf/json_parse.h"
 #include "gateway/net/process_handle.h"
 #include "gateway/store/sqlite.h"
 #include "tests/fault/gateway/job_commands.h"
@@ -135,7 +136,7 @@ TEST_P(LostState, EndsNothingAndIsRebuiltWithWhatRuns) {
 
   const Finished rebuilt = Run({"state", "rebuild", "--json"});
   ASSERT_EQ(rebuilt.code, 0) << rebuilt.out;
-  const Json report = Json::parse(rebuilt.out, nullptr, false);
+  const Json report = conf::ParseJson(rebuilt.out);
   ASSERT_TRUE(report.is_object()) << rebuilt.out;
   EXPECT_EQ(report["replicas"], Json::array({replica}));
   EXPECT_EQ(report["jobs"]["running"], Json::array({runs}));

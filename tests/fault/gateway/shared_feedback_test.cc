@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "conf/json_parse.h"
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
 #include "tests/support/postgres_server.h"
@@ -145,7 +146,7 @@ TEST_F(SharedFeedback, AnyGatewayTakesFeedbackAndShowsIt) {
   for (size_t i = 0; i < 2; ++i) {
     const CliResult usage = RunCli({"usage", "--by", "feedback", "--json", "-c", at(i).config_path()});
     EXPECT_EQ(usage.code, 0) << usage.err;
-    const Json rows = Json::parse(usage.out, nullptr, false);
+    const Json rows = conf::ParseJson(usage.out);
     ASSERT_EQ(rows.size(), 1u) << usage.out;
     EXPECT_EQ(rows[0]["count"], 3);
   }

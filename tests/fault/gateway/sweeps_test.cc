@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "conf/json_parse.h"
 #include "plugins/weights/fetch.h"
 #include "tests/fault/gateway/job_commands.h"
 
@@ -37,7 +38,7 @@ class Sweeps : public testing::Test {
                        folder_.path(), more);
   }
   Json Compare(const std::string& jobs) const {
-    const Json all = Json::parse(commands_->Run({"jobs", "compare", jobs, "--json"}).out, nullptr, false);
+    const Json all = conf::ParseJson(commands_->Run({"jobs", "compare", jobs, "--json"}).out);
     return all.is_object() ? all["jobs"] : Json::array();
   }
 

@@ -13,6 +13,7 @@
 #include <array>
 #include <fstream>
 
+#include "conf/json_parse.h"
 #include "tests/fault/gateway/scaling.h"
 #include "tests/support/engine_process.h"
 #include "tests/support/run_cli.h"
@@ -50,7 +51,7 @@ class TopFault : public testing::Test {
 TEST_F(TopFault, OneFrameHasAllOfIt) {
   ASSERT_TRUE(Within(kLong, [&] {
     const CliResult top = RunCli(Args({"--json"}));
-    const Json now = Json::parse(top.out, nullptr, false);
+    const Json now = conf::ParseJson(top.out);
     // The loop's view is as old as its last tick.
     return top.code == 0 && now["traffic"][0]["requests_per_second"] > 0 &&
            now["scaling"][0]["classes"][1]["requests"] == 1 &&
@@ -151,7 +152,7 @@ TEST(TopWithoutScaling, ShowsEndpointsAndTokensOfRunningStreamsAndIsNeverRefused
   stream.Send(Chat({{"stream", true}, {"max_tokens", 2000}, {"ignore_eos", true}}));
   EXPECT_TRUE(Within(kLong,
                      [&] {
-                       const Json now = Json::parse(top("--json").out, nullptr, false);
+                       const Json now = conf::ParseJson(top("--json").out);
                        return now["traffic"][0].value("outstanding_requests", 0) == 1 &&
                               now["traffic"][0].value("output_tokens_per_second", 0.0) > 0;
                      }))

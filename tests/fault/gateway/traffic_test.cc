@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "conf/json_parse.h"
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
 
@@ -44,7 +45,7 @@ std::string Home(const GatewayProcess& gateway, const Json& more = Json::object(
 struct Explained {
   int code = -1;
   std::string text;
-  Json json() const { return Json::parse(text, nullptr, false); }
+  Json json() const { return conf::ParseJson(text); }
 };
 Explained Explain(const GatewayProcess& gateway, const std::vector<std::string>& args) {
   const TempDir folder;

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "conf/json_parse.h"
 #include "tests/fault/kubernetes/kube_gateway.h"
 #include "tests/support/gateway_process.h"
 #include "tests/support/run_cli.h"
@@ -166,7 +167,7 @@ class KubeTraceWorld {
     const CliResult usage = RunCli({"usage", "--by", "model", "--json", "-c", gateway().config_path()});
     EXPECT_EQ(usage.code, 0) << usage.err;
     std::map<std::string, Json> by_model;
-    for (const Json& row : Json::parse(usage.out, nullptr, false)) by_model[row.value("model", "")] = row;
+    for (const Json& row : conf::ParseJson(usage.out)) by_model[row.value("model", "")] = row;
     return by_model;
   }
 

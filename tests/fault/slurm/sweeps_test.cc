@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "conf/json_parse.h"
 #include "plugins/weights/fetch.h"
 #include "tests/fault/gateway/job_commands.h"
 #include "tests/fault/slurm/slurm_world.h"
@@ -65,7 +66,7 @@ TEST_F(SlurmSweeps, TheWorseHalfIsStoppedEarlyWithinTheBudgetOfDevicesAndAJobWit
       shared(), kMostDevices));
   ASSERT_EQ(first, "tune-1.0");
   const auto compare = [&] {
-    const Json all = Json::parse(commands.Run({"jobs", "compare", "tune-1", "--json"}).out, nullptr, false);
+    const Json all = conf::ParseJson(commands.Run({"jobs", "compare", "tune-1", "--json"}).out);
     return all.is_object() ? all["jobs"] : Json::array();
   };
   // Whether the elements have reported these steps; 0: none.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "conf/json_parse.h"
 #include "tests/fault/slurm/trace_world.h"
 #include "tests/support/reconciliation.h"
 
@@ -40,7 +41,7 @@ inline Held HeldDevices(const TraceWorld& world) {
     last = std::max(last, record.time_us);
     if (record.kind != gateway::ledger::Kind::kAction) continue;
     ++held.actions[record.action];
-    const Json detail = Json::parse(record.detail, nullptr, false);
+    const Json detail = conf::ParseJson(record.detail);
     Holding& holding = holdings[record.subject];
     if (record.action == "replica.launch") {
       holding = {record.time_us, 0, detail.value("devices", Json::array()).size()};

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "conf/json_parse.h"
 #include "tests/support/gateway_process.h"
 #include "tests/support/own_ports.h"
 #include "tests/support/run_cli.h"
@@ -187,7 +188,7 @@ class TraceWorld {
     const CliResult usage = RunCli({"usage", "--by", "model", "--json", "-c", gateway().config_path()});
     EXPECT_EQ(usage.code, 0) << usage.err;
     std::map<std::string, Json> by_model;
-    for (const Json& row : Json::parse(usage.out, nullptr, false)) by_model[row.value("model", "")] = row;
+    for (const Json& row : conf::ParseJson(usage.out)) by_model[row.value("model", "")] = row;
     return by_model;
   }
   Json Admin(const std::string& path) const {
@@ -207,7 +208,7 @@ class TraceWorld {
     return ready;
   }
   Json Training() const {
-    const Json jobs = Json::parse(Tidegate({"jobs", "list", "--all", "--json"}).out, nullptr, false);
+    const Json jobs = conf::ParseJson(Tidegate({"jobs", "list", "--all", "--json"}).out);
     for (const Json& job : jobs) {
       if (job["id"] == job_) return job;
     }

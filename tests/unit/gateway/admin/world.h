@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "conf/json_parse.h"
 #include "gateway/admin/admin_server.h"
 #include "gateway/admin/event_feed.h"
 #include "gateway/admin/metrics.h"
@@ -315,7 +316,7 @@ class AdminClient {
     if (!response.ok()) co_return reply;
     reply.status = response->status;
     reply.text = response->body;
-    reply.body = json::parse(response->body, nullptr, false);
+    reply.body = conf::ParseJson(response->body);
     for (const auto& [name, value] : response->headers) reply.headers[name] = value;
     co_return reply;
   }

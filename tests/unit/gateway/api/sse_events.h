@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "conf/json_parse.h"
+
 namespace gateway::api {
 
 struct SseEvent {
@@ -32,7 +34,7 @@ inline std::vector<SseEvent> ParseEvents(std::string_view text) {
       event.remove_prefix(line + 1);
     }
     EXPECT_TRUE(event.starts_with("data: ")) << event;
-    parsed.data = nlohmann::json::parse(event.substr(6), nullptr, false);
+    parsed.data = conf::ParseJson(event.substr(6));
     EXPECT_FALSE(parsed.data.is_discarded()) << event;
     if (!parsed.name.empty() && parsed.data.is_object())
       EXPECT_EQ(parsed.name, parsed.data.value("type", ""));

@@ -1,4 +1,5 @@
 #include "gateway/request/serve/upstream.h"
+#include "conf/json_parse.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ struct Seen {
 struct Upstreams : testing::Test {
   RequestWorld::Replica Answering(int status, std::string body) {
     return [this, status, body](const net::http::Exchange& exchange) -> RequestWorld::Answer {
-      seen.push_back({std::string(exchange.path()), json::parse(exchange.body(), nullptr, false),
+      seen.push_back({std::string(exchange.path()), conf::ParseJson(exchange.body()),
                       std::string(exchange.head().Find("authorization")),
                       std::string(exchange.head().Find("cookie"))});
       return {status, body};

@@ -1,5 +1,6 @@
 // The engine over real sockets, on a loop of its own.
 #include "tools/engine/service.h"
+#include "conf/json_parse.h"
 
 #include <absl/strings/escaping.h>
 #include <arpa/inet.h>
@@ -138,7 +139,7 @@ class Running {
     return client.Answer(status);
   }
   Json Post(const std::string& target, const std::string& body, int* status = nullptr) {
-    return Json::parse(Ask("POST", target, body, status), nullptr, false);
+    return conf::ParseJson(Ask("POST", target, body, status));
   }
   Json Stats() { return Json::parse(Ask("GET", "/engine/stats")); }
   // Asks until the statistic has the value; false after some seconds.
