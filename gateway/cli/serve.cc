@@ -1,5 +1,6 @@
 // tidegate serve: runs the gateway until a signal stops it.
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <boost/asio/signal_set.hpp>
@@ -116,6 +117,7 @@ int Serve(const std::string& path) {
     fmt::print(stderr, "tidegate: {}\n", conf::Std(process.status().message()));
     return kFailed;
   }
+  malloc_trim(0);  // journals were read whole, the configuration was parsed: what that took is not needed again
   admin.port = (*process)->admin_port();
   if (console) console->port = (*process)->console_port();
   {

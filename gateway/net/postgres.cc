@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <libpq-fe.h>
 
 #include <algorithm>
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
@@ -13,6 +12,7 @@
 #include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/net/clock.h"
+#include "gateway/net/libpq.h"
 #include "gateway/net/resolver.h"
 
 namespace gateway::net {
@@ -33,8 +33,12 @@ class PostgresAlarm final : public Alarm {
   std::function<void()> fn_;
 };
 
+const Libpq& Pq() {
+  return Libpq::Get();
+}
+
 struct FreeResult {
-  void operator()(PGresult* result) const { PQclear(result); }
+  void operator()(PGresult* result) const { Pq().clear(result); }
 };
 using PostgresResult = std::unique_ptr<PGresult, FreeResult>;
 
@@ -81,7 +85,7 @@ struct PostgresConnection::Wire {
 
   void Finish() {
     if (socket.is_open()) socket.release();  // it is libpq's
-    if (db != nullptr) PQfinish(std::exchange(db, nullptr));
+    if (db != nullptr) Pq().finish(std::exchange(db, nullptr));
   }
 
   PGconn* db = nullptr;
@@ -195,11 +199,12 @@ Task<absl::Status> PostgresConnection::Connect(conf::Duration patience) {
 
 // Every address of every name, in order.
 Task<absl::StatusOr<std::vector<PostgresConnection::Server>>> PostgresConnection::Servers() {
+  if (const absl::Status loaded = Libpq::Load(); !loaded.ok()) co_return Lost(conf::Std(loaded.message()));
   char* problem = nullptr;
-  PQconninfoOption* const parts = PQconninfoParse(options_.url.c_str(), &problem);
+  PQconninfoOption* const parts = Pq().parse_address(options_.url.c_str(), &problem);
   if (parts == nullptr) {
     const absl::Status status = Lost(problem == nullptr ? "not a PostgreSQL address" : problem);
-    PQfreemem(problem);
+    Pq().free_memory(problem);
     co_return status;
   }
   std::string hosts;
@@ -212,7 +217,7 @@ Task<absl::StatusOr<std::vector<PostgresConnection::Server>>> PostgresConnection
     if (name == "port") ports = part->val;
     if (name == "dbname") database = part->val;
   }
-  PQconninfoFree(parts);
+  Pq().free_address(parts);
   address_ = fmt::format("postgres {}{}{}/{}", hosts, ports.empty() ? "" : ":", ports, database);
 
   const std::vector<std::string> ports_given = Split(ports);
@@ -263,10 +268,10 @@ absl::Status PostgresConnection::Begin(const Server& server) {
   }
   keywords.push_back(nullptr);
   values.push_back(nullptr);
-  wire_->db = PQconnectStartParams(keywords.data(), values.data(), 1);
+  wire_->db = Pq().begin(keywords.data(), values.data(), 1);
   if (wire_->db == nullptr) return Lost("no memory for a connection");
-  PQsetNoticeProcessor(wire_->db, [](void*, const char*) {}, nullptr);
-  if (PQstatus(wire_->db) == CONNECTION_BAD) return Lost(PQerrorMessage(wire_->db));
+  Pq().set_notice_processor(wire_->db, [](void*, const char*) {}, nullptr);
+  if (Pq().status(wire_->db) == CONNECTION_BAD) return Lost(Pq().error_message(wire_->db));
   return absl::OkStatus();
 }
 
@@ -274,41 +279,41 @@ absl::Status PostgresConnection::Begin(const Server& server) {
 Task<absl::Status> PostgresConnection::Shake() {
   PostgresPollingStatusType next = PGRES_POLLING_WRITING;
   while (next != PGRES_POLLING_OK) {
-    if (next == PGRES_POLLING_FAILED) co_return Lost(PQerrorMessage(wire_->db));
+    if (next == PGRES_POLLING_FAILED) co_return Lost(Pq().error_message(wire_->db));
     ErrorCode error;
-    wire_->socket.assign(PQsocket(wire_->db), error);
+    wire_->socket.assign(Pq().socket(wire_->db), error);
     if (error) co_return Lost(error.message());
     const Until until = next == PGRES_POLLING_READING ? Until::kReadable : Until::kWritable;
     co_await Wait(until);
     wire_->socket.release();
     if (late_) co_return Late();
     if (interrupted_) co_return Lost("not connected: it was given up");
-    next = PQconnectPoll(wire_->db);
+    next = Pq().poll(wire_->db);
   }
   ErrorCode error;
-  wire_->socket.assign(PQsocket(wire_->db), error);
+  wire_->socket.assign(Pq().socket(wire_->db), error);
   if (error) co_return Lost(error.message());
-  if (PQsetnonblocking(wire_->db, 1) != 0 || PQenterPipelineMode(wire_->db) != 1)
-    co_return Lost(PQerrorMessage(wire_->db));
+  if (Pq().set_nonblocking(wire_->db, 1) != 0 || Pq().enter_pipeline_mode(wire_->db) != 1)
+    co_return Lost(Pq().error_message(wire_->db));
   co_return absl::OkStatus();
 }
 
 // Reads as well: a server whose answers are not taken stops taking statements.
 Task<absl::Status> PostgresConnection::Flush() {
   while (true) {
-    const int left = PQflush(wire_->db);
+    const int left = Pq().flush(wire_->db);
     if (left == 0) co_return absl::OkStatus();
-    if (left < 0) co_return Lost(PQerrorMessage(wire_->db));
+    if (left < 0) co_return Lost(Pq().error_message(wire_->db));
     co_await Wait(Until::kEither);
     if (late_) co_return Late();
-    if (PQconsumeInput(wire_->db) == 0) co_return Lost(PQerrorMessage(wire_->db));
+    if (Pq().consume_input(wire_->db) == 0) co_return Lost(Pq().error_message(wire_->db));
   }
 }
 
 Task<bool> PostgresConnection::AwaitResult() {
-  while (PQisBusy(wire_->db) != 0) {
+  while (Pq().is_busy(wire_->db) != 0) {
     co_await Wait(Until::kReadable);
-    if (late_ || PQconsumeInput(wire_->db) == 0) co_return false;
+    if (late_ || Pq().consume_input(wire_->db) == 0) co_return false;
   }
   co_return true;
 }
@@ -327,11 +332,11 @@ Task<absl::StatusOr<std::vector<PostgresRows>>> PostgresConnection::Run(
       sizes.push_back(value.size());
       formats.push_back(value.binary() ? 1 : 0);
     }
-    if (PQsendQueryParams(wire_->db, statement.sql.c_str(), static_cast<int>(values.size()), nullptr,
-                          values.data(), sizes.data(), formats.data(), 1) != 1)
-      co_return Lost(PQerrorMessage(wire_->db));
+    if (Pq().send_query(wire_->db, statement.sql.c_str(), static_cast<int>(values.size()), nullptr,
+                        values.data(), sizes.data(), formats.data(), 1) != 1)
+      co_return Lost(Pq().error_message(wire_->db));
   }
-  if (PQpipelineSync(wire_->db) != 1) co_return Lost(PQerrorMessage(wire_->db));
+  if (Pq().sync_pipeline(wire_->db) != 1) co_return Lost(Pq().error_message(wire_->db));
   wire_->alarm.SetAfter(patience);
   if (absl::Status sent = co_await Flush(); !sent.ok()) {
     wire_->alarm.Clear();
@@ -347,28 +352,28 @@ Task<absl::StatusOr<std::vector<PostgresRows>>> PostgresConnection::Run(
       co_return Late();
     }
     // A lost connection has its reason in a last result.
-    const PostgresResult result(PQgetResult(wire_->db));
-    const ExecStatusType status = result ? PQresultStatus(result.get()) : PGRES_EMPTY_QUERY;
+    const PostgresResult result(Pq().get_result(wire_->db));
+    const ExecStatusType status = result ? Pq().result_status(result.get()) : PGRES_EMPTY_QUERY;
     if (status == PGRES_PIPELINE_SYNC) break;
     if (result && status == PGRES_FATAL_ERROR && failed.ok()) {
-      const char* const state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
+      const char* const state = Pq().error_field(result.get(), PG_DIAG_SQLSTATE);
       failed = absl::Status(state == nullptr ? absl::StatusCode::kUnavailable : CodeOfSqlState(state),
-                            fmt::format("{}: {}", address_, Scrubbed(PQresultErrorMessage(result.get()))));
+                            fmt::format("{}: {}", address_, Scrubbed(Pq().result_error(result.get()))));
     }
-    if (!answered || PQstatus(wire_->db) == CONNECTION_BAD) {
+    if (!answered || Pq().status(wire_->db) == CONNECTION_BAD) {
       wire_->alarm.Clear();
-      const absl::Status lost = Lost(PQerrorMessage(wire_->db));
+      const absl::Status lost = Lost(Pq().error_message(wire_->db));
       co_return failed.ok() ? lost : failed;
     }
     if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) continue;
     PostgresRows rows;
-    for (int r = 0; r < PQntuples(result.get()); ++r) {
+    for (int r = 0; r < Pq().rows(result.get()); ++r) {
       auto& row = rows.rows_.emplace_back();
-      for (int c = 0; c < PQnfields(result.get()); ++c) {
+      for (int c = 0; c < Pq().columns(result.get()); ++c) {
         row.emplace_back();
-        if (PQgetisnull(result.get(), r, c) == 0)
-          row.back().emplace(PQgetvalue(result.get(), r, c),
-                             static_cast<size_t>(PQgetlength(result.get(), r, c)));
+        if (Pq().is_null(result.get(), r, c) == 0)
+          row.back().emplace(Pq().value(result.get(), r, c),
+                             static_cast<size_t>(Pq().length(result.get(), r, c)));
       }
     }
     answers.push_back(std::move(rows));
@@ -384,12 +389,12 @@ Task<absl::Status> PostgresConnection::AwaitNotification(conf::Duration patience
   wire_->alarm.SetAfter(patience);
   bool told = false;
   while (!told && !late_ && !std::exchange(interrupted_, false)) {
-    if (PQconsumeInput(wire_->db) == 0) {
+    if (Pq().consume_input(wire_->db) == 0) {
       wire_->alarm.Clear();
-      co_return Lost(PQerrorMessage(wire_->db));
+      co_return Lost(Pq().error_message(wire_->db));
     }
-    while (PGnotify* const notification = PQnotifies(wire_->db)) {
-      PQfreemem(notification);
+    while (PGnotify* const notification = Pq().notification(wire_->db)) {
+      Pq().free_memory(notification);
       told = true;
     }
     if (!told && !interrupted_) co_await Wait(Until::kReadable);

@@ -258,7 +258,7 @@ class NvmlXids final : public XidWatch {
 }  // namespace
 
 std::unique_ptr<XidWatch> XidWatch::Open(const std::string& library_name) {
-  Library library = OpenLibrary(library_name.c_str());
+  Library library = gateway::net::OpenLibrary(library_name.c_str());
   if (!library) return nullptr;
   auto watch = std::make_unique<NvmlXids>(std::move(library));
   if (!watch->Begin()) return nullptr;
@@ -266,7 +266,7 @@ std::unique_ptr<XidWatch> XidWatch::Open(const std::string& library_name) {
 }
 
 Found ProbeNvml(const std::string& library_name) {
-  const Library library = OpenLibrary(library_name.c_str());
+  const Library library = gateway::net::OpenLibrary(library_name.c_str());
   if (!library) return {};
   const Api api(library);
   Found found;

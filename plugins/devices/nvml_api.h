@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "plugins/devices/dynamic_library.h"
+#include "gateway/net/dynamic_library.h"
 
 namespace plugins::devices::nvml {
 
@@ -31,9 +31,9 @@ struct Memory {  // nvmlMemory_t, in bytes
   unsigned long long used;
 };
 
-using Library = DynamicLibrary;
+using Library = gateway::net::DynamicLibrary;
 template <class Signature>
-using Function = LibraryFunction<Signature>;
+using Function = gateway::net::LibraryFunction<Signature>;
 
 // The functions that every driver has and most users call.
 struct BasicApi {

@@ -182,7 +182,7 @@ bool NvmlReader::opened() const {
 Readings NvmlReader::Read() {
   Readings out;
   if (!driver_) {
-    Library library = OpenLibrary(library_.c_str());
+    Library library = gateway::net::OpenLibrary(library_.c_str());
     if (!library) return out;
     driver_ = std::make_unique<Driver>(std::move(library));
   }

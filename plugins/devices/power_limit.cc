@@ -42,7 +42,7 @@ struct PowerLimitApi : BasicApi {
 // Calls `use` with the device, between the begin and the end of a session with the driver.
 template <class Use>
 absl::Status WithDevice(const std::string& uuid, const std::string& name, Use use) {
-  const Library library = OpenLibrary(name.c_str());
+  const Library library = gateway::net::OpenLibrary(name.c_str());
   if (!library) return absl::UnavailableError(conf::Abseil(fmt::format("{} cannot be loaded", name)));
   const PowerLimitApi api(library);
   if (!api.complete())

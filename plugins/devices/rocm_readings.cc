@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "gateway/net/dynamic_library.h"
 #include "plugins/devices/amdgpu_clocks.h"
-#include "plugins/devices/dynamic_library.h"
 
 namespace plugins::devices {
 namespace {
@@ -33,10 +33,10 @@ struct RsmiErrorCount {  // rsmi_error_count_t
 };
 
 template <class Signature>
-using RsmiFunction = LibraryFunction<Signature>;
+using RsmiFunction = gateway::net::LibraryFunction<Signature>;
 
 struct RsmiApi {
-  explicit RsmiApi(const DynamicLibrary& library)
+  explicit RsmiApi(const gateway::net::DynamicLibrary& library)
       : init(library, "rsmi_init"),
         shutdown(library, "rsmi_shut_down"),
         count(library, "rsmi_num_monitor_devices"),
@@ -105,11 +105,11 @@ void ReadCard(const RsmiApi& api, uint32_t card, Reading& out) {
 }  // namespace
 
 struct RocmReader::Driver {
-  explicit Driver(DynamicLibrary opened) : library(std::move(opened)), api(library) {}
+  explicit Driver(gateway::net::DynamicLibrary opened) : library(std::move(opened)), api(library) {}
   ~Driver() {
     if (begun) api.shutdown();
   }
-  const DynamicLibrary library;
+  const gateway::net::DynamicLibrary library;
   const RsmiApi api;
   bool begun = false;
 };
@@ -128,7 +128,8 @@ Readings RocmReader::Read() {
   for (const char* name :
        {"librocm_smi64.so.7", "librocm_smi64.so.6", "librocm_smi64.so.5", "librocm_smi64.so"}) {
     if (driver_) break;
-    DynamicLibrary library = OpenLibrary(library_.empty() ? name : library_.c_str());
+    gateway::net::DynamicLibrary library =
+        gateway::net::OpenLibrary(library_.empty() ? name : library_.c_str());
     if (library) driver_ = std::make_unique<Driver>(std::move(library));
     if (!library_.empty()) break;
   }

@@ -1,6 +1,7 @@
 #include "router/prefix/index.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace router::prefix {
 namespace {
@@ -22,8 +23,8 @@ size_t Place(MemberId member) {
 Index::Index(const IndexOptions& options)
     : predicted_ticks_(static_cast<uint32_t>(options.predicted_for / kTick)),
       shards_(std::make_unique<Shard[]>(kShards)),
-      members_(std::make_unique<Member[]>(std::clamp(options.max_members, 1u, 65'535u))),
-      max_members_(std::clamp(options.max_members, 1u, 65'535u)) {
+      max_members_(std::clamp(options.max_members, 1u, 65'535u)),
+      members_(std::allocator<Member>().allocate(max_members_)) {
   const size_t fixed = kShards * sizeof(Shard) + max_members_ * (sizeof(Member) + sizeof(MemberId));
   const size_t share = options.max_bytes > fixed ? (options.max_bytes - fixed) / kShards : 0;
   auto entries = static_cast<uint32_t>(std::min<size_t>(share / Table::kBytesPerEntry, UINT32_MAX / 2));
@@ -38,6 +39,11 @@ Index::Index(const IndexOptions& options)
   free_.reserve(max_members_);
 }
 
+Index::~Index() {
+  std::destroy_n(members_, used_);
+  std::allocator<Member>().deallocate(members_, max_members_);
+}
+
 std::optional<MemberId> Index::Join(uint32_t capacity_blocks) {
   const std::lock_guard lock(joining_);
   MemberId id{};
@@ -45,6 +51,7 @@ std::optional<MemberId> Index::Join(uint32_t capacity_blocks) {
     id = free_.back();
     free_.pop_back();
   } else if (used_ < max_members_) {
+    std::construct_at(members_ + used_);
     id = static_cast<MemberId>(used_++);
   } else {
     return std::nullopt;

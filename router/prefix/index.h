@@ -65,6 +65,9 @@ class Index {
   static constexpr uint32_t kMaxHolders = 64;
 
   explicit Index(const IndexOptions& options = {});
+  ~Index();
+  Index(const Index&) = delete;
+  Index& operator=(const Index&) = delete;
 
   // Adds a replica whose cache has room for this many blocks. Nothing when max_members have joined.
   std::optional<MemberId> Join(uint32_t capacity_blocks);
@@ -139,8 +142,9 @@ class Index {
   const uint32_t predicted_ticks_;
   size_t bytes_ = 0;
   std::unique_ptr<Shard[]> shards_;
-  std::unique_ptr<Member[]> members_;
   const uint32_t max_members_;
+  Member* const
+      members_;  // room for max_members_: the first used_ are made, so that the rest takes no memory
   mutable std::mutex joining_;  // guards the next two
   std::vector<MemberId> free_;
   uint32_t used_ = 0;

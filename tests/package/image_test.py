@@ -72,7 +72,7 @@ class Image(unittest.TestCase):
             bill = json.loads(layer.extractfile("usr/share/sbom/tidegate.spdx.json").read())
         self.assertEqual(bill["spdxVersion"], "SPDX-2.3")
         packages = {package["name"]: package for package in bill["packages"]}
-        for name in ("libc6", "libssl3", "libstdc++6", "ca-certificates", "nlohmann-json3-dev"):
+        for name in ("libc6", "libssl3", "libstdc++6", "libpq5", "ca-certificates", "nlohmann-json3-dev"):
             self.assertIn(name, packages)
             self.assertTrue(packages[name]["externalRefs"][0]["referenceLocator"].startswith("pkg:deb/debian/" + name + "@"))
         ids = {package["SPDXID"] for package in bill["packages"]} | {"SPDXRef-DOCUMENT"}

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-namespace plugins::devices {
+namespace gateway::net {
 
 struct CloseLibrary {
   void operator()(void* library) const { dlclose(library); }
@@ -36,4 +36,4 @@ class LibraryFunction {
   Signature* call_;
 };
 
-}  // namespace plugins::devices
+}  // namespace gateway::net
