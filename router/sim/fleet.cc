@@ -1,6 +1,7 @@
 #include "router/sim/fleet.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -317,7 +318,8 @@ autoscale::StartChoice FleetSimulation::ChooseStartOf(size_t model, autoscale::N
                               : SpecOf(*holder).policy.sleep ? Devices::kHeldByBusy
                                                              : Devices::kHeldForLong;
       one.devices = std::max(one.devices, devices);
-      if (seen) one.load = std::max(one.load, seen->load);
+      // One that makes no room now is of no use, whatever its load.
+      one.load = std::max(one.load, seen ? seen->load : std::numeric_limits<double>::infinity());
     }
   }
   wanted.sleepers = sleepers;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kTurnOverChange = 10;
 constexpr double kMoreLoad = 1.25;  // than by chance
-constexpr int kPartsOfWait = 2;     // after one of them a model gets a turn whatever its load
+constexpr double kPartOfWait = 0.8;  // after it a model gets a turn whatever its load
 
 // Loads differ by chance, so a choice that was made stands until another one is clearly better.
 double LoadBeside(const Sleeper& sleeper) {
@@ -68,8 +68,8 @@ bool MakesRoom(const Holder& holder, const Claim& claim) {
   if (IsIdle(holder)) return true;
   if (holder.awake < holder.min_awake || holder.awake < kTurnOverChange * (holder.change + holder.drain))
     return false;
-  const bool waits_long =
-      claim.longest_wait > conf::Duration::zero() && claim.oldest >= claim.longest_wait / kPartsOfWait;
+  const bool waits_long = claim.longest_wait > conf::Duration::zero() &&
+                          conf::ToSeconds(claim.oldest) >= kPartOfWait * conf::ToSeconds(claim.longest_wait);
   return claim.is_owed || waits_long || claim.load > kMoreLoad * holder.load;
 }
 

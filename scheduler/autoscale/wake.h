@@ -93,7 +93,7 @@ bool IsIdle(const Holder& holder);
 
 // Whether it makes room now. Idle: after min_awake. Busy: once it was awake for ten times what the change costs, the
 // drain included, so that models that are all busy lose a tenth of the devices' time at most; and only for a model with
-// more load, one whose requests have waited for half of the time for which they may, or one that is owed a replica.
+// more load, one whose requests have waited for four fifths of the time for which they may, or one that is owed a replica.
 bool MakesRoom(const Holder& holder, const Claim& claim);
 
 // Of holders that suit, the one that is not needed for the longest; nothing: all are needed.
