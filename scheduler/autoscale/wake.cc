@@ -8,8 +8,13 @@ namespace scheduler::autoscale {
 namespace {
 
 constexpr int kTurnOverChange = 10;
-constexpr double kMoreLoad = 1.25;  // than by chance
+constexpr double kMoreLoad = 1.25;   // than by chance
 constexpr double kPartOfWait = 0.8;  // after it a model gets a turn whatever its load
+
+bool WaitsLong(const Claim& claim) {
+  return claim.longest_wait > conf::Duration::zero() &&
+         conf::ToSeconds(claim.oldest) >= kPartOfWait * conf::ToSeconds(claim.longest_wait);
+}
 
 // Loads differ by chance, so a choice that was made stands until another one is clearly better.
 double LoadBeside(const Sleeper& sleeper) {
@@ -68,9 +73,7 @@ bool MakesRoom(const Holder& holder, const Claim& claim) {
   if (IsIdle(holder)) return true;
   if (holder.awake < holder.min_awake || holder.awake < kTurnOverChange * (holder.change + holder.drain))
     return false;
-  const bool waits_long = claim.longest_wait > conf::Duration::zero() &&
-                          conf::ToSeconds(claim.oldest) >= kPartOfWait * conf::ToSeconds(claim.longest_wait);
-  return claim.is_owed || waits_long || claim.load > kMoreLoad * holder.load;
+  return claim.is_owed || WaitsLong(claim) || claim.load > kMoreLoad * holder.load;
 }
 
 std::optional<Holder> ChooseIdle(std::span<const Holder> holders) {
@@ -88,7 +91,11 @@ std::optional<Holder> ChooseForStart(std::span<const Holder> holders, const Clai
   for (const Holder& one : holders) {
     Holder with_start = one;
     with_start.change += start;
-    if (MakesRoom(with_start, claim) && (!best || one.load < best->load)) best = one;
+    Holder before_start = one;
+    before_start.awake -= start;
+    const bool makes_room =
+        MakesRoom(with_start, claim) || (WaitsLong(claim) && MakesRoom(before_start, claim));
+    if (makes_room && (!best || one.load < best->load)) best = one;
   }
   return best;
 }

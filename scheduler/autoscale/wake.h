@@ -100,8 +100,9 @@ bool MakesRoom(const Holder& holder, const Claim& claim);
 std::optional<Holder> ChooseIdle(std::span<const Holder> holders);
 
 // Which of the holders makes room for a new replica that has found no devices and takes `start` to serve: the one that
-// is not needed for the longest; else, of those that make room, the start counted as a part of the change, the one with
-// the least load. Without turns a model that never ran would wait until another one has no requests.
+// is not needed for the longest; else, of those that make room, the one with the least load. The start is a part of the
+// change; where requests have waited too long it counts once. Without turns a model that never ran would wait until
+// another one has no requests.
 std::optional<Holder> ChooseForStart(std::span<const Holder> holders, const Claim& claim,
                                      conf::Duration start);
 

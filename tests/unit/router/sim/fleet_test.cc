@@ -141,7 +141,7 @@ TEST(Fleet, ThreeModelsOnTwoDevicesWakeAndSleep) {
   }
 }
 
-// Three models that are busy for an hour, on the devices of two; the last two have their first requests later.
+// Three models on the devices of two.
 FleetOptions ThreeBusyModels(std::span<const std::vector<Request>> traffic) {
   FleetOptions options{.cluster = ClusterFor(2, 1)};
   for (const std::vector<Request>& requests : traffic) {
@@ -158,17 +158,17 @@ FleetOptions ThreeBusyModels(std::span<const std::vector<Request>> traffic) {
 TEST(Fleet, OfModelsThatAreAllBusyThoseWithMoreLoadStayAwakeAndNoneStarves) {
   std::vector<std::vector<Request>> traffic(3);
   AddRequests(traffic[0], 5, minutes(0), minutes(60));
-  AddRequests(traffic[1], 1, minutes(1), minutes(60));
-  AddRequests(traffic[2], 3, minutes(2), minutes(60));
+  AddRequests(traffic[1], 3, minutes(0), minutes(60));
+  AddRequests(traffic[2], 1, minutes(2), minutes(60));
   const FleetReport report = SimulateFleet(ThreeBusyModels(traffic));
   for (size_t m = 0; m < 3; ++m) {
     EXPECT_EQ(report.models[m].served.finished, traffic[m].size()) << m;
     EXPECT_LT(report.models[m].served.wait.p99, 10 * 60) << m;
     EXPECT_LE(report.models[m].cold_starts, 2u) << "at most one for each device";
   }
-  EXPECT_GT(report.models[0].served.within_slo, 0.98) << "it has the most load, so others make room";
-  EXPECT_GT(report.models[2].served.within_slo, 0.6);
-  EXPECT_LT(report.models[1].served.within_slo, report.models[2].served.within_slo);
+  EXPECT_GT(report.models[0].served.within_slo, 0.97) << "it has the most load, so others make room";
+  EXPECT_GT(report.models[1].served.within_slo, 0.75);
+  EXPECT_LT(report.models[2].served.within_slo, 0.25) << "the fewest requests are late so";
 }
 
 TEST(Fleet, AModelWhoseLoadGrowsGetsTheDevicesOfTheOneWithTheLeast) {

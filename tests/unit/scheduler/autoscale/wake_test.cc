@@ -139,6 +139,15 @@ TEST(ChooseForStart, WhereAllAreBusyTheOneWithTheLeastLoadGivesWayOnceItsTurnIsO
   EXPECT_EQ(ChooseForStart(holders, claim, seconds(45)).value().id, 1u) << "it is not needed";
 }
 
+// Or its requests would be refused before ten times a long start have passed.
+TEST(ChooseForStart, WhereRequestsHaveWaitedTooLongTheStartCountsOnce) {
+  std::vector<Holder> holders = {{.id = 1, .awake = seconds(94), .change = seconds(5), .load = 0.2}};
+  const Claim claim{.load = 0.1, .oldest = minutes(8), .longest_wait = minutes(10)};
+  EXPECT_FALSE(ChooseForStart(holders, claim, seconds(45)));
+  holders[0].awake = seconds(95);
+  EXPECT_TRUE(ChooseForStart(holders, claim, seconds(45)));
+}
+
 TEST(MakesRoom, AnIdleHolderDoesAfterItsLeastTime) {
   Holder holder{.awake = seconds(29), .idle = seconds(9), .min_awake = seconds(30), .change = seconds(5)};
   EXPECT_FALSE(MakesRoom(holder, {}));
