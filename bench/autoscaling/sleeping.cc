@@ -103,6 +103,13 @@ double SleepRun::in_time() const {
   return met / static_cast<double>(requests());
 }
 
+double SleepRun::in_time_of_served() const {
+  uint64_t refused = 0;
+  for (const auto& model : report.models) refused += model.served.refused;
+  const auto asked = static_cast<double>(requests());
+  return in_time() * asked / (asked - static_cast<double>(refused));
+}
+
 double SleepRun::worst_in_time() const {
   double worst = 1;
   for (const auto& model : report.models) {
@@ -165,11 +172,16 @@ std::optional<std::vector<SleepCase>> RunSleeping(const SleepOptions& options) {
       const double busy = router::sim::DemandSeconds(*hour, router::sim::Simulated(profile), 0) /
                           conf::ToSeconds(hour->back().at);
       std::vector<std::vector<Request>> days;
+      std::vector<double> loads;
       for (const std::vector<double>& of : rates) {
         const std::span<const double> steps = options.quick ? std::span(of).subspan(0, 6 * 6) : std::span(of);
         days.push_back(DayOf(*hour, steps, kBusiest / busy / PeakOverMean(steps)));
+        const double peak = *std::ranges::max_element(steps);
+        loads.resize(steps.size());
+        for (size_t i = 0; i < steps.size(); ++i) loads[i] += kBusiest * steps[i] / peak;
       }
       SleepCase& one = cases.emplace_back();
+      one.busiest = *std::ranges::max_element(loads);
       one.traffic = shared.name;
       one.engine = engine;
       one.cold_start_s = conf::ToSeconds(profile.load_time);
@@ -183,14 +195,17 @@ std::optional<std::vector<SleepCase>> RunSleeping(const SleepOptions& options) {
 
 void PrintSleeping(const std::vector<SleepCase>& cases) {
   for (const SleepCase& one : cases) {
-    fmt::print("\n{}, {}: a cold start {:.1f} s, a wake {:.1f} s, of level 2 {:.1f} s\n", one.traffic,
-               one.engine, one.cold_start_s, one.wake_s, one.reload_s);
-    fmt::print("{:32} {:>7} {:>9} {:>8} {:>8} {:>9} {:>9} {:>6} {:>7} {:>6}\n", "", "devices", "device-h",
-               "in 2 s%", "worst%", "TTFT p50", "p99", "starts", "wakes", "lost");
+    fmt::print(
+        "\n{}, {}: a cold start {:.1f} s, a wake {:.1f} s, of level 2 {:.1f} s; at most {:.2f} replicas "
+        "busy\n",
+        one.traffic, one.engine, one.cold_start_s, one.wake_s, one.reload_s, one.busiest);
+    fmt::print("{:32} {:>7} {:>9} {:>8} {:>8} {:>8} {:>9} {:>9} {:>6} {:>7} {:>6}\n", "", "devices",
+               "device-h", "in 2 s%", "worst%", "served%", "TTFT p50", "p99", "starts", "wakes", "lost");
     for (const SleepRun& run : one.runs) {
-      fmt::print("{:32} {:7} {:9.1f} {:8.2f} {:8.2f} {:9.3f} {:9.2f} {:6} {:7} {:6}\n", run.name, run.devices,
-                 run.device_hours(), 100 * run.in_time(), 100 * run.worst_in_time(), run.ttft_p50(),
-                 run.ttft_p99(), run.cold_starts(), run.wakes(), run.lost());
+      fmt::print("{:32} {:7} {:9.1f} {:8.2f} {:8.2f} {:8.2f} {:9.3f} {:9.2f} {:6} {:7} {:6}\n", run.name,
+                 run.devices, run.device_hours(), 100 * run.in_time(), 100 * run.worst_in_time(),
+                 100 * run.in_time_of_served(), run.ttft_p50(), run.ttft_p99(), run.cold_starts(),
+                 run.wakes(), run.lost());
     }
   }
 }
@@ -198,16 +213,16 @@ void PrintSleeping(const std::vector<SleepCase>& cases) {
 nlohmann::json ToJson(const std::vector<SleepCase>& cases) {
   nlohmann::json out = nlohmann::json::array();
   for (const SleepCase& one : cases) {
-    nlohmann::json made = {{"traffic", one.traffic},
-                           {"engine", one.engine},
-                           {"cold_start_s", one.cold_start_s},
-                           {"wake_s", one.wake_s},
-                           {"wake_level_2_s", one.reload_s}};
+    nlohmann::json made = {{"traffic", one.traffic},           {"engine", one.engine},
+                           {"cold_start_s", one.cold_start_s}, {"wake_s", one.wake_s},
+                           {"wake_level_2_s", one.reload_s},   {"busiest_replicas", one.busiest}};
     for (const SleepRun& run : one.runs) {
       nlohmann::json of = {{"name", run.name},
                            {"devices", run.devices},
                            {"device_hours", run.device_hours()},
                            {"in_time", run.in_time()},
+                           {"worst_in_time", run.worst_in_time()},
+                           {"in_time_of_served", run.in_time_of_served()},
                            {"lost", run.lost()}};
       for (const router::sim::FleetModelReport& model : run.report.models) {
         nlohmann::json served = router::sim::AsJson(model.served);

@@ -19,11 +19,12 @@ struct SleepRun {
   uint32_t devices = 0;
 
   uint64_t requests() const;
-  double in_time() const;        // share of all requests of the three with a first token within 2 s
+  double in_time() const;        // share of all requests with a first token within 2 s: a refused one is late
   double worst_in_time() const;  // of the model that has the lowest
-  double device_hours() const;   // that replicas held
-  double ttft_p99() const;       // the highest of the three
-  double ttft_p50() const;       // likewise
+  double in_time_of_served() const;  // share of those that were not refused
+  double device_hours() const;       // that replicas held
+  double ttft_p99() const;           // the highest of the three
+  double ttft_p50() const;           // likewise
   uint64_t lost() const;
   uint32_t cold_starts() const;
   uint32_t wakes() const;
@@ -36,6 +37,7 @@ struct SleepCase {
   double cold_start_s = 0;
   double wake_s = 0;    // level 1
   double reload_s = 0;  // level 2
+  double busiest = 0;   // replicas that the three keep busy together in their busiest ten minutes
   std::vector<SleepRun> runs;
 };
 

@@ -43,7 +43,7 @@ std::optional<ReplicaPhase> PhaseOf(const Workload& replica) {
       if (replica.wants_to_wake) return ReplicaPhase::kUnplaced;
       break;
     case State::kSaving:
-      if (!replica.serving.idle && !replica.serving.makes_room) return ReplicaPhase::kDraining;
+      if (!replica.serving.idle && replica.serving.makes_room_for.empty()) return ReplicaPhase::kDraining;
       break;  // its engine may sleep by now, or its devices are another's soon
     case State::kDraining:
     case State::kStopped:

@@ -306,6 +306,16 @@ uint32_t Scaler::WaitingFor(const std::string& model) const {
   return pool == pools_.end() ? 0 : static_cast<uint32_t>(std::max(pool->second.signals.held, 0.0));
 }
 
+scheduler::autoscale::Claim Scaler::ClaimOf(const std::string& model) const {
+  const auto found = pools_.find(model);
+  if (found == pools_.end()) return {};
+  const Pool& pool = found->second;
+  return {.load = pool.autoscaler.recent_load(),
+          .oldest = pool.signals.demand.oldest,
+          .longest_wait = pool.policy.scaling.hold,
+          .is_owed = WaitingFor(model) == 0};
+}
+
 bool Scaler::MayStart(const std::string& model, conf::TimePoint now) const {
   const auto pool = pools_.find(model);
   return pool != pools_.end() && pool->second.crashes.MayStart(now);

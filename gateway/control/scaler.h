@@ -62,6 +62,7 @@ class Scaler {
   const config::ModelPolicy* PolicyOf(const std::string& model) const;
   uint32_t WantedOf(const std::string& model) const;    // replicas, by the last decision
   uint32_t WaitingFor(const std::string& model) const;  // requests, for a replica
+  scheduler::autoscale::Claim ClaimOf(const std::string& model) const;
   bool MayStart(const std::string& model, conf::TimePoint now) const;
   // That are configured, and whose weights are brought to nodes beforehand.
   std::vector<const config::ModelPolicy*> PoliciesWithPrefetch() const;

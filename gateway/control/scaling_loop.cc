@@ -268,6 +268,7 @@ Sleepers::Environment ScalingLoop::SleepersEnvironment() {
       .metered =
           [this](const Workload& replica) { return metering_.UpToNow({.model = replica.model, .job = {}}); },
       .waiting = [this](const std::string& model) { return scaler_.WaitingFor(model); },
+      .claim = [this](const std::string& model) { return scaler_.ClaimOf(model); },
       .cold_start =
           [this](const std::string& model) { return readiness_.cold_starts().Quantile(model, kNineOfTen); },
       .wake = [this](const std::string& model) { return readiness_.wakes().Quantile(model, kNineOfTen); }};

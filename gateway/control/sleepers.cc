@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -89,37 +90,49 @@ bool Sleepers::HasFreeDevices(const config::ModelPolicy& policy) const {
   return false;
 }
 
+scheduler::autoscale::StartChoice Sleepers::ChooseStartOf(const config::ModelPolicy& policy, Need need,
+                                                          const Workload* waits) const {
+  const std::string& model = policy.model();
+  const conf::TimePoint now = context_.now();
+  std::vector<Sleeper> sleepers;
+  bool falls_asleep = false;
+  replicas_.ForEach(model, [&](const Workload& replica) {
+    falls_asleep |= replica.state == State::kSaving && replica.afterwards == Afterwards::kSleeps;
+    if (replica.state != State::kAsleep || replica.serving.set_aside) return;
+    if (replica.wants_to_wake && &replica != waits) return;
+    Sleeper& one = sleepers.emplace_back();
+    one.id = replica.number;
+    one.asleep = now - replica.since;
+    one.waits = &replica == waits;
+    for (const scheduler::JobIndex holder : HoldersOf(replica)) {
+      one.devices = std::max(one.devices, DevicesHeldBy(holder, model));
+      one.load = std::max(one.load, LoadOn(holder, model));
+    }
+  });
+  scheduler::autoscale::StartTimes times{.wake = env_.wake(model), .room = kGrace, .cold = {}};
+  if (HasFreeDevices(policy)) times.cold = env_.cold_start(model);
+  const bool others_wait = std::ranges::any_of(workloads_.all(), [](const Workload& other) {
+    return other.kind == Kind::kReplica &&
+           (other.wants_to_wake || (other.state == State::kPending && !other.held));
+  });
+  const std::vector<scheduler::autoscale::Holder> holders = HoldersThatSuit(policy);
+  return scheduler::autoscale::ChooseStart({.sleepers = sleepers,
+                                            .holders = holders,
+                                            .claim = env_.claim(model),
+                                            .times = times,
+                                            .start = env_.cold_start(model),
+                                            .need = need,
+                                            .falls_asleep = falls_asleep,
+                                            .others_wait = others_wait});
+}
+
 void Sleepers::Start(const std::string& model, const std::string& why, Need need) {
   const config::ModelPolicy* const policy = env_.policy(model);
   if (policy == nullptr || !policy->scaling.sleep) {
     replicas_.Add(model, why);
     return;
   }
-  const conf::TimePoint now = context_.now();
-  std::vector<Sleeper> sleepers;
-  bool falls_asleep = false;
-  replicas_.ForEach(model, [&](const Workload& replica) {
-    falls_asleep |= replica.state == State::kSaving && replica.afterwards == Afterwards::kSleeps;
-    if (replica.state != State::kAsleep || replica.wants_to_wake || replica.serving.set_aside) return;
-    Sleeper& one = sleepers.emplace_back();
-    one.id = replica.number;
-    one.asleep = now - replica.since;
-    for (const scheduler::JobIndex holder : HoldersOf(replica))
-      one.devices = std::max(one.devices, DevicesHeldBy(holder, model));
-  });
-  scheduler::autoscale::StartTimes times{.wake = env_.wake(model), .room = kGrace, .cold = {}};
-  if (HasFreeDevices(*policy)) times.cold = env_.cold_start(model);
-  const bool others_wait = std::ranges::any_of(workloads_.all(), [](const Workload& other) {
-    return other.kind == Kind::kReplica &&
-           (other.wants_to_wake || (other.state == State::kPending && !other.held));
-  });
-  const scheduler::autoscale::StartChoice chosen = scheduler::autoscale::ChooseStart(
-      {.sleepers = sleepers,
-       .times = times,
-       .need = need,
-       .falls_asleep = falls_asleep,
-       .others_wait = others_wait,
-       .idle_elsewhere = scheduler::autoscale::ChooseIdle(HoldersThatSuit(*policy)).has_value()});
+  const scheduler::autoscale::StartChoice chosen = ChooseStartOf(*policy, need, nullptr);
   switch (chosen.kind) {
     case scheduler::autoscale::StartChoice::Kind::kNothing:
       return;
@@ -144,6 +157,32 @@ scheduler::autoscale::Sleeper::Devices Sleepers::DevicesHeldBy(scheduler::JobInd
   const auto seen = HolderOf(*replica, for_model);
   return seen && scheduler::autoscale::IsIdle(*seen) ? Sleeper::Devices::kHeldByOthers
                                                      : Sleeper::Devices::kHeldByBusy;
+}
+
+// Infinite: of a holder that makes no room now, whatever its load.
+double Sleepers::LoadOn(scheduler::JobIndex job, const std::string& for_model) const {
+  const Workload* const replica = workloads_.Find(context_.planning->planner().jobs()[job].job.id);
+  const auto seen = replica == nullptr ? std::nullopt : HolderOf(*replica, for_model);
+  return seen ? seen->load : std::numeric_limits<double>::infinity();
+}
+
+// Loads change while a replica waits for devices. Whether another choice took its place.
+bool Sleepers::ChooseAnew(Workload& replica) {
+  const std::string model = replica.model;
+  const config::ModelPolicy* const policy = env_.policy(model);
+  if (policy == nullptr || !policy->scaling.sleep || env_.waiting(model) == 0) return false;
+  const bool has_room = std::ranges::any_of(
+      workloads_.all(), [&](const Workload& other) { return other.serving.makes_room_for == model; });
+  if (has_room) return false;
+  const bool asleep = replica.state == State::kAsleep;
+  if (!scheduler::autoscale::IsOvertaken(asleep ? std::optional(replica.number) : std::nullopt,
+                                         ChooseStartOf(*policy, Need::kNow, &replica)))
+    return false;
+  const std::string why = asleep ? "a replica on other devices serves sooner"
+                                 : fmt::format("a replica of {} that sleeps serves sooner", model);
+  Cancel(replica, why);
+  Start(model, why, Need::kNow);
+  return true;
 }
 
 void Sleepers::Tick() {
@@ -180,7 +219,8 @@ void Sleepers::TickAsleep(Workload& replica) {
     if (is_stuck)
       return replicas_.Retire(
           replica, fmt::format("its devices are free, but it does not get them: {}", replica.unplaced));
-    return MakeRoomForWake(replica);
+    if (!ChooseAnew(replica)) MakeRoomForWake(replica);
+    return;
   }
   const conf::Duration asleep = context_.now() - replica.since;
   if (asleep >= settings->stop_after)
@@ -199,14 +239,16 @@ std::optional<scheduler::autoscale::Holder> Sleepers::HolderOf(const Workload& r
   const Settings* const settings = SettingsOf(replica);
   if (settings == nullptr) return std::nullopt;
   const uint32_t least = scheduler::autoscale::LeastAt(env_.policy(replica.model)->scaling, context_.now());
-  if (replicas_.Count(replica.model, ReplicaState::kReady) <= least) return std::nullopt;
+  const uint32_t ready = replicas_.Count(replica.model, ReplicaState::kReady);
+  if (ready <= least) return std::nullopt;
   const conf::TimePoint now = context_.now();
   return scheduler::autoscale::Holder{.id = replica.number,
                                       .awake = now - replica.since,
                                       .idle = now - std::max(replica.since, replica.serving.busy_at),
                                       .min_awake = settings->min_awake,
                                       .change = falls_.Quantile(replica.model, kUsual) + env_.wake(for_model),
-                                      .drain = drains_.Quantile(replica.model, kUsual)};
+                                      .drain = drains_.Quantile(replica.model, kUsual),
+                                      .load = env_.claim(replica.model).load / ready};
 }
 
 std::vector<scheduler::autoscale::Holder> Sleepers::HoldersThatSuit(const config::ModelPolicy& policy) const {
@@ -234,27 +276,28 @@ void Sleepers::MakeRoomForWake(const Workload& sleeper) {
   for (const scheduler::JobIndex index : HoldersOf(sleeper)) {
     Workload* const holder = workloads_.Find(planner.jobs()[index].job.id);
     const auto seen = holder == nullptr ? std::nullopt : HolderOf(*holder, sleeper.model);
-    if (!seen || !scheduler::autoscale::MakesRoom(*seen)) continue;
+    if (!seen || !scheduler::autoscale::MakesRoom(*seen, env_.claim(sleeper.model))) continue;
     PutAway(*holder,
             fmt::format("makes room for {} of {}, which slept on its devices", sleeper.id, sleeper.model));
-    holder->serving.makes_room = true;
+    holder->serving.makes_room_for = sleeper.model;
   }
 }
 
 // For a cold start that has found no room.
-void Sleepers::MakeRoomForStart(const Workload& replica) {
+void Sleepers::MakeRoomForStart(Workload& replica) {
   const config::ModelPolicy* const policy = env_.policy(replica.model);
   if (policy == nullptr || replica.unplaced.empty() || env_.waiting(replica.model) == 0) return;
+  if (ChooseAnew(replica)) return;
   const bool comes = std::ranges::any_of(workloads_.all(), [](const Workload& other) {
     return other.state == State::kSaving && other.afterwards == Afterwards::kSleeps;
   });
   if (comes) return;
-  const std::optional<uint32_t> chosen =
-      scheduler::autoscale::ChooseForStart(HoldersThatSuit(*policy), env_.cold_start(replica.model));
+  const std::optional<scheduler::autoscale::Holder> chosen = scheduler::autoscale::ChooseForStart(
+      HoldersThatSuit(*policy), env_.claim(replica.model), env_.cold_start(replica.model));
   if (!chosen) return;
-  Workload& holder = *workloads_.FindNumber(*chosen);
+  Workload& holder = *workloads_.FindNumber(chosen->id);
   PutAway(holder, fmt::format("makes room for {} of {}, which waits for devices", replica.id, replica.model));
-  holder.serving.makes_room = true;
+  holder.serving.makes_room_for = replica.model;
 }
 
 net::Task<absl::Status> Sleepers::Call(std::string id, std::span<const plugins::engines::EngineCall> calls) {

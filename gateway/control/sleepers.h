@@ -32,6 +32,8 @@ class Sleepers {
     std::function<net::Task<bool>(const Workload& replica)> metered;
     // Requests of the model that wait for a replica.
     std::function<uint32_t(const std::string& model)> waiting;
+    // Its load, and how long its requests wait.
+    std::function<scheduler::autoscale::Claim(const std::string& model)> claim;
     // How long starts and wakes of the model took, nine of ten; zero: none was measured.
     std::function<conf::Duration(const std::string& model)> cold_start;
     std::function<conf::Duration(const std::string& model)> wake;
@@ -59,15 +61,20 @@ class Sleepers {
   std::vector<scheduler::JobIndex> HoldersOf(const Workload& sleeper) const;
   scheduler::autoscale::Sleeper::Devices DevicesHeldBy(scheduler::JobIndex job,
                                                        const std::string& for_model) const;
+  double LoadOn(scheduler::JobIndex job, const std::string& for_model) const;
   bool SleepsAt(const Workload& replica) const;
   bool HasFreeDevices(const config::ModelPolicy& policy) const;
+  // `waits`: a replica of the model that waits already, in whose place one is chosen; null: none.
+  scheduler::autoscale::StartChoice ChooseStartOf(const config::ModelPolicy& policy, Need need,
+                                                  const Workload* waits) const;
+  bool ChooseAnew(Workload& replica);
   void TickAsleep(Workload& replica);
   std::optional<scheduler::autoscale::Holder> HolderOf(const Workload& replica,
                                                        const std::string& for_model) const;
   // Replicas of other models on devices that suit, which may sleep.
   std::vector<scheduler::autoscale::Holder> HoldersThatSuit(const config::ModelPolicy& policy) const;
   void MakeRoomForWake(const Workload& sleeper);
-  void MakeRoomForStart(const Workload& replica);
+  void MakeRoomForStart(Workload& replica);
   net::Task<void> AskToSleep(std::string id);
   net::Task<void> AskToWake(std::string id);
   net::Task<absl::Status> Call(std::string id, std::span<const plugins::engines::EngineCall> calls);

@@ -156,7 +156,7 @@ struct Serving {
   conf::TimePoint next_probe{};
   conf::TimePoint unpublished{};  // kSaving: when it was removed from the routes
   bool idle = false;              // kSaving, to sleep: its last request has ended
-  bool makes_room = false;        // kSaving: for another, which gets its devices: it is not taken back
+  std::string makes_room_for{};   // kSaving: a model, which gets its devices: it is not taken back
   bool called = false;            // its engine is being asked to sleep or to wake
   bool woken = false;             // this start of it was a wake
   conf::TimePoint wake_asked{};   // kAsleep, wants to wake: since when

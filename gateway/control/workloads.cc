@@ -108,7 +108,8 @@ void Workloads::Enter(Workload& workload, State state, std::string why, std::str
   workload.unplaced.clear();
   workload.withheld = false;
   workload.serving.unpublished = {};
-  workload.serving.idle = workload.serving.makes_room = false;
+  workload.serving.idle = false;
+  workload.serving.makes_room_for.clear();
   for (Member& member : workload.members) member.told = false;
   ++workload.version;
   log::Info("workload", {{"workload", workload.id}, {"state", Name(state)}, {"why", workload.why}});

@@ -1,6 +1,7 @@
 #include "router/sim/fleet.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -31,15 +32,15 @@ struct FleetReplica {
   size_t model = 0;
   Life life = Life::kPending;
   bool for_batches = false;
-  bool wakes = false;          // while pending or starting: it slept here
-  bool wants_to_wake = false;  // while asleep
-  bool needed_now = false;     // likewise
-  bool sleeps = false;         // while draining: it falls asleep afterwards
-  bool makes_room = false;     // while draining or falling
-  bool refused = false;        // while pending: a cycle has found no place for it
-  TimePoint since{};           // of its life
-  TimePoint until{};           // while starting, falling, or draining under pressure
-  TimePoint held_since{};      // devices
+  bool wakes = false;                      // while pending or starting: it slept here
+  bool wants_to_wake = false;              // while asleep
+  bool needed_now = false;                 // likewise
+  bool sleeps = false;                     // while draining: it falls asleep afterwards
+  bool refused = false;                    // while pending: a cycle has found no place for it
+  std::optional<size_t> makes_room_for{};  // a model, while draining or falling
+  TimePoint since{};                       // of its life
+  TimePoint until{};                       // while starting, falling, or draining under pressure
+  TimePoint held_since{};                  // devices
   TimePoint busy_at{};
   std::string job{};  // of the planner; empty: none
   std::optional<scheduler::MemberAt> home{};
@@ -92,7 +93,9 @@ class FleetSimulation {
   autoscale::BatchReplicas::Seen LinesOf(size_t model) const;
   void SetForBatches(FleetReplica& replica, bool for_batches);
   void DecideForBatches(size_t model);
+  autoscale::StartChoice ChooseStartOf(size_t model, autoscale::Need need, const FleetReplica* waits);
   void StartOneMore(size_t model, autoscale::Need need);
+  bool ChooseAnew(uint32_t number);
   void TickLives();
   void TickSleepers();
   void Plan();
@@ -101,6 +104,7 @@ class FleetSimulation {
   std::vector<FleetReplica*> HoldersOf(const FleetReplica& sleeper);
   std::optional<autoscale::Holder> HolderOf(const FleetReplica& replica, size_t for_model) const;
   std::vector<autoscale::Holder> HoldersThatSuit(size_t for_model) const;
+  autoscale::Claim ClaimOf(size_t model) const;
   void MakeRoomForWake(const FleetReplica& sleeper);
   void MakeRoomForStart(const FleetReplica& replica);
   bool Ended() const;
@@ -258,12 +262,22 @@ std::optional<autoscale::Holder> FleetSimulation::HolderOf(const FleetReplica& r
     return other->model == replica.model && other->life == Life::kReady;
   });
   if (ready <= autoscale::LeastAt(spec.policy, now_)) return std::nullopt;
-  return autoscale::Holder{.id = replica.number,
-                           .awake = now_ - replica.since,
-                           .idle = now_ - replica.busy_at,
-                           .min_awake = spec.policy.sleep->min_awake,
-                           .change = spec.fall + options_.models[for_model].wake,
-                           .drain = pools_[replica.model]->drain};
+  return autoscale::Holder{
+      .id = replica.number,
+      .awake = now_ - replica.since,
+      .idle = now_ - replica.busy_at,
+      .min_awake = spec.policy.sleep->min_awake,
+      .change = spec.fall + options_.models[for_model].wake,
+      .drain = pools_[replica.model]->drain,
+      .load = pools_[replica.model]->autoscaler.recent_load() / static_cast<double>(ready)};
+}
+
+autoscale::Claim FleetSimulation::ClaimOf(size_t model) const {
+  const Pool& pool = *pools_[model];
+  return {.load = pool.autoscaler.recent_load(),
+          .oldest = pool.served.OldestWaiting(now_),
+          .longest_wait = pool.spec.policy.hold,
+          .is_owed = pool.served.waiting() == 0};
 }
 
 std::vector<autoscale::Holder> FleetSimulation::HoldersThatSuit(size_t for_model) const {
@@ -275,24 +289,28 @@ std::vector<autoscale::Holder> FleetSimulation::HoldersThatSuit(size_t for_model
   return holders;
 }
 
-void FleetSimulation::StartOneMore(size_t model, autoscale::Need need) {
-  const FleetModel& spec = options_.models[model];
-  if (!spec.policy.sleep) {
-    AddReplica(model, false);
-    return;
-  }
+// `waits`: a replica of the model that waits already, in whose place one is chosen; null: none.
+autoscale::StartChoice FleetSimulation::ChooseStartOf(size_t model, autoscale::Need need,
+                                                      const FleetReplica* waits) {
   using Devices = autoscale::Sleeper::Devices;
+  const FleetModel& spec = options_.models[model];
+  const std::vector<autoscale::Holder> suit = HoldersThatSuit(model);
   std::vector<autoscale::Sleeper> sleepers;
-  autoscale::OneMore wanted{.need = need};
+  autoscale::OneMore wanted{.holders = suit,
+                            .claim = ClaimOf(model),
+                            .times = {.wake = spec.wake, .room = kRoomFor, .cold = {}},
+                            .start = spec.cold_start,
+                            .need = need};
   for (const auto& replica : replicas_) {
     wanted.others_wait |= replica->wants_to_wake || replica->life == Life::kPending;
     if (replica->model != model) continue;
     wanted.falls_asleep |=
         replica->sleeps && (replica->life == Life::kDraining || replica->life == Life::kFalling);
-    if (replica->life != Life::kAsleep || replica->wants_to_wake) continue;
+    if (replica->life != Life::kAsleep || (replica->wants_to_wake && replica.get() != waits)) continue;
     autoscale::Sleeper& one = sleepers.emplace_back();
     one.id = replica->number;
     one.asleep = now_ - replica->since;
+    one.waits = replica.get() == waits;
     for (const FleetReplica* holder : HoldersOf(*replica)) {
       const auto seen = HolderOf(*holder, model);
       const Devices devices = holder->for_batches || (seen && autoscale::IsIdle(*seen))
@@ -300,13 +318,22 @@ void FleetSimulation::StartOneMore(size_t model, autoscale::Need need) {
                               : SpecOf(*holder).policy.sleep ? Devices::kHeldByBusy
                                                              : Devices::kHeldForLong;
       one.devices = std::max(one.devices, devices);
+      // One that makes no room now is of no use, whatever its load.
+      one.load = std::max(one.load, seen ? seen->load : std::numeric_limits<double>::infinity());
     }
   }
   wanted.sleepers = sleepers;
-  wanted.times = {.wake = spec.wake, .room = kRoomFor, .cold = {}};
   if (HasFreeDevices(spec)) wanted.times.cold = spec.cold_start;
-  wanted.idle_elsewhere = autoscale::ChooseIdle(HoldersThatSuit(model)).has_value();
-  const autoscale::StartChoice chosen = autoscale::ChooseStart(wanted);
+  return autoscale::ChooseStart(wanted);
+}
+
+void FleetSimulation::StartOneMore(size_t model, autoscale::Need need) {
+  const FleetModel& spec = options_.models[model];
+  if (!spec.policy.sleep) {
+    AddReplica(model, false);
+    return;
+  }
+  const autoscale::StartChoice chosen = ChooseStartOf(model, need, nullptr);
   if (chosen.kind == autoscale::StartChoice::Kind::kNew) AddReplica(model, false);
   if (chosen.kind != autoscale::StartChoice::Kind::kWake) return;
   FleetReplica& woken = *FindReplica(chosen.sleeper);
@@ -326,7 +353,7 @@ void FleetSimulation::Decide(size_t model) {
     if (replica->life == Life::kPending || replica->wants_to_wake) phase = kUnplaced;
     if (replica->life == Life::kStarting) phase = kPending;
     if (replica->life == Life::kReady) phase = kReady;
-    if (replica->life == Life::kDraining && !replica->makes_room) phase = kDraining;
+    if (replica->life == Life::kDraining && !replica->makes_room_for) phase = kDraining;
     if (phase)
       views.push_back({replica->number, *phase, replica->since, pool.served.InFlight(replica->number)});
   }
@@ -438,19 +465,40 @@ void FleetSimulation::TickLives() {
     }
     if (replica.life == Life::kFalling && now_ >= replica.until) {
       GiveBack(replica);
-      replica.makes_room = replica.sleeps = replica.wants_to_wake = false;
+      replica.sleeps = replica.wants_to_wake = false;
+      replica.makes_room_for.reset();
       Enter(replica, Life::kAsleep);
     }
   }
+}
+
+// Loads change while a replica waits for devices. Whether another choice took its place.
+bool FleetSimulation::ChooseAnew(uint32_t number) {
+  FleetReplica& replica = *FindReplica(number);
+  const size_t model = replica.model;
+  const bool asleep = replica.life == Life::kAsleep;
+  const bool has_room =
+      std::ranges::any_of(replicas_, [&](const auto& other) { return other->makes_room_for == model; });
+  if (has_room || pools_[model]->served.waiting() == 0 || (!asleep && !replica.refused)) return false;
+  const autoscale::StartChoice now = ChooseStartOf(model, autoscale::Need::kNow, &replica);
+  if (!autoscale::IsOvertaken(asleep ? std::optional(number) : std::nullopt, now)) return false;
+  if (asleep) {
+    replica.wants_to_wake = false;
+    LeavePlanner(replica);
+  } else {
+    Drop(number);
+  }
+  StartOneMore(model, autoscale::Need::kNow);
+  return true;
 }
 
 void FleetSimulation::MakeRoomForWake(const FleetReplica& sleeper) {
   if (!sleeper.needed_now && pools_[sleeper.model]->served.waiting() == 0) return;
   for (FleetReplica* holder : HoldersOf(sleeper)) {
     const auto seen = HolderOf(*holder, sleeper.model);
-    if (!seen || !autoscale::MakesRoom(*seen)) continue;
+    if (!seen || !autoscale::MakesRoom(*seen, ClaimOf(sleeper.model))) continue;
     PutAway(*holder);
-    holder->makes_room = true;
+    holder->makes_room_for = sleeper.model;
   }
 }
 
@@ -461,12 +509,12 @@ void FleetSimulation::MakeRoomForStart(const FleetReplica& replica) {
     return other->sleeps && (other->life == Life::kDraining || other->life == Life::kFalling);
   });
   if (comes) return;
-  const std::optional<uint32_t> chosen =
-      autoscale::ChooseForStart(HoldersThatSuit(replica.model), SpecOf(replica).cold_start);
+  const std::optional<autoscale::Holder> chosen = autoscale::ChooseForStart(
+      HoldersThatSuit(replica.model), ClaimOf(replica.model), SpecOf(replica).cold_start);
   if (!chosen) return;
-  FleetReplica& holder = *FindReplica(*chosen);
+  FleetReplica& holder = *FindReplica(chosen->id);
   PutAway(holder);
-  holder.makes_room = true;
+  holder.makes_room_for = replica.model;
 }
 
 void FleetSimulation::TickSleepers() {
@@ -477,12 +525,12 @@ void FleetSimulation::TickSleepers() {
     const auto& sleep = SpecOf(replica).policy.sleep;
     if (replica.life == Life::kAsleep) {
       if (replica.wants_to_wake) {
-        MakeRoomForWake(replica);
+        if (!ChooseAnew(number)) MakeRoomForWake(replica);
       } else if (now_ - replica.since >= sleep->stop_after) {
         Drop(number);
       }
     } else if (replica.life == Life::kPending && sleep && !replica.for_batches) {
-      MakeRoomForStart(replica);
+      if (!ChooseAnew(number)) MakeRoomForStart(replica);
     }
   }
 }

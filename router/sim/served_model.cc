@@ -389,10 +389,16 @@ autoscale::Signals ServedModel::TakeSignals(Duration passed, TimePoint now) {
     return signals;
   }
   signals.demand.backlog = waiting_work_;
-  for (const BandState& band : queue_.Bands(now)) {
-    if (!band.spare) signals.demand.oldest = std::max(signals.demand.oldest, band.oldest);
-  }
+  signals.demand.oldest = OldestWaiting(now);
   return signals;
+}
+
+Duration ServedModel::OldestWaiting(TimePoint now) const {
+  Duration oldest{};
+  for (const BandState& band : queue_.Bands(now)) {
+    if (!band.spare) oldest = std::max(oldest, band.oldest);
+  }
+  return oldest;
 }
 
 Duration ServedModel::OldestLine(TimePoint now) const {

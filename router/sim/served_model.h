@@ -61,6 +61,7 @@ class ServedModel {
   // What the autoscaler sees since the last call, which was `passed` ago.
   scheduler::autoscale::Signals TakeSignals(conf::Duration passed, conf::TimePoint now);
   uint32_t waiting() const { return queue_.urgent(); }  // requests without a replica
+  conf::Duration OldestWaiting(conf::TimePoint now) const;
   uint64_t lines() const { return open_lines_; }
   conf::Duration OldestLine(conf::TimePoint now) const;
   bool ended() const { return next_request_ == requests_.size() && open_ == 0 && waiting() == 0; }

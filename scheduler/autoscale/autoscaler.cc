@@ -9,6 +9,7 @@
 namespace scheduler::autoscale {
 namespace {
 
+constexpr double kRecentSeconds = 60;
 constexpr conf::Duration kScheduleEvery = std::chrono::minutes(1);  // the resolution of cron
 
 Behavior BehaviorOf(const ScalingPolicy& policy) {
@@ -90,6 +91,9 @@ uint32_t Autoscaler::Bounded(const Signals& signals, uint32_t wanted, uint32_t t
 
 Decision Autoscaler::Tick(const Signals& signals, std::span<const ReplicaView> replicas,
                           conf::Duration cold_start, conf::TimePoint now) {
+  const double passed = conf::ToSeconds(now - last_.value_or(now));
+  last_ = now;
+  recent_load_ += (Sane(signals.demand.work) - recent_load_) * -std::expm1(-passed / kRecentSeconds);
   Decision out;
   Counts counts;
   std::vector<ReplicaView> coming;

@@ -63,6 +63,8 @@ class Autoscaler {
                 conf::TimePoint now);
 
   const ScalingPolicy& policy() const { return policy_; }
+  // Replicas that the requests of about the last minute keep busy, by the work that they are, wherever they wait.
+  double recent_load() const { return recent_load_; }
 
  private:
   struct Counts {
@@ -81,6 +83,8 @@ class Autoscaler {
   Hpa hpa_;
   BehaviorLimits limits_;
   std::optional<conf::TimePoint> busy_at_;
+  double recent_load_ = 0;
+  std::optional<conf::TimePoint> last_;
   uint32_t floor_ = 0;  // of the schedule
   std::optional<conf::TimePoint> floor_at_;
 };

@@ -141,5 +141,48 @@ TEST(Fleet, ThreeModelsOnTwoDevicesWakeAndSleep) {
   }
 }
 
+// Three models on the devices of two.
+FleetOptions ThreeBusyModels(std::span<const std::vector<Request>> traffic) {
+  FleetOptions options{.cluster = ClusterFor(2, 1)};
+  for (const std::vector<Request>& requests : traffic) {
+    FleetModel model = ModelOn("llama-3.1-8b-h100", "m" + std::to_string(options.models.size()), requests);
+    model.policy.max = 1;
+    model.policy.scale_to_zero_after = minutes(2);
+    model.policy.sleep.emplace();
+    model.fall = model.wake = seconds(1);
+    options.models.push_back(std::move(model));
+  }
+  return options;
+}
+
+TEST(Fleet, OfModelsThatAreAllBusyThoseWithMoreLoadStayAwakeAndNoneStarves) {
+  std::vector<std::vector<Request>> traffic(3);
+  AddRequests(traffic[0], 5, minutes(0), minutes(60));
+  AddRequests(traffic[1], 3, minutes(0), minutes(60));
+  AddRequests(traffic[2], 1, minutes(2), minutes(60));
+  const FleetReport report = SimulateFleet(ThreeBusyModels(traffic));
+  for (size_t m = 0; m < 3; ++m) {
+    EXPECT_EQ(report.models[m].served.finished, traffic[m].size()) << m;
+    EXPECT_LT(report.models[m].served.wait.p99, 10 * 60) << m;
+    EXPECT_LE(report.models[m].cold_starts, 2u) << "at most one for each device";
+  }
+  EXPECT_GT(report.models[0].served.within_slo, 0.97) << "it has the most load, so others make room";
+  EXPECT_GT(report.models[1].served.within_slo, 0.75);
+  EXPECT_LT(report.models[2].served.within_slo, 0.25) << "the fewest requests are late so";
+}
+
+TEST(Fleet, AModelWhoseLoadGrowsGetsTheDevicesOfTheOneWithTheLeast) {
+  std::vector<std::vector<Request>> traffic(3);
+  AddRequests(traffic[0], 3, minutes(0), minutes(60));
+  AddRequests(traffic[1], 1, minutes(0), minutes(60));
+  AddRequests(traffic[2], 0.2, minutes(2), minutes(30));
+  AddRequests(traffic[2], 5, minutes(30), minutes(60));
+  const FleetReport report = SimulateFleet(ThreeBusyModels(traffic));
+  EXPECT_GT(report.models[0].served.within_slo, 0.9);
+  EXPECT_GT(report.models[2].served.within_slo, 0.9) << "nearly all of its requests come late in the hour";
+  EXPECT_LT(report.models[1].served.within_slo, 0.7);
+  for (size_t m = 0; m < 3; ++m) EXPECT_EQ(report.models[m].served.finished, traffic[m].size()) << m;
+}
+
 }  // namespace
 }  // namespace router::sim

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 namespace scheduler::autoscale {
@@ -51,6 +52,17 @@ TEST(Autoscaler, CountsStartingReplicas) {
   const Decision decision = Settled(scaler, Working(2.5), replicas);
   EXPECT_EQ(decision.wanted, 3u);
   EXPECT_EQ(decision.start, 0u);
+}
+
+TEST(Autoscaler, RecentLoadIsTheWorkOfAboutTheLastMinuteWhateverTheLaw) {
+  ScalingPolicy policy = Demand(0, 1);
+  policy.law = Law::kKpa;
+  Autoscaler scaler(policy);
+  Settled(scaler, Working(0.5), {});
+  EXPECT_NEAR(scaler.recent_load(), 0.5 * (1 - std::exp(-1.0)), 1e-6);
+  scaler.Tick({.demand = {.work = std::numeric_limits<double>::quiet_NaN()}}, {}, kColdStart,
+              kBegin + minutes(1));
+  EXPECT_NEAR(scaler.recent_load(), 0.5 * (1 - std::exp(-1.0)) * std::exp(-1.0), 1e-6);
 }
 
 TEST(Autoscaler, ReusesDrainingReplicasBeforeItStartsOthers) {
