@@ -57,11 +57,11 @@ void CountShown(Exchange& x, std::string_view body) {
   x.outcome.text_events = text.events();
 }
 
-// Counts the visible text of a whole answer if the answer reports no usage, and also if it reports reasoning: the
-// count shows whether the engine hides it.
+// Counts the visible text of a whole answer if the answer reports no usage or no output, and also if it reports
+// reasoning: the count shows whether the engine hides it.
 void CountWhole(Exchange& x, std::string_view body) {
   const bool reported = x.outcome.counts.source == ledger::TokenSource::kUpstream;
-  if (reported && x.outcome.reasoning == 0) return;
+  if (reported && x.outcome.reasoning == 0 && x.outcome.counts.output > 0) return;
   if (x.identity.spec->bound.empty()) {
     if (!reported) x.CountBytes(0);
     return;
@@ -87,10 +87,12 @@ class PieceMeter {
   // Called when the answer has ended or broken off.
   void RecordUse() {
     x_.outcome.finish = scan_.finish();
-    if (scan_.usage()) {
-      TakeUsage(x_, scan_.usage());
+    const std::optional<api::Usage>& usage = scan_.usage();
+    if (usage && (usage->output > 0 || x_.identity.spec->bound.empty())) {
+      TakeUsage(x_, usage);
     } else {
       x_.CountBytes(bytes_);
+      if (usage && usage->input > 0) x_.outcome.counts.input = usage->input;
     }
     x_.RecordProgress();
   }
