@@ -62,7 +62,7 @@ int RunCommandLine(int argc, const char* const* argv) {
                          kind == static_cast<int>(CLI::ExitCodes::RequiredError);
     if (const std::string what = unknown ? DescribeUnknown(app) : std::string(); !what.empty()) {
       fmt::print(stderr, "{}",
-                 VisibleLines(fmt::format("tidegate: {}\nRun with --help for more information.\n", what)));
+                 VisibleLines(fmt::format("{}\nRun with --help for more information.\n", what)));
       return CheckOutput(kUsage);
     }
     std::ostringstream out;

@@ -82,7 +82,7 @@ void Exchange::CountText() {
 }
 
 void Exchange::CompleteReport() {
-  if (outcome.counts.input == 0 && outcome.audio_ms == 0)
+  if (outcome.counts.input == 0 && !outcome.audio_ms)
     outcome.counts.input = static_cast<uint64_t>(body.prompt_tokens);
   if (outcome.counts.output > 0 || outcome.text_events == 0 || OutputBound(*this) == 0) return;
   outcome.counts.output =
