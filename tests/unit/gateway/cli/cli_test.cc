@@ -7,7 +7,6 @@
 
 #include "gateway/api/error.h"
 #include "gateway/net/transport.h"
-#include "tests/support/fake_upstream.h"
 #include "tests/support/run_cli.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/gateway/admin/world.h"
@@ -341,20 +340,6 @@ TEST(Cli, VersionIsPrinted) {
   EXPECT_TRUE(json::parse(cli({"version", "--json"}).out).contains("version"));
   EXPECT_EQ(cli({"--version"}).out, cli({"version"}).out);
   EXPECT_EQ(cli({"--version"}).code, 0);
-}
-
-TEST(Cli, NamesTheMemberThatAGatewayRefuses) {
-  const tests::FakeUpstream gateway(tests::JsonAnswer(
-      R"({"error":{"message":"weight: must be from 1 to 1; job.yaml:/x (line 1): is wrong","code":"invalid_value",)"
-      R"("details":[{"param":"weight","message":"must be from 1 to 1"},)"
-      R"({"param":"x","message":"job.yaml:/x (line 1): is wrong"}]}})",
-      400));
-  const tests::TempDir dir;
-  std::ofstream(dir / "key") << "tg-0123456789-abcdefghijklmnopqrstuvwxyz0123456789\n";
-  const Result refused = Cli()({"tenants", "create", "demo/x", "--key-file", dir / "key", "--gateway",
-                                fmt::format("http://127.0.0.1:{}", gateway.port())});
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_EQ(refused.err, "tidegate: weight: must be from 1 to 1\ntidegate: job.yaml:/x (line 1): is wrong\n");
 }
 
 TEST(Cli, NamesWhatItDoesNotKnow) {
