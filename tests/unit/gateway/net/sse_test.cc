@@ -43,7 +43,8 @@ TEST(SseFramer, KnowsCrLf) {
 
 TEST(SseFramer, FindsTheEndsOfLinesOfAnyLength) {
   for (const std::string end : {"\n", "\r", "\r\n"}) {
-    for (const size_t length : {1, 500, 504, 505, 506, 507, 511, 512, 513, 1018, 1019, 5000}) {
+    for (const size_t length :
+         std::initializer_list<size_t>{1, 500, 504, 505, 506, 507, 511, 512, 513, 1018, 1019, 5000}) {
       const std::string event = "data: " + std::string(length, 'x') + end + end;
       EXPECT_EQ(Events(event + event, 700), (std::vector<std::string>{event, event})) << length;
       std::string_view bytes = event;
