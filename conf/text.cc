@@ -41,6 +41,9 @@ std::string_view Nearest(std::string_view word, std::span<const std::string_view
   const size_t usual = std::max<size_t>(word.size() / 3, 2);
   size_t best_distance = std::max<size_t>(usual, 3) + 1;
   for (std::string_view candidate : candidates) {
+    // No distance is shorter than the difference in length. A word may be a caller's, of many megabytes.
+    const size_t longer = std::max(word.size(), candidate.size()) - std::min(word.size(), candidate.size());
+    if (longer >= best_distance) continue;
     const size_t distance = EditDistance(word, candidate);
     if (distance > usual && CommonPrefix(word, candidate) < kBeginning) continue;
     if (distance < best_distance) {

@@ -13,7 +13,7 @@ using conf::Duration;
 using conf::TimePoint;
 
 constexpr Duration kMinWait = std::chrono::milliseconds(1);  // a lost race must not spin
-constexpr int kRefusals = 400;                               // this status and above
+constexpr int kRefusals = 300;                               // this status and above
 constexpr int kTooManyRequests = 429;
 constexpr int kUnavailableStatus = 503;
 constexpr int kOverloadedStatus = 529;  // Anthropic's

@@ -5,6 +5,33 @@
 namespace gateway::api {
 namespace {
 
+// FastAPI's `detail`: a text, or a list of problems, of which the first is told with its place.
+std::string DetailOf(JsonObject object) {
+  const std::optional<Json> detail = Find(object, "detail");
+  if (!detail) return {};
+  if (std::string_view text; detail->get(text) == simdjson::SUCCESS) return std::string(text);
+  JsonObject problem;
+  if (detail->at(0).get(problem) != simdjson::SUCCESS) return {};
+  std::string place;
+  if (JsonArray keys; problem.at_key("loc").get(keys) == simdjson::SUCCESS) {
+    for (const Json key : keys) {
+      std::string_view name;
+      if (!place.empty()) place += '.';
+      place += key.get(name) == simdjson::SUCCESS ? std::string(name) : Minified(key);
+    }
+  }
+  return fmt::format("{}{}{}", place, place.empty() ? "" : ": ", StringOr(problem, "msg"));
+}
+
+// Google's API for clients of OpenAI's puts the object of an error into an array.
+std::string_view WithoutArray(std::string_view body) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t begin = body.find_first_not_of(kSpace);
+  const size_t end = body.find_last_not_of(kSpace);
+  if (begin == end || body[begin] != '[' || body[end] != ']') return body;
+  return body.substr(begin + 1, end - begin - 1);
+}
+
 // `{"message","type","param","code"}`, where `code` is a string, a number that repeats the status, or absent.
 ApiError FromErrorObject(int status, JsonObject object) {
   ApiError error = Make(Code::kUpstreamError, std::string(StringOr(object, "message")));
@@ -17,8 +44,21 @@ ApiError FromErrorObject(int status, JsonObject object) {
   if (object.at_key("code").get(number) == simdjson::SUCCESS && number >= 400 && number <= 599) {
     error.status = static_cast<int>(number);
   }
+  if (error.message.empty()) error.message = DetailOf(object);
   if (error.message.empty()) error.message = "The model's engine reported an error without a message.";
   return error;
+}
+
+// The error that an answer reports in its member `error`.
+std::optional<ApiError> ErrorIn(JsonObject root) {
+  const std::optional<Json> error = Find(root, "error");
+  if (!error) return std::nullopt;
+  JsonObject object;
+  if (error->get(object) == simdjson::SUCCESS)
+    return FromErrorObject(Info(Code::kUpstreamError).status, object);
+  std::string_view text;
+  if (error->get(text) != simdjson::SUCCESS) text = "The model's engine reported an error.";
+  return Make(Code::kUpstreamError, std::string(text));
 }
 
 }  // namespace
@@ -30,14 +70,7 @@ std::optional<ApiError> ChatReader::Read(std::string_view json, ChatPiece& piece
   if (!ParseObject(parser_, json, faults, root)) {
     return Make(Code::kUpstreamError, "The model's engine sent an answer that is not a JSON object.");
   }
-  if (const auto error = Find(root, "error")) {
-    JsonObject object;
-    if (error->get(object) == simdjson::SUCCESS)
-      return FromErrorObject(Info(Code::kUpstreamError).status, object);
-    std::string_view text;
-    if (error->get(text) != simdjson::SUCCESS) text = "The model's engine reported an error.";
-    return Make(Code::kUpstreamError, std::string(text));
-  }
+  if (std::optional<ApiError> error = ErrorIn(root)) return error;
   piece.usage = UsageFromJson(json);
   JsonArray choices;
   if (root.at_key("choices").get(choices) != simdjson::SUCCESS) {
@@ -106,7 +139,7 @@ ApiError FromUpstream(int status, std::string_view body) {
   Faults faults;
   JsonObject root;
   ApiError error;
-  if (ParseObject(parser, body, faults, root)) {
+  if (ParseObject(parser, WithoutArray(body), faults, root)) {
     JsonObject object;
     error = FromErrorObject(status, root.at_key("error").get(object) == simdjson::SUCCESS ? object : root);
     if (const std::string_view text = StringOr(root, "error"); !text.empty()) error.message = text;
@@ -116,6 +149,14 @@ ApiError FromUpstream(int status, std::string_view body) {
   }
   error.status = status;
   return error;
+}
+
+std::optional<ApiError> ReportedError(std::string_view answer) {
+  simdjson::dom::parser parser;
+  Faults faults;
+  JsonObject root;
+  if (!ParseObject(parser, answer, faults, root)) return std::nullopt;
+  return ErrorIn(root);
 }
 
 bool IsErrorObject(std::string_view body) {

@@ -88,6 +88,8 @@ bool IsFailedFinish(std::string_view finish_reason);
 ApiError FromUpstream(int status, std::string_view body);
 // Whether it has one of those forms, so that a client's library can read it as it is.
 bool IsErrorObject(std::string_view body);
+// The error that a successful answer, or the data of an event, reports in its member `error`.
+std::optional<ApiError> ReportedError(std::string_view answer);
 
 // Whether a 404 says, by its code, that the engine has no model of this name. A message may quote the caller,
 // and engines also answer 404 to a path that they do not serve.

@@ -102,10 +102,22 @@ constexpr bool InOrder() {
 }
 static_assert(InOrder(), "the table has one row for each code, in the order of the enumeration");
 
+// The name of a model as callers may read it again: names of models have at most 128 bytes.
+std::string Shortened(std::string_view name) {
+  constexpr size_t kMost = 256;
+  if (name.size() <= kMost) return std::string(name);
+  size_t end = kMost;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;  // within a character
+  return std::string(name.substr(0, end)) + "…";
+}
+
 std::string_view AnthropicType(const ApiError& error) {
   const auto row = std::find_if(kCodes.begin(), kCodes.end(),
                                 [&](const CodeInfo& info) { return info.name == error.code; });
-  if (row != kCodes.end()) return row->anthropic_type;
+  // An engine's own error has its own status.
+  const bool of_engine =
+      row != kCodes.end() && row->code == Code::kUpstreamError && error.status != row->status;
+  if (row != kCodes.end() && !of_engine) return row->anthropic_type;
   switch (error.status) {
     case 401:
       return kAuthentication;
@@ -189,7 +201,8 @@ ApiError Make(Code code, std::string message, std::string param) {
 
 ApiError ModelNotFound(std::string_view asked, std::span<const std::string_view> allowed) {
   constexpr size_t kShown = 20;
-  std::string message = fmt::format("The model \"{}\" does not exist or this key may not use it", asked);
+  std::string message =
+      fmt::format("The model \"{}\" does not exist or this key may not use it", Shortened(asked));
   if (allowed.empty()) {
     message += "; this key may use no model.";
   } else {
@@ -242,7 +255,8 @@ std::vector<ErrorHeader> ErrorHeaders(const ApiError& error) {
   }
   if (!error.limit.empty()) {
     std::string value = error.limit;
-    std::replace_if(value.begin(), value.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+    std::replace_if(
+        value.begin(), value.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
     headers.push_back({"x-tidegate-limit", std::move(value)});
   }
   return headers;

@@ -16,11 +16,18 @@ constexpr double kMostSeconds = 1e7;  // no upload is longer; sums stay sums
 
 using Object = simdjson::ondemand::object;
 
-// Reads an unsigned count into `into`; anything else leaves it.
+// Reads an unsigned count into `into`; anything else leaves it. Some servers write counts as 12.0.
 bool Count(simdjson::simdjson_result<simdjson::ondemand::value> value, uint64_t& into) {
+  constexpr uint64_t kMost = router::limits::kMaxTokens;  // no answer has more; sums stay sums
   uint64_t count = 0;
-  if (value.get_uint64().get(count) != simdjson::SUCCESS) return false;
-  into = std::min<uint64_t>(count, router::limits::kMaxTokens);  // no answer has more; sums stay sums
+  if (value.get_uint64().get(count) == simdjson::SUCCESS) {
+    into = std::min(count, kMost);
+    return true;
+  }
+  double number = 0;
+  if (value.get_double().get(number) != simdjson::SUCCESS || !(number >= 0)) return false;
+  if (number != std::floor(number)) return false;
+  into = static_cast<uint64_t>(std::min(number, static_cast<double>(kMost)));
   return true;
 }
 
@@ -103,6 +110,7 @@ std::optional<Usage> ReadUsage(std::string_view object) {
     usage.cache_written = counts.cache_created;
   }
   if (usage.input == 0 && counts.total > usage.output) usage.input = counts.total - usage.output;
+  if (usage.output == 0 && counts.total > usage.input) usage.output = counts.total - usage.input;
   usage.cached_input = std::min(usage.cached_input, usage.input);
   usage.reasoning = std::min(usage.reasoning, usage.output);
   return usage;

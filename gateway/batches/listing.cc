@@ -29,6 +29,7 @@ Result<Page> PageOf(std::string_view query, size_t usual, size_t most) {
       page.limit = *limit;
     } else if (name == "after" || name == "after_id") {
       page.after = *value;
+      page.after_name = name;
     } else if (name == "before_id") {
       page.before = *value;
     } else if (name == "order") {
@@ -42,23 +43,53 @@ Result<Page> PageOf(std::string_view query, size_t usual, size_t most) {
   return page;
 }
 
-Json ListOf(const std::vector<Json>& all, const Page& page) {
-  const auto find = [&](const std::string& id) {
-    return std::ranges::find_if(all, [&](const Json& one) { return one["id"] == id; });
+void PlacesOfPages::Note(const ListPlace& place) {
+  if (Find(place.id)) return;
+  if (places_.size() == kMost) places_.pop_front();
+  places_.push_back(place);
+}
+
+std::optional<ListPlace> PlacesOfPages::Find(std::string_view id) const {
+  const auto found = std::ranges::find(places_, id, &ListPlace::id);
+  return found == places_.end() ? std::nullopt : std::optional(*found);
+}
+
+Result<Json> ListOf(const std::vector<Listed>& all, const Page& page, PlacesOfPages& places) {
+  // The first object that does not stand before `id`; none: its place is not known.
+  const auto find = [&](const std::string& id) -> std::optional<std::vector<Listed>::const_iterator> {
+    const auto found = std::ranges::find_if(all, [&](const Listed& one) { return one.place.id == id; });
+    if (found != all.end()) return found;
+    const std::optional<ListPlace> place = places.Find(id);
+    if (!place) return std::nullopt;
+    return std::ranges::find_if(
+        all, [&](const Listed& one) { return page.ascending ? one.place > *place : one.place < *place; });
+  };
+  const auto unknown = [](std::string_view id, std::string_view parameter) {
+    return api::Make(
+        api::Code::kInvalidValue,
+        fmt::format("{} names {}, which is not in the list: begin the list again", parameter, id),
+        std::string(parameter));
   };
   auto first = all.begin();
   auto end = all.end();
   if (!page.after.empty()) {
-    first = find(page.after);
-    if (first != all.end()) ++first;
+    const auto found = find(page.after);
+    if (!found) return unknown(page.after, page.after_name);
+    first = *found;
+    if (first != all.end() && first->place.id == page.after) ++first;
   }
   const bool backwards = !page.before.empty();
-  if (backwards) end = std::max(first, find(page.before));
+  if (backwards) {
+    const auto found = find(page.before);
+    if (!found) return unknown(page.before, "before_id");
+    end = std::max(first, *found);
+  }
   const bool has_more = static_cast<size_t>(end - first) > page.limit;
   if (has_more && backwards) first = end - static_cast<ptrdiff_t>(page.limit);
   if (has_more && !backwards) end = first + static_cast<ptrdiff_t>(page.limit);
   Json data = Json::array();
-  for (auto at = first; at != end; ++at) data.push_back(*at);
+  for (auto at = first; at != end; ++at) data.push_back(at->shown);
+  if (has_more) places.Note(backwards ? first->place : (end - 1)->place);
   Json list{{"object", "list"}};
   list["first_id"] = data.empty() ? Json(nullptr) : Json(data.front()["id"]);
   list["last_id"] = data.empty() ? Json(nullptr) : Json(data.back()["id"]);

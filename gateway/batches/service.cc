@@ -216,28 +216,37 @@ net::Task<Reply> Service::ContentOf(Call call, std::string id) {
   co_return reply;
 }
 
-Reply Service::ListFiles(const Call& call) const {
+Reply Service::ListFiles(const Call& call) {
   auto read = PageOf(call.query, kMostListedFiles, kMostListedFiles);
   if (auto* const error = std::get_if<api::ApiError>(&read)) return Refused(std::move(*error));
   const Page& page = std::get<Page>(read);
-  std::vector<Shown> all;
+  std::vector<Listed> all;
   for (const StoredFile* const file : files_.OfTenant(call.principal->tenant, net::Now())) {
     Shown shown = ShowFile(*file, files_.max_age());
-    if (page.purpose.empty() || shown["purpose"] == page.purpose) all.push_back(std::move(shown));
+    if (page.purpose.empty() || shown["purpose"] == page.purpose)
+      all.push_back({{file->created, file->id}, std::move(shown)});
   }
   if (!page.ascending) std::ranges::reverse(all);
-  return Answered(ListOf(all, page));
+  return Listing(all, page);
 }
 
-Reply Service::ListBatches(const Call& call) const {
+Reply Service::Listing(const std::vector<Listed>& all, const Page& page) {
+  auto list = ListOf(all, page, places_);
+  if (auto* const error = std::get_if<api::ApiError>(&list)) return Refused(std::move(*error));
+  return Answered(std::get<Shown>(list));
+}
+
+Reply Service::ListBatches(const Call& call) {
   auto read =
       PageOf(call.query, kUsualBatches, call.of_messages ? kMostListedMessageBatches : kMostListedBatches);
   if (auto* const error = std::get_if<api::ApiError>(&read)) return Refused(std::move(*error));
-  std::vector<Shown> all;
+  Page& page = std::get<Page>(read);
+  page.ascending = false;
+  std::vector<Listed> all;
   for (const Batch& batch : batches_.OfTenant(call.principal->tenant)) {
-    if (batch.of_messages() == call.of_messages) all.push_back(Show(batch));
+    if (batch.of_messages() == call.of_messages) all.push_back({{batch.created, batch.id}, Show(batch)});
   }
-  return Answered(ListOf(all, std::get<Page>(read)));
+  return Listing(all, page);
 }
 
 net::Task<Reply> Service::DeleteFile(Call call) {

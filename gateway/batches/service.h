@@ -12,10 +12,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gateway/api/error.h"
 #include "gateway/batches/batches.h"
 #include "gateway/batches/files.h"
+#include "gateway/batches/listing.h"
 #include "gateway/net/loop.h"
 #include "gateway/net/watchdog.h"
 #include "gateway/people/principal.h"
@@ -81,8 +83,9 @@ class Service final : private net::Alarm {
   net::Task<void> Answer(Call call, std::function<void(Reply)> done);
   net::Task<Reply> ReplyTo(Call call);
   net::Task<void> CatchUp();
-  Reply ListFiles(const Call& call) const;
-  Reply ListBatches(const Call& call) const;
+  Reply ListFiles(const Call& call);
+  Reply ListBatches(const Call& call);
+  Reply Listing(const std::vector<Listed>& all, const Page& page);
   net::Task<Reply> DeleteFile(Call call);
   net::Task<Reply> CreateBatch(Call call);
   net::Task<Reply> CreateMessages(Call call);
@@ -95,6 +98,7 @@ class Service final : private net::Alarm {
   const std::function<std::shared_ptr<const Runtime>()> runtime_;
   Files files_;
   Batches batches_;
+  PlacesOfPages places_;
   bool sweeping_ = false;
   bool stopped_ = false;
 };

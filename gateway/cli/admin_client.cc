@@ -115,12 +115,18 @@ absl::Status ErrorOf(int status, const std::string& body) {
   std::string message = fmt::format("the gateway answered {}", status);
   if (read.is_object() && read.contains("error") && read["error"].is_object()) {
     const json& error = read["error"];
+    const std::string whole = error.value("message", message);
     if (error.contains("details") && error["details"].is_array()) {
       message.clear();
-      for (const json& detail : error["details"])
-        message += (message.empty() ? "" : "\ntidegate: ") + detail.value("message", "");
+      for (const json& detail : error["details"]) {
+        const std::string text = detail.value("message", "");
+        // The whole message names the member where the text of its problem does not.
+        const std::string named = fmt::format("{}: {}", detail.value("param", ""), text);
+        message +=
+            (message.empty() ? "" : "\ntidegate: ") + (whole.find(named) == std::string::npos ? text : named);
+      }
     } else {
-      message = error.value("message", message);
+      message = whole;
     }
   }
   if (status >= 500 || status == 429) return absl::UnavailableError(message);

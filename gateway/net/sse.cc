@@ -13,12 +13,19 @@ size_t LineEnd(std::string_view s, size_t at) {
   return at + 1 < s.size() && s[at + 1] == '\n' ? 2 : 1;
 }
 
-// The length of the line at the front, without its end.
+// The length of the line at the front, without its end. Block by block: where all lines end with CR, a search for LF
+// would read to the end of the bytes for each line.
 size_t LineLength(std::string_view s) {
-  const void* lf = std::memchr(s.data(), '\n', s.size());
-  const size_t to_lf = lf ? static_cast<size_t>(static_cast<const char*>(lf) - s.data()) : s.size();
-  const void* cr = std::memchr(s.data(), '\r', to_lf);
-  return cr ? static_cast<size_t>(static_cast<const char*>(cr) - s.data()) : to_lf;
+  constexpr size_t kBlock = 512;
+  for (size_t at = 0; at < s.size(); at += kBlock) {
+    const std::string_view block = s.substr(at, kBlock);
+    const void* lf = std::memchr(block.data(), '\n', block.size());
+    const size_t to_lf = lf ? static_cast<size_t>(static_cast<const char*>(lf) - block.data()) : block.size();
+    const void* cr = std::memchr(block.data(), '\r', to_lf);
+    if (cr) return at + static_cast<size_t>(static_cast<const char*>(cr) - block.data());
+    if (lf) return at + to_lf;
+  }
+  return s.size();
 }
 
 // The offset past the blank line that ends the first event at or after `from`, or npos.

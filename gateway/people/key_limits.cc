@@ -66,11 +66,12 @@ absl::Status ReadBudget(const json& budget, std::vector<limits::LimitSpec>& out)
         return absl::InvalidArgumentError(fmt::format(
             "limits.budget.usd: {} is too large, expected at most {:.0f}", value.dump(), kMostUsd));
       }
-      if (!value.is_number() || !(value.get<double>() > 0)) {
+      const int64_t micro_usd = value.is_number() ? std::llround(value.get<double>() * 1e6) : 0;
+      if (micro_usd < 1) {
         return absl::InvalidArgumentError(
-            fmt::format("limits.budget.usd: {} is not an amount above 0", value.dump()));
+            fmt::format("limits.budget.usd: {} is not an amount of at least 0.000001", value.dump()));
       }
-      out.push_back({limits::Dimension::kBudget, std::llround(value.get<double>() * 1e6), period, ""});
+      out.push_back({limits::Dimension::kBudget, micro_usd, period, ""});
       any = true;
     } else if (name == "tokens") {
       auto tokens = Whole("budget.tokens", value);

@@ -58,7 +58,11 @@ void CountDroppedStream(Exchange& x) {
 // bound of the unseen output. It is never counted as nothing.
 void CompleteCounts(Exchange& x) {
   ledger::Counts& counts = x.outcome.counts;
-  if (counts.source == ledger::TokenSource::kUpstream) return Learn(x);
+  if (counts.source == ledger::TokenSource::kUpstream) {
+    x.CompleteReport();
+    if (counts.source == ledger::TokenSource::kUpstream) Learn(x);
+    return;
+  }
   if (!Happened(x.at.sent)) return;
   const bool dropped = x.outcome.reason == ledger::EndReason::kClientGone ||
                        x.outcome.reason == ledger::EndReason::kTimedOut ||

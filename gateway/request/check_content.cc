@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "conf/find.h"
 #include "gateway/request/parameter_policy.h"
 #include "gateway/request/stages.h"
 #include "gateway/request/stored_state.h"
@@ -77,8 +78,20 @@ bool ContinuesOthersResponse(const Exchange& x) {
 
 // The member that may name state of another tenant. A single tenant owns all state of the account.
 std::optional<std::string_view> FindOthersState(const Exchange& x) {
-  if (x.identity.spec->api != router::Api::kResponses || x.runtime->tenants().size() < 2) return std::nullopt;
-  return NamesStoredState(x.shard.scanner, x.body.text);
+  if (x.runtime->tenants().size() < 2) return std::nullopt;
+  switch (x.identity.spec->api) {
+    case router::Api::kResponses:
+      return NamesStoredState(x.shard.scanner, x.body.text);
+    case router::Api::kChatCompletions:
+    case router::Api::kMessages:
+      // Almost no body has one of these words, and a search for them costs less than a walk through the messages.
+      if (!conf::Contains(x.body.text, "file_id") && !conf::Contains(x.body.text, "\"audio\"") &&
+          !conf::Contains(x.body.text, "\"container\"") && !conf::Contains(x.body.text, "\\u00"))
+        return std::nullopt;
+      return NamesStoredContent(x.shard.scanner, x.body.text);
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace

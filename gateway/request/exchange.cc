@@ -81,6 +81,15 @@ void Exchange::CountText() {
       outcome.text_events > 0 ? ledger::TokenSource::kCounted : ledger::TokenSource::kEstimated;
 }
 
+void Exchange::CompleteReport() {
+  if (outcome.counts.input == 0 && !outcome.audio_ms)
+    outcome.counts.input = static_cast<uint64_t>(body.prompt_tokens);
+  if (outcome.counts.output > 0 || outcome.text_events == 0 || OutputBound(*this) == 0) return;
+  outcome.counts.output =
+      static_cast<uint64_t>(model().estimate->OutputOfText(outcome.text_bytes, outcome.text_events));
+  outcome.counts.source = ledger::TokenSource::kCounted;
+}
+
 void Exchange::CountBytes(uint64_t bytes) {
   outcome.counts.input = static_cast<uint64_t>(body.prompt_tokens);
   outcome.counts.source = ledger::TokenSource::kEstimated;

@@ -158,6 +158,8 @@ struct Exchange {
   // The most output tokens of the answer; 0: unknown.
   int64_t MaxOutput() const;
 
+  // Adds what the engine's report leaves out: the prompt that it has read, and the text that it has shown.
+  void CompleteReport();
   // These set the counts where the engine has not reported its usage:
   // from the visible text so far;
   void CountText();

@@ -7,6 +7,7 @@
 #include "gateway/net/clock.h"
 #include "gateway/request/stages.h"
 #include "gateway/shard/shard.h"
+#include "router/facts/path_meant.h"
 
 namespace gateway::stages {
 namespace {
@@ -69,8 +70,11 @@ StageResult Route(Exchange& x) {
   }
   std::optional<router::Route> route = router::MatchPath(head.target);
   if (!route) {
-    return x.Fail(api::Code::kNotFound, fmt::format("the endpoint {} {} does not exist", head.method_text,
-                                                    head.target.substr(0, head.target.find('?'))));
+    const std::string meant = router::PathMeant(head.target);
+    return x.Fail(api::Code::kNotFound,
+                  fmt::format("the endpoint {} {} does not exist{}", head.method_text,
+                              head.target.substr(0, head.target.find('?')),
+                              meant.empty() ? meant : fmt::format(", did you mean {}?", meant)));
   }
   x.identity.spec = route->spec;
   x.identity.path_rest = std::move(route->rest);

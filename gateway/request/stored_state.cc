@@ -105,7 +105,62 @@ bool ToolsReadFiles(JsonCursor cursor, std::string_view body) {
   return found;
 }
 
+// Whether a part of a message's content is a file that is named by its id.
+bool ContentNamesFiles(JsonCursor cursor, std::string_view body) {
+  FileVisitor files;
+  router::JsonVisitor nobody;
+  ForEachObject(
+      cursor, body,
+      [&](const std::string& name, JsonCursor& at) {
+        // Arguments of a tool have any keys; citations repeat what an answer has cited.
+        if (name == "input" || name == "citations") return at.SkipValue(5, nobody) == JsonError::kNone;
+        files.of_file = name == "file_id";
+        return at.SkipValue(5, files) == JsonError::kNone;
+      },
+      [] {});
+  return files.found;
+}
+
+struct IdVisitor : router::JsonVisitor {
+  void Key(std::string_view raw) { of_id = DecodedText(raw) == "id"; }
+  void String(std::string_view raw) { found = found || (of_id && !raw.empty()); }
+
+  bool of_id = false;
+  bool found = false;
+};
+
+bool MessagesNameContent(JsonCursor cursor, std::string_view body) {
+  bool found = false;
+  IdVisitor sound;  // an earlier answer in sound
+  router::JsonVisitor nobody;
+  ForEachObject(
+      cursor, body,
+      [&](const std::string& name, JsonCursor& at) {
+        if (name == "audio") return at.SkipValue(3, sound) == JsonError::kNone;
+        if (name == "content") found = found || ContentNamesFiles(at, body);
+        return at.SkipValue(3, nobody) == JsonError::kNone;
+      },
+      [] {});
+  return found || sound.found;
+}
+
+bool NamesContainer(JsonCursor cursor) {
+  IdVisitor id;
+  id.of_id = true;  // the value itself may be the id
+  return cursor.SkipValue(1, id) == JsonError::kNone && id.found;
+}
+
 }  // namespace
+
+std::optional<std::string_view> NamesStoredContent(const router::FactsScanner& scanner,
+                                                   std::string_view body) {
+  for (const BodyMember& member : scanner.Members(body)) {
+    const JsonCursor value = scanner.CursorOf(body, member.value);
+    if (member.name == "container" && NamesContainer(value)) return "container";
+    if (member.name == "messages" && MessagesNameContent(value, body)) return "messages";
+  }
+  return std::nullopt;
+}
 
 std::optional<std::string_view> NamesStoredState(const router::FactsScanner& scanner, std::string_view body) {
   for (const BodyMember& member : scanner.Members(body)) {

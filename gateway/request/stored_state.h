@@ -1,5 +1,5 @@
-// Finds members of a request of the Responses API that name state stored by engines and providers. They give such
-// state to any caller that knows its id, and the gateway cannot tell which tenant owns it.
+// Finds members of a request that name state stored by engines and providers. They give such state to any caller that
+// knows its id, and the gateway cannot tell which tenant owns it.
 //
 // Thread: the shard's.
 #pragma once
@@ -11,8 +11,13 @@
 
 namespace gateway {
 
-// The first member that names a conversation, an item, a prompt or a file by its id; nothing if none does. Ignores
+// In Responses: the first member that names a conversation, an item, a prompt or a file by its id; nothing if none does. Ignores
 // `previous_response_id`, whose owner is known. The last body that `scanner` scanned must be `body`.
 std::optional<std::string_view> NamesStoredState(const router::FactsScanner& scanner, std::string_view body);
+
+// In chat and Messages: the first member that names a file, a sound or a container by its id; likewise. Ignores what
+// tools were called with.
+std::optional<std::string_view> NamesStoredContent(const router::FactsScanner& scanner,
+                                                   std::string_view body);
 
 }  // namespace gateway

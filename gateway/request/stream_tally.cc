@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "conf/find.h"
+#include "gateway/api/chat.h"
 #include "gateway/api/usage_scan.h"
 #include "gateway/net/sse.h"
 
@@ -30,6 +31,11 @@ bool MayFinish(std::string_view data) {
     at += kKey.size() + next;
   }
   return false;
+}
+
+// Providers that fail in the middle report the error in a chunk; others write a null there.
+bool TellsError(std::string_view data) {
+  return conf::Contains(data, "\"error\"") && api::ReportedError(data).has_value();
 }
 
 }  // namespace
@@ -108,7 +114,7 @@ void StreamTally::ReadData(std::string_view event, std::string_view data, bool t
   ++events_;
   switch (dialect_) {
     case Dialect::kChat:
-      failed_ = failed_ || data.starts_with("{\"error\"") || event == "error";
+      failed_ = failed_ || event == "error" || (!same && TellsError(data));
       if (!same) may_finish_ = MayFinish(data);
       if (may_finish_) finish_ = api::FinishFromJson(data);
       break;

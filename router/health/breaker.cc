@@ -15,7 +15,8 @@ constexpr Duration kTrialResultIn = std::chrono::seconds(1);
 }  // namespace
 
 Outcome OutcomeOf(int status, bool has_retry_after) {
-  if (status < 400) return Outcome::kGood;
+  if (status < 300) return Outcome::kGood;
+  if (status < 400) return Outcome::kBad;
   if (status == 501 || status == 505 || status == 529) return Outcome::kNeutral;
   if (status == 503) return has_retry_after ? Outcome::kNeutral : Outcome::kBad;
   return status >= 500 ? Outcome::kBad : Outcome::kNeutral;

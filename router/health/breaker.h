@@ -45,7 +45,7 @@ inline constexpr CallerId kAnyCaller = 0;
 
 enum class Outcome : uint8_t { kGood, kBad, kNeutral };
 
-// What an answer's status says of the replica. A 503 with Retry-After is load, not a fault; 501 and 505 say
+// What an answer's status says of the replica. A redirect is a wrong URL, which serves nobody. A 503 with Retry-After is load, not a fault; 501 and 505 say
 // nothing.
 Outcome OutcomeOf(int status, bool has_retry_after);
 

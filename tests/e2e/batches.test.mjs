@@ -193,6 +193,13 @@ describe('batches', { timeout: 120_000 }, () => {
       assert.equal(page.has_more, true);
     });
 
+    test('all are deleted while they are listed in pages', async () => {
+      for (let i = 0; i < 5; ++i) await messages.create({ requests: [request('only')] });
+      while ((await all(messages.list())).some((one) => one.processing_status !== 'ended')) await sleep(50);
+      for await (const one of messages.list({ limit: 2 })) await messages.delete(one.id);
+      assert.deepEqual(await all(messages.list()), []);
+    });
+
     test('what is wrong with a request is said at once', async () => {
       const refused = (requests, words) => assert.rejects(messages.create({ requests }), (error) => {
         assert.equal(error.status, 400);

@@ -1,6 +1,7 @@
 #include "gateway/net/http/client_connection.h"
 
 #include <boost/asio/error.hpp>
+#include <string_view>
 
 namespace gateway::net::http {
 namespace {
@@ -8,6 +9,7 @@ namespace {
 constexpr size_t kAnswerBuffer = 16 * 1024;
 constexpr size_t kMinimumSpace = 4 * 1024;
 constexpr int kMaxInterim = 16;  // 1xx answers before one final
+constexpr std::string_view kProtocol = "HTTP/";
 
 }  // namespace
 
@@ -68,7 +70,11 @@ Task<ClientConnection::Status> ClientConnection::ReadHead(const HeadLimits& limi
     }
     MakeRoom();
     const IoResult read = co_await stream_->Read(in_.Space());
-    if (!read) co_return StatusOf(read.error);
+    if (!read) {
+      const bool http = kProtocol.starts_with(in_.view().substr(0, kProtocol.size()));
+      const Status status = StatusOf(read.error);
+      co_return status == Status::kClosed && !http ? Status::kMalformed : status;
+    }
     answered_ = true;
     response_bytes_ += read.bytes;
     in_.Commit(read.bytes);

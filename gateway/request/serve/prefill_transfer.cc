@@ -148,7 +148,7 @@ net::Task<Event> PrefillTransfer::Try(const router::Step& step, const router::At
   request_failure_ = upstream.Prepare();
   if (request_failure_) co_return Event::Of(Event::Kind::kClientGone);
   Event event = co_await upstream.Send(step.fresh_connection, now);
-  if (event.kind == Event::Kind::kStatus && event.status < 400) {
+  if (event.kind == Event::Kind::kStatus && event.status < 300) {
     const config::Timeouts& timeouts = runtime.model(replica.model).config->timeouts;
     event = co_await ReadAnswer(upstream, only_prompt, std::min(now + timeouts.first_byte, at_.until));
   }

@@ -1,11 +1,14 @@
 #include "gateway/request/serve/relay.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <optional>
 
 #include "conf/text.h"
 #include "gateway/api/answer_member.h"
 #include "gateway/api/anthropic.h"
+#include "gateway/api/chat.h"
 #include "gateway/api/usage_scan.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/sse.h"
@@ -57,11 +60,11 @@ void CountShown(Exchange& x, std::string_view body) {
   x.outcome.text_events = text.events();
 }
 
-// Counts the visible text of a whole answer if the answer reports no usage, and also if it reports reasoning: the
-// count shows whether the engine hides it.
+// Counts the visible text of a whole answer if the answer reports no usage or no output, and also if it reports
+// reasoning: the count shows whether the engine hides it.
 void CountWhole(Exchange& x, std::string_view body) {
   const bool reported = x.outcome.counts.source == ledger::TokenSource::kUpstream;
-  if (reported && x.outcome.reasoning == 0) return;
+  if (reported && x.outcome.reasoning == 0 && x.outcome.counts.output > 0) return;
   if (x.identity.spec->bound.empty()) {
     if (!reported) x.CountBytes(0);
     return;
@@ -87,10 +90,12 @@ class PieceMeter {
   // Called when the answer has ended or broken off.
   void RecordUse() {
     x_.outcome.finish = scan_.finish();
-    if (scan_.usage()) {
-      TakeUsage(x_, scan_.usage());
+    const std::optional<api::Usage>& usage = scan_.usage();
+    if (usage && (usage->output > 0 || x_.identity.spec->bound.empty())) {
+      TakeUsage(x_, usage);
     } else {
       x_.CountBytes(bytes_);
+      if (usage && usage->input > 0) x_.outcome.counts.input = usage->input;
     }
     x_.RecordProgress();
   }
@@ -152,6 +157,17 @@ net::Task<RelayEnd> RelayRefusal(Exchange& x) {
   if (refusal.status == 401 || refusal.status == 403) {
     api::ApiError error =
         api::Make(api::Code::kUpstreamError, "the replica does not accept the gateway's credentials");
+    error.should_retry = false;
+    x.Fail(std::move(error), ledger::EndReason::kUpstreamFailed);
+    co_return end;
+  }
+  if (refusal.status < 400) {
+    api::ApiError error = api::Make(
+        api::Code::kUpstreamError,
+        fmt::format(
+            "the replica redirects its calls (status {}), which the gateway does not follow: the URL of "
+            "its endpoint has to be the one that answers",
+            refusal.status));
     error.should_retry = false;
     x.Fail(std::move(error), ledger::EndReason::kUpstreamFailed);
     co_return end;
@@ -303,11 +319,43 @@ net::Task<RelayEnd> RelayPieces(Exchange& x) {
   co_return co_await SendPieces(x, begin, length, meter);
 }
 
-net::Task<RelayEnd> RelayBody(Exchange& x) {
-  if (x.delivery.stream_begun) {
-    // Heartbeats have begun a stream, but the replica answered with one document.
-    co_return Broken(Status::kMalformed, "the replica did not answer with a stream");
+bool HasType(const net::http::Head& head, std::string_view type) {
+  const std::string_view value = head.Find(FieldId::content_type);
+  return value.size() >= type.size() && conf::EqualsIgnoreCase(value.substr(0, type.size()), type);
+}
+
+bool BeginsWithEvent(std::string_view body) {
+  for (const std::string_view field : {"data:", "event:", "id:", ":"}) {
+    if (body.starts_with(field)) return true;
   }
+  return false;
+}
+
+// Whether the client waits for a stream whose end has a marker. Clients take one document in its place for a stream
+// without events, and see nothing of it.
+bool MustStream(const Exchange& x) {
+  return x.body.facts.stream && !x.identity.spec->bound.empty();
+}
+
+// Ends a request for a stream that a replica has answered with a document. Nothing else would come of another try: the
+// replica works, and its answer is charged. An error in the document is the client's answer.
+RelayEnd RefuseDocument(Exchange& x, ClientConnection& upstream) {
+  TakeUsage(x, api::UsageFromJson(upstream.payload()));
+  std::optional<api::ApiError> error = api::ReportedError(upstream.payload());
+  if (!error) {
+    error =
+        api::Make(api::Code::kUpstreamError, "the replica did not answer with a stream: ask without stream");
+    error->should_retry = false;
+  }
+  const auto reason =
+      error->status < 500 ? ledger::EndReason::kBadRequest : ledger::EndReason::kUpstreamFailed;
+  x.Fail(*std::move(error), reason);
+  return {Kind::kGivenUp, Event::Of(Event::Kind::kClientGone)};
+}
+
+net::Task<RelayEnd> RelayStream(Exchange& x);
+
+net::Task<RelayEnd> RelayBody(Exchange& x) {
   ClientConnection& upstream = x.delivery.upstream->connection();
   const conf::Duration idle = x.runtime->model(x.delivery.attempt->model()).config->timeouts.idle;
   // A translation needs the whole answer, up to the size of the largest event.
@@ -317,11 +365,18 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
   // Clients play sound and draw images while they arrive.
   const bool at_once =
       x.delivery.upstream->carry() == Carry::kAsIs && IsBinary(upstream.head().Find(FieldId::content_type));
-  while (!upstream.done() && upstream.payload().size() < whole) {
+  while (true) {
+    if (MustStream(x) && BeginsWithEvent(upstream.payload())) co_return co_await RelayStream(x);
+    if (upstream.done() || upstream.payload().size() >= whole) break;
     if (at_once && !upstream.payload().empty()) break;
     const Status status = co_await upstream.ReadSome(std::min(net::Now() + idle, x.at.until));
     if (status != Status::kOk) co_return Broken(status, "the replica broke off in the middle of its answer");
   }
+  if (MustStream(x)) co_return RefuseDocument(x, upstream);
+  if (x.delivery.stream_begun)
+    co_return Broken(Status::kMalformed, "the replica did not answer with a stream");
+  if (upstream.done() && upstream.payload().empty() && !x.identity.spec->bound.empty())
+    co_return Broken(Status::kMalformed, "the replica sent an empty answer");
   if (!upstream.done()) {
     if (x.delivery.upstream->carry() == Carry::kAsIs) co_return co_await RelayPieces(x);
     co_return Broken(Status::kMalformed, "the replica sent an answer larger than this gateway translates");
@@ -444,7 +499,7 @@ std::string_view StreamRelay::Convert(size_t whole) {
   translated_.clear();
   while (!events.empty()) {
     const net::SseEvent event = net::NextSseEvent(events);
-    if (!event.has_data) continue;
+    if (!event.has_data || (event.data.empty() && !event.multi_line)) continue;
     if (event.data == "[DONE]") {
       translator_->OnDone(translated_);
     } else {
@@ -562,12 +617,6 @@ net::Task<Status> StreamRelay::Read(bool first) {
   co_return status;
 }
 
-bool IsEventStream(std::string_view content_type) {
-  constexpr std::string_view kType = "text/event-stream";
-  return content_type.size() >= kType.size() &&
-         conf::EqualsIgnoreCase(content_type.substr(0, kType.size()), kType);
-}
-
 net::Task<RelayEnd> RelayStream(Exchange& x) {
   StreamRelay relay(x);
   co_return co_await relay.Run();
@@ -580,7 +629,10 @@ net::Task<RelayEnd> Relay(Exchange& x) {
   if (upstream.refusal().status > 0) return RelayRefusal(x);
   if (upstream.carry() == Carry::kCountHere) return SendCount(x);
   x.client.cancel().SetRunning(&upstream.connection());
-  if (IsEventStream(upstream.connection().head().Find(FieldId::content_type))) return RelayStream(x);
+  const net::http::Head& head = upstream.connection().head();
+  // Some servers give their events no type, or another one.
+  if (HasType(head, "text/event-stream") || (MustStream(x) && !HasType(head, "application/json")))
+    return RelayStream(x);
   return RelayBody(x);
 }
 

@@ -26,7 +26,7 @@ void RecordReplicaFailure(Shard& shard, const Runtime& runtime, std::string_view
       cells.cancelled.Add();
       return;
     case Event::Kind::kStatus:
-      if (event.status < 500 && event.status != 429) return;
+      if (event.status < 300 || (event.status >= 400 && event.status < 500 && event.status != 429)) return;
       (event.status == 429 || event.status == 503 ? cells.refusals : cells.errors).Add();
       break;
     default:

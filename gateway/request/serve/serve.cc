@@ -68,8 +68,10 @@ api::ApiError ErrorOf(const Exchange& x, const Step& step, conf::TimePoint now) 
     case AttemptError::kBrokenStream:
       break;
   }
-  return api::Make(api::Code::kUpstreamError,
-                   fmt::format("the replica of {} broke off before it answered", model));
+  const bool not_http = x.delivery.upstream && x.delivery.upstream->not_http();
+  return api::Make(api::Code::kUpstreamError, fmt::format("the replica of {} {}", model,
+                                                          not_http ? "sent an answer that is not valid HTTP"
+                                                                   : "broke off before it answered"));
 }
 
 ledger::EndReason ReasonOf(AttemptError error) {
@@ -150,7 +152,9 @@ net::Task<Event> SendTry(Exchange& x, const Step& step, conf::TimePoint now) {
   }
   NoteCredentials(x, step, event);
   if (!delivery.transfer || !delivery.transfer->failure()) {
-    RecordReplicaFailure(x.shard, *x.runtime, x.identity.id, step.replica, "replica failed", event);
+    RecordReplicaFailure(
+        x.shard, *x.runtime, x.identity.id, step.replica,
+        upstream.not_http() ? "replica failed: its answer is not valid HTTP" : "replica failed", event);
   }
   co_return event;
 }

@@ -373,8 +373,9 @@ net::Task<net::IoResult> Upstream::SendFormPiece(Client& client, std::string_vie
   co_return co_await connection_->Write(std::span(pieces).first(n));
 }
 
-Event Upstream::Lost(ClientConnection::Status status) const {
+Event Upstream::Lost(ClientConnection::Status status) {
   using Status = ClientConnection::Status;
+  not_http_ = status == Status::kMalformed;
   if (try_.cancel.cancelled()) return Event::Of(Event::Kind::kClientGone);
   if (status == Status::kTimedOut) return Event::Of(Event::Kind::kTimedOut);
   const bool stale = status == Status::kClosed && connection_->reused() && !connection_->answered();
@@ -393,7 +394,7 @@ net::Task<Event> Upstream::ReadAnswer() {
   if (status != Status::kOk) co_return Lost(status);
   const net::http::Head& head = connection_->head();
   const int code = head.status;
-  if (code < 400) {
+  if (code < 300) {
     connection_->ClearTimeout();
     co_return Event::Status(code);
   }

@@ -84,6 +84,9 @@ class Upstream {
   const std::optional<conf::TimePoint>& sent() const { return sent_; }
   const std::optional<conf::TimePoint>& answered() const { return answered_; }
 
+  // Whether what came in place of an answer is not valid HTTP.
+  bool not_http() const { return not_http_; }
+
   // Ends the exchange with the replica. The connection goes back to its pool if it can be used again.
   void Release(conf::TimePoint now);
   void Abort() {
@@ -110,8 +113,8 @@ class Upstream {
   void NoteUsageRefused(const router::Event& again);
   // When the replica must have read what is written, or have begun its answer.
   conf::TimePoint ReplyDeadline(conf::TimePoint now) const;
-  router::Event Lost(net::http::ClientConnection::Status status) const;
-  router::Event Lost(const net::IoResult& write) const { return Lost(connection_->StatusOf(write.error)); }
+  router::Event Lost(net::http::ClientConnection::Status status);
+  router::Event Lost(const net::IoResult& write) { return Lost(connection_->StatusOf(write.error)); }
 
   const OutgoingRequest request_;
   const UpstreamTry try_;
@@ -128,6 +131,7 @@ class Upstream {
   UpstreamRefusal refusal_;
   std::optional<conf::TimePoint> sent_;
   std::optional<conf::TimePoint> answered_;
+  bool not_http_ = false;
 };
 
 }  // namespace gateway

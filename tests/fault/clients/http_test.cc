@@ -563,6 +563,8 @@ TEST_F(Http, NamesWhatIsWrongWithAPathOrAMethod) {
     EXPECT_NE(answer.header("x-request-id"), "");
   }
   EXPECT_EQ(gateway.Ask(Get("/v1/models/chat-small")).json()["id"], "chat-small");
+  EXPECT_THAT(gateway.Ask(Post("/chat/completions", "{}")).body,
+              testing::HasSubstr("does not exist, did you mean /v1/chat/completions?"));
 }
 
 }  // namespace

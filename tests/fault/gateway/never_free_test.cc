@@ -141,6 +141,47 @@ TEST(NeverFree, AnAnswerWithoutUsageIsChargedByItsText) {
   EXPECT_GT(RecordOf(gateway, gateway.Ask(Chat())).output, 10);
 }
 
+// Providers and proxies report zeros, a null, or only a part.
+TEST(NeverFree, AReportWithoutOutputIsCompletedByTheText) {
+  FakeUpstream engine("unused");
+  const GatewayProcess gateway(Metered(engine));
+  for (const char* usage : {R"({"prompt_tokens":5,"completion_tokens":null})", R"({"prompt_tokens":5})",
+                            R"({"prompt_tokens":5,"completion_tokens":0,"total_tokens":5})"}) {
+    engine.Say(JsonAnswer(ChatAnswer("twelve bytes, and four more", fmt::format(R"(,"usage":{})", usage))));
+    const Record whole = RecordOf(gateway, gateway.Ask(Chat()));
+    EXPECT_EQ(whole.input, 5) << usage;
+    EXPECT_EQ(whole.output, 7) << usage;
+    EXPECT_EQ(whole.source, "counted") << usage;
+    engine.Say(RecordedStream(6, fmt::format("data: {{\"choices\":[],\"usage\":{}}}\n\n", usage)));
+    const Record stream = RecordOf(gateway, gateway.Ask(Chat({{"stream", true}})));
+    EXPECT_EQ(stream.input, 5) << usage;
+    EXPECT_GE(stream.output, 6) << usage;
+    EXPECT_EQ(stream.source, "counted") << usage;
+  }
+  engine.Say(
+      JsonAnswer(ChatAnswer("hi", R"(,"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0})")));
+  const Record nothing = RecordOf(gateway, gateway.Ask(Chat()));
+  EXPECT_GT(nothing.input, 0);
+  EXPECT_GT(nothing.output, 0);
+  engine.Say(JsonAnswer(ChatAnswer("hi", R"(,"usage":{"prompt_tokens":5,"total_tokens":25})")));
+  const Record total = RecordOf(gateway, gateway.Ask(Chat()));
+  EXPECT_EQ(total.output, 20);
+  EXPECT_EQ(total.source, "upstream");
+  engine.Say(JsonAnswer(ChatAnswer("", R"(,"usage":{"prompt_tokens":5,"completion_tokens":0})")));
+  const Record empty = RecordOf(gateway, gateway.Ask(Chat()));
+  EXPECT_EQ(empty.output, 0) << "nothing was shown";
+  EXPECT_EQ(empty.source, "upstream");
+}
+
+TEST(NeverFree, ALongAnswerThatReportsNoOutputIsChargedByItsBytes) {
+  const FakeUpstream engine(JsonAnswer(
+      ChatAnswer(std::string(400'000, 'x'), R"(,"usage":{"prompt_tokens":5,"completion_tokens":0})")));
+  const GatewayProcess gateway(Metered(engine));
+  const Record record = RecordOf(gateway, gateway.Ask(Chat()));
+  EXPECT_EQ(record.input, 5);
+  EXPECT_GE(record.output, 100'000);
+}
+
 TEST(NeverFree, EnginesAreAskedForNoCodingAndOneThatComesIsUndone) {
   const std::string body = ChatAnswer("hi", R"(,"usage":{"prompt_tokens":5,"completion_tokens":6})");
   for (const char* coding : {"gzip", "x-gzip"}) {

@@ -91,6 +91,43 @@ TEST(FromUpstream, KeepsStatusMessageAndCode) {
   EXPECT_EQ(flat.message, "no such model");
   EXPECT_EQ(FromUpstream(422, R"({"error":"bad"})").message, "bad");
   EXPECT_EQ(FromUpstream(500, "<html>").message, "The model's engine answered with status 500.");
+  EXPECT_EQ(FromUpstream(500, "[]").message, "The model's engine answered with status 500.");
+}
+
+TEST(FromUpstream, KeepsTheMessagesOfFastApiAndGoogle) {
+  EXPECT_EQ(FromUpstream(400, R"({"detail":"no such voice"})").message, "no such voice");
+  EXPECT_EQ(FromUpstream(422, R"({"detail":[{"loc":["body","messages",0,"role"],"msg":"Field required"}]})")
+                .message,
+            "body.messages.0.role: Field required");
+  EXPECT_EQ(FromUpstream(422, R"({"detail":[]})").message,
+            "The model's engine reported an error without a message.");
+  const ApiError google = FromUpstream(
+      400, "[{\n  \"error\": {\"code\": 400, \"message\": \"no such field\", \"status\": \"X\"}}\n]\n");
+  EXPECT_EQ(google.message, "no such field");
+  EXPECT_EQ(google.status, 400);
+}
+
+TEST(FromUpstream, HasTheTypeOfItsStatusInMessages) {
+  for (const auto& [status, type] : std::vector<std::pair<int, std::string>>{{400, "invalid_request_error"},
+                                                                             {404, "not_found_error"},
+                                                                             {413, "request_too_large"},
+                                                                             {429, "rate_limit_error"},
+                                                                             {500, "api_error"},
+                                                                             {529, "overloaded_error"}}) {
+    const ApiError error =
+        FromUpstream(status, R"({"error":{"message":"no","type":"BadRequestError","code":)" +
+                                 std::to_string(status) + "}}");
+    EXPECT_EQ(nlohmann::json::parse(RenderError(Protocol::kAnthropic, error, ""))["error"]["type"], type);
+  }
+}
+
+TEST(ReportedError, IsAMemberThatIsNotNull) {
+  EXPECT_EQ(ReportedError(R"({"id":"c","error":{"message":"boom","code":500},"choices":[]})")->message,
+            "boom");
+  EXPECT_EQ(ReportedError(R"({"error":"boom"})")->message, "boom");
+  EXPECT_FALSE(ReportedError(R"({"error":null,"choices":[]})"));
+  EXPECT_FALSE(ReportedError(R"({"choices":[{"delta":{"content":"\"error\""}}]})"));
+  EXPECT_FALSE(ReportedError("nonsense"));
 }
 
 std::string Chunk(const std::string& delta, const std::string& finish = "null") {

@@ -39,6 +39,13 @@ TEST(ErrorCodes, SayTheSameStatusAsTheContract) {
   EXPECT_TRUE(Info(Code::kRateLimitExceeded).retry_helps);
 }
 
+TEST(ModelNotFound, ShowsTheBeginningOfALongName) {
+  const std::string name = std::string(255, 'x') + "é" + std::string(100'000, 'x');
+  const std::string message = ModelNotFound(name, {}).message;
+  EXPECT_TRUE(message.starts_with("The model \"" + std::string(255, 'x') + "…\" does not exist")) << message;
+  EXPECT_LT(message.size(), 400u);
+}
+
 TEST(RenderError, GivesOpenAiItsFourMembers) {
   const ApiError error = Make(Code::kInvalidType, "Invalid type for 'model'.", "model");
   EXPECT_EQ(json::parse(RenderError(Protocol::kOpenAi, error, "req_1")),

@@ -280,7 +280,8 @@ TEST(CliCheck, WarnsOfAPortThatIsTaken) {
 TEST(CliUpgradeCheck, NamesWhatReplacesAnOption) {
   const tests::TempDir folder;
   const std::string path = folder / "t.yaml";
-  std::ofstream(path) << "server: {listen: 127.0.0.1:8080, state_dir: " << folder / "state" << "}\n"
+  std::ofstream(path) << "server: {listen: 127.0.0.1:8080, state_dir: " << folder / "state"
+                      << "}\n"
                       << "tenants: [{name: default, models: [\"*\"]}]\n"
                       << "models: [{name: m, endpoints: [{url: http://127.0.0.1:8000, engine: vllm}]}]\n";
   const Cli cli;
@@ -337,6 +338,38 @@ TEST(Cli, VersionIsPrinted) {
   const Cli cli;
   EXPECT_THAT(cli({"version"}).out, StartsWith("tidegate "));
   EXPECT_TRUE(json::parse(cli({"version", "--json"}).out).contains("version"));
+  EXPECT_EQ(cli({"--version"}).out, cli({"version"}).out);
+  EXPECT_EQ(cli({"--version"}).code, 0);
+}
+
+TEST(Cli, NamesWhatItDoesNotKnow) {
+  const Cli cli;
+  struct Case {
+    std::vector<std::string> words;
+    std::string told;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{"usages"}, "tidegate has no command \"usages\", did you mean \"usage\"?"},
+           {{"keys", "lsit"}, "tidegate keys has no command \"lsit\", did you mean \"list\"?"},
+           {{"keys", "list", "--jsno"}, "tidegate keys list has no option --jsno, did you mean \"--json\"?"},
+           {{"check", "--confg=x", "y"}, "tidegate check has no option --confg"},
+           {{"keys", "list", "all"}, "tidegate keys list does not take the argument \"all\""},
+           {{"keys"}, "tidegate keys needs a command: create, "},
+           {{}, "tidegate needs a command: serve, check, "}}) {
+    const Result run = cli(c.words);
+    EXPECT_EQ(run.code, 2) << c.told;
+    EXPECT_EQ(run.out, "") << c.told;
+    EXPECT_THAT(run.err, StartsWith(c.told));
+  }
+}
+
+TEST(Cli, CountsAreDigits) {
+  const Cli cli;
+  for (const char* count : {"-1", "010", "0x10", "1.5", "1e3", "", "99999999999999999999"}) {
+    const Result run = cli.With({"audit", "tail", "--last", count});
+    EXPECT_EQ(run.code, 2) << count;
+    EXPECT_THAT(run.err, HasSubstr("must be a whole number of at least 0")) << count;
+  }
 }
 
 }  // namespace

@@ -41,6 +41,30 @@ TEST(SseFramer, KnowsCrLf) {
   EXPECT_EQ(Events(bytes, 100).size(), 2u);
 }
 
+TEST(SseFramer, FindsTheEndsOfLinesOfAnyLength) {
+  for (const std::string end : {"\n", "\r", "\r\n"}) {
+    for (const size_t length :
+         std::initializer_list<size_t>{1, 500, 504, 505, 506, 507, 511, 512, 513, 1018, 1019, 5000}) {
+      const std::string event = "data: " + std::string(length, 'x') + end + end;
+      EXPECT_EQ(Events(event + event, 700), (std::vector<std::string>{event, event})) << length;
+      std::string_view bytes = event;
+      EXPECT_EQ(NextSseEvent(bytes).data.size(), length);
+    }
+  }
+}
+
+// Without an LF in sight, a search for one from each line on would take minutes, on the thread of all requests.
+TEST(SseFramer, ReadsAnEventOfAMillionLinesInOnePass) {
+  std::string event;
+  while (event.size() < 8u << 20) event += "data: x\r";
+  event += "\r";
+  SseFramer framer;
+  EXPECT_EQ(framer.Whole(event), event.size());
+  std::string_view bytes = event;
+  EXPECT_TRUE(NextSseEvent(bytes).multi_line);
+  EXPECT_TRUE(bytes.empty());
+}
+
 TEST(SseFramer, HoldsBackIncompleteEvents) {
   SseFramer framer;
   EXPECT_EQ(framer.Whole("data: a\n"), 0u);

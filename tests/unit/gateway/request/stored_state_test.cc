@@ -9,16 +9,21 @@
 namespace gateway {
 namespace {
 
-std::string Named(const std::string& members) {
+template <class Find>
+std::string NamedBy(Find find, router::Api api, const std::string& members) {
   std::string body = R"({"model":"m",)" + members + "}";
   const size_t size = body.size();
   body.append(net::Buffer::kPadding, '\0');
   const std::string_view text = std::string_view(body).substr(0, size);
   router::FactsScanner scanner;
   router::BodyFacts facts;
-  const auto error = scanner.Scan(text, router::Api::kResponses, facts);
+  const auto error = scanner.Scan(text, api, facts);
   EXPECT_FALSE(error) << error->message;
-  return std::string(NamesStoredState(scanner, text).value_or(""));
+  return std::string(find(scanner, text).value_or(""));
+}
+
+std::string Named(const std::string& members) {
+  return NamedBy(NamesStoredState, router::Api::kResponses, members);
 }
 
 TEST(StoredState, FindsStateThatIsNamedByItsId) {
@@ -52,6 +57,54 @@ TEST(StoredState, IgnoresTheContentOfTheRequestItself) {
        R"("tools":[{"type":"function","name":"f","parameters":{"properties":{"file_id":{"type":"string"}}}}])",
        R"("tools":[{"type":"code_interpreter","container":{"type":"auto"}}])"})
     EXPECT_EQ(Named(members), "") << members;
+}
+
+TEST(StoredContent, IsFoundInChatAndMessages) {
+  const struct {
+    router::Api api;
+    const char* members;
+    const char* named;
+  } cases[] = {
+      {router::Api::kChatCompletions,
+       R"("messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"file-1"}}]}])", "messages"},
+      {router::Api::kChatCompletions,
+       R"("messages":[{"role":"user","content":[{"type":"file","file":{"file\u005fid":"file-1"}}]}])",
+       "messages"},
+      {router::Api::kChatCompletions,
+       R"("messages":[{"role":"user","content":"x"},{"role":"assistant","audio":{"id":"audio_1"}}])",
+       "messages"},
+      {router::Api::kMessages,
+       R"("messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"file_1"}}]}])",
+       "messages"},
+      {router::Api::kMessages,
+       R"("messages":[{"role":"user","content":[{"type":"container_upload","file_id":"file_1"}]}])",
+       "messages"},
+      {router::Api::kMessages,
+       R"("messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"image",)"
+       R"("source":{"type":"file","file_id":"file_1"}}]}]}])",
+       "messages"},
+      {router::Api::kMessages, R"("container":"container_1","messages":[{"role":"user","content":"x"}])",
+       "container"},
+      {router::Api::kMessages, R"("container":{"id":"container_1"},"messages":[])", "container"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(NamedBy(NamesStoredContent, c.api, c.members), c.named) << c.members;
+}
+
+TEST(StoredContent, IsNotWhatTheRequestHoldsItself) {
+  for (
+      const char* members :
+      {R"("messages":[{"role":"user","content":"file_id"}])",
+       R"("messages":[{"role":"user","content":[{"type":"file","file":{"file_data":"data:,","filename":"a"}}]}])",
+       R"("messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"read",)"
+       R"("input":{"file_id":"file_1"}}]}])",
+       R"("messages":[{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f",)"
+       R"("arguments":"{\"file_id\":\"x\"}"}}]}])",
+       R"("messages":[{"role":"assistant","content":[{"type":"text","text":"a","citations":[{"file_id":"f"}]}]}])",
+       R"("messages":[],"container":null,"audio":{"voice":"alloy","format":"wav"})",
+       R"("messages":[],"tools":[{"name":"f","input_schema":{"properties":{"file_id":{"type":"string"}}}}])"}) {
+    EXPECT_EQ(NamedBy(NamesStoredContent, router::Api::kMessages, members), "") << members;
+    EXPECT_EQ(NamedBy(NamesStoredContent, router::Api::kChatCompletions, members), "") << members;
+  }
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ TEST(Breaker, JudgesAnswersByStatus) {
     Outcome outcome;
   };
   for (const Case& c :
-       {Case{200, false, Outcome::kGood}, Case{302, false, Outcome::kGood},
+       {Case{200, false, Outcome::kGood}, Case{302, false, Outcome::kBad},
         Case{400, false, Outcome::kNeutral}, Case{401, false, Outcome::kNeutral},
         Case{404, false, Outcome::kNeutral}, Case{429, true, Outcome::kNeutral},
         Case{500, false, Outcome::kBad}, Case{501, false, Outcome::kNeutral}, Case{502, false, Outcome::kBad},

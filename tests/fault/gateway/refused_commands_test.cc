@@ -1,0 +1,30 @@
+// What a command says when a gateway refuses what it asks for.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "tests/support/fake_upstream.h"
+#include "tests/support/run_cli.h"
+#include "tests/support/temp_dir.h"
+
+namespace tests {
+namespace {
+
+TEST(RefusedCommands, NameTheMemberThatIsWrong) {
+  const FakeUpstream gateway(JsonAnswer(
+      R"({"error":{"message":"weight: must be from 1 to 1; job.yaml:/x (line 1): is wrong","code":"invalid_value",)"
+      R"("details":[{"param":"weight","message":"must be from 1 to 1"},)"
+      R"({"param":"x","message":"job.yaml:/x (line 1): is wrong"}]}})",
+      400));
+  const TempDir dir;
+  std::ofstream(dir / "key") << "tg-0123456789-abcdefghijklmnopqrstuvwxyz0123456789\n";
+  const CliResult refused = RunCli({"tenants", "create", "demo/x", "--key-file", dir / "key", "--gateway",
+                                    fmt::format("http://127.0.0.1:{}", gateway.port())});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err, "tidegate: weight: must be from 1 to 1\ntidegate: job.yaml:/x (line 1): is wrong\n");
+}
+
+}  // namespace
+}  // namespace tests
