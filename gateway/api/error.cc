@@ -255,8 +255,7 @@ std::vector<ErrorHeader> ErrorHeaders(const ApiError& error) {
   }
   if (!error.limit.empty()) {
     std::string value = error.limit;
-    std::replace_if(
-        value.begin(), value.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+    std::replace_if(value.begin(), value.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
     headers.push_back({"x-tidegate-limit", std::move(value)});
   }
   return headers;

@@ -117,7 +117,7 @@ int Serve(const std::string& path) {
     fmt::print(stderr, "tidegate: {}\n", conf::Std(process.status().message()));
     return kFailed;
   }
-  malloc_trim(0);  // journals were read whole, the configuration was parsed: what that took is not needed again
+  malloc_trim(0);  // what reading journals and configuration took is not needed again
   admin.port = (*process)->admin_port();
   if (console) console->port = (*process)->console_port();
   {

@@ -280,8 +280,7 @@ TEST(CliCheck, WarnsOfAPortThatIsTaken) {
 TEST(CliUpgradeCheck, NamesWhatReplacesAnOption) {
   const tests::TempDir folder;
   const std::string path = folder / "t.yaml";
-  std::ofstream(path) << "server: {listen: 127.0.0.1:8080, state_dir: " << folder / "state"
-                      << "}\n"
+  std::ofstream(path) << "server: {listen: 127.0.0.1:8080, state_dir: " << folder / "state" << "}\n"
                       << "tenants: [{name: default, models: [\"*\"]}]\n"
                       << "models: [{name: m, endpoints: [{url: http://127.0.0.1:8000, engine: vllm}]}]\n";
   const Cli cli;
