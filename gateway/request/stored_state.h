@@ -11,8 +11,8 @@
 
 namespace gateway {
 
-// In Responses: the first member that names a conversation, an item, a prompt or a file by its id; nothing if none does. Ignores
-// `previous_response_id`, whose owner is known. The last body that `scanner` scanned must be `body`.
+// In Responses: the first member that names a conversation, an item, a prompt or a file by its id; nothing if none
+// does. Ignores `previous_response_id`, whose owner is known. The last body that `scanner` scanned must be `body`.
 std::optional<std::string_view> NamesStoredState(const router::FactsScanner& scanner, std::string_view body);
 
 // In chat and Messages: the first member that names a file, a sound or a container by its id; likewise. Ignores what
