@@ -83,8 +83,8 @@ struct Delivery {
 struct RequestOutcome {
   int status = 0;
   ledger::EndReason reason = ledger::EndReason::kDone;
-  std::optional<api::ApiError> error;
-  std::string limit;            // the limit that refused the request
+  std::unique_ptr<api::ApiError> error;  // not in place: most requests have none, and thousands wait
+  std::string limit;                     // the limit that refused the request
   bool failed_attempt = false;  // no valid credential; counted among the failed attempts of its address
   bool answer_whole = false;
   ledger::Counts counts;
@@ -128,7 +128,7 @@ struct Exchange {
     return Fail(api::Make(code, std::move(message), std::move(param)));
   }
   StageResult Fail(api::ApiError error, ledger::EndReason reason = ledger::EndReason::kRefused) {
-    outcome.error = std::move(error);
+    outcome.error = std::make_unique<api::ApiError>(std::move(error));
     outcome.reason = reason;
     return StageResult::kFailed;
   }

@@ -331,6 +331,11 @@ bool BeginsWithEvent(std::string_view body) {
   return false;
 }
 
+bool BeginsObject(std::string_view body) {
+  const size_t at = body.find_first_not_of(" \t\r\n");
+  return at != std::string_view::npos && body[at] == '{';
+}
+
 // Whether the client waits for a stream whose end has a marker. Clients take one document in its place for a stream
 // without events, and see nothing of it.
 bool MustStream(const Exchange& x) {
@@ -366,13 +371,15 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
   const bool at_once =
       x.delivery.upstream->carry() == Carry::kAsIs && IsBinary(upstream.head().Find(FieldId::content_type));
   while (true) {
+    // Some servers give their events no type, or another one.
     if (MustStream(x) && BeginsWithEvent(upstream.payload())) co_return co_await RelayStream(x);
     if (upstream.done() || upstream.payload().size() >= whole) break;
     if (at_once && !upstream.payload().empty()) break;
     const Status status = co_await upstream.ReadSome(std::min(net::Now() + idle, x.at.until));
     if (status != Status::kOk) co_return Broken(status, "the replica broke off in the middle of its answer");
   }
-  if (MustStream(x)) co_return RefuseDocument(x, upstream);
+  if (MustStream(x) && upstream.done() && BeginsObject(upstream.payload()))
+    co_return RefuseDocument(x, upstream);
   if (x.delivery.stream_begun)
     co_return Broken(Status::kMalformed, "the replica did not answer with a stream");
   if (upstream.done() && upstream.payload().empty() && !x.identity.spec->bound.empty())
@@ -629,10 +636,7 @@ net::Task<RelayEnd> Relay(Exchange& x) {
   if (upstream.refusal().status > 0) return RelayRefusal(x);
   if (upstream.carry() == Carry::kCountHere) return SendCount(x);
   x.client.cancel().SetRunning(&upstream.connection());
-  const net::http::Head& head = upstream.connection().head();
-  // Some servers give their events no type, or another one.
-  if (HasType(head, "text/event-stream") || (MustStream(x) && !HasType(head, "application/json")))
-    return RelayStream(x);
+  if (HasType(upstream.connection().head(), "text/event-stream")) return RelayStream(x);
   return RelayBody(x);
 }
 
