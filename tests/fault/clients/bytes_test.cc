@@ -638,10 +638,10 @@ TEST(Bytes, AnEngineThatRefusesOurCredentialsIsShownAsThat) {
   EXPECT_EQ(answer.status, 502);
   EXPECT_EQ(answer.header("x-should-retry"), "false");
   EXPECT_THAT(answer.body, Not(HasSubstr("sk-secret")));
-  EXPECT_THAT(gateway.AskAdmin(Get("/readyz")).body, HasSubstr("401"));
+  EXPECT_THAT(gateway.AskAdmin(Get("/readyz")).body, HasSubstr("answers 401"));
   engine.Say(JsonAnswer(ChatAnswer("ok")));
   EXPECT_EQ(gateway.Ask(Chat()).status, 200);
-  EXPECT_THAT(gateway.AskAdmin(Get("/readyz")).body, Not(HasSubstr("401")));
+  EXPECT_THAT(gateway.AskAdmin(Get("/readyz")).body, Not(HasSubstr("answers 401")));
 }
 
 TEST(Bytes, AProbeHasTheEndpointsCredentialsAndTellsWhenTheyAreRefused) {
@@ -667,7 +667,7 @@ TEST(Bytes, AProbeHasTheEndpointsCredentialsAndTellsWhenTheyAreRefused) {
   EXPECT_EQ(probe.field("x-team"), "token-of-the-team");
   engine.Say(JsonAnswer("{}"));
   EXPECT_TRUE(tests::Within(RawClient::kPatience, [&] {
-    return readiness().find("403") == std::string::npos;
+    return readiness().find("answers 403") == std::string::npos;
   })) << readiness();
 }
 
