@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <string_view>
+#include <vector>
 
 #include "conf/text.h"
 #include "gateway/audit/statement.h"
@@ -54,9 +56,19 @@ absl::StatusOr<std::string> Make(const StatementOptions& options, const Statemen
   }
   const auto others = FindUsageOfOthers(*config);
   if (!others.ok()) return others.status();
-  const absl::StatusOr<Statement> statement = MakeStatement(
-      dir, TenantPath(*config, options.tenant).value_or(options.tenant), month, net::Now(), *others);
+  const std::optional<std::string> known = TenantPath(*config, options.tenant);
+  const absl::StatusOr<Statement> statement =
+      MakeStatement(dir, known.value_or(options.tenant), month, net::Now(), *others);
   if (!statement.ok()) return statement.status();
+  // A project that people made is in no configuration, and may have used nothing.
+  if (!known && statement->lines.empty()) {
+    std::vector<std::string_view> names;
+    for (const config::Tenant& tenant : config->tenants) names.push_back(tenant.name);
+    fmt::print(
+        stderr,
+        "tidegate: the ledger has nothing of \"{}\" in {}, and the configuration has no such tenant{}\n",
+        options.tenant, month.name, conf::DidYouMean(options.tenant, names));
+  }
   return options.format == "csv" ? StatementCsv(*statement) : StatementJson(*statement);
 }
 

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/api/answer_member.h"
 #include "gateway/api/anthropic.h"
@@ -413,6 +416,13 @@ bool HidesUsage(const Exchange& x) {
   return optional && !x.body.facts.usage_asked;
 }
 
+// Some servers leave out the blank line behind their last event.
+bool LacksOnlyItsBlankLine(std::string_view bytes) {
+  const net::SseEvent event = net::NextSseEvent(bytes);
+  return event.has_data && !event.multi_line &&
+         (event.data == "[DONE]" || conf::ParseJson(event.data).is_object());
+}
+
 class StreamRelay {
  public:
   explicit StreamRelay(Exchange& x)
@@ -441,8 +451,8 @@ class StreamRelay {
   net::Task<Status> Read(bool first);
   bool Ended() const { return tally_.finished() || (upstream_.done() && !tally_.needs_marker()); }
   void Note(conf::TimePoint now, uint64_t events_before);
-  // Returns the first `whole` bytes, which are whole events, in the client's form; valid until the next call.
-  std::string_view Convert(size_t whole);
+  // Returns `whole` bytes of whole events in the client's form; valid until the next call.
+  std::string_view Convert(char* data, size_t whole);
   net::Task<bool> Send(std::string_view piece, bool last);
   std::optional<RelayEnd> CheckLimits(conf::TimePoint now);
 
@@ -458,6 +468,7 @@ class StreamRelay {
   bool left_hung_ = false;
   std::unique_ptr<StreamTranslator> translator_;
   std::string translated_;
+  std::string last_;  // the last event, where it came without its blank line
 };
 
 void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
@@ -494,8 +505,7 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
   x_.RecordProgress();
 }
 
-std::string_view StreamRelay::Convert(size_t whole) {
-  char* data = upstream_.payload_data();
+std::string_view StreamRelay::Convert(char* data, size_t whole) {
   const size_t kept = tally_.Pass(data, whole);
   std::string_view events(data, kept);
   if (!owner_noted_ && !events.empty()) {
@@ -553,7 +563,13 @@ net::Task<RelayEnd> StreamRelay::Loop() {
   Status status = Status::kOk;
   while (true) {
     const uint64_t events_before = tally_.events();
-    const size_t whole = framer_.Whole(upstream_.payload());
+    char* events = upstream_.payload_data();
+    size_t whole = framer_.Whole(upstream_.payload());
+    if (whole == 0 && upstream_.done() && LacksOnlyItsBlankLine(upstream_.payload())) {
+      last_.assign(upstream_.payload()).append("\n\n");
+      events = last_.data();
+      whole = last_.size();
+    }
     // Whole events that came before a failure are sent; but if the client has nothing yet, another replica can
     // still be tried.
     if (status != Status::kOk && (whole == 0 || !x_.delivery.head_sent)) {
@@ -564,7 +580,7 @@ net::Task<RelayEnd> StreamRelay::Loop() {
       co_return end;
     }
     if (whole > 0) {
-      const std::string_view out = Convert(whole);
+      const std::string_view out = Convert(events, whole);
       x_.KeepAnswer(out);
       co_await x_.client.connection().stream().AwaitBatch();
       const conf::TimePoint now = net::Now();
@@ -579,7 +595,7 @@ net::Task<RelayEnd> StreamRelay::Loop() {
       if (ended) Charge(x_);
       if ((!out.empty() || ended) && !co_await Send(out, ended)) co_return ClientLeft();
       if (!x_.delivery.head_sent) upstream_.KeepHead();  // these events had nothing for the client
-      upstream_.Take(whole);
+      upstream_.Take(std::min(whole, upstream_.payload().size()));
       framer_.Taken(whole);
       if (reported_failure) {
         // The client has the engine's own error, in a complete message.

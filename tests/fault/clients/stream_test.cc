@@ -203,6 +203,32 @@ TEST(Stream, OneThatClosesCleanlyWithoutItsMarkerIsNotWhole) {
   }
 }
 
+TEST(Stream, ALastEventWithoutItsBlankLineCounts) {
+  const std::string event = R"(data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,)"
+                            R"("delta":{"content":"a"},"finish_reason":"stop"}]})";
+  const std::string head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+  const std::string ends[] = {"\n\ndata: [DONE]", "\n\ndata: [DONE]\n", "\r\n\r\ndata: [DONE]\r\n\r"};
+  for (const std::string& end : ends) {
+    for (const bool translated : {false, true}) {
+      SCOPED_TRACE(end);
+      const FakeUpstream upstream(head + event + end);
+      const GatewayProcess gateway({.replicas = {upstream.port()},
+                                    .model = "health: {probe: false}",
+                                    .endpoint = translated ? "engine: chat-only" : "engine: vllm"});
+      RawClient client = gateway.Connect();
+      const std::string messages = R"({"model":"chat-small","max_tokens":5,"stream":true,)"
+                                   R"("messages":[{"role":"user","content":"hi"}]})";
+      ASSERT_TRUE(client.Send(translated ? Post("/v1/messages", messages) : Stream(5)));
+      const Answer got = client.ReadHead();
+      ASSERT_EQ(got.status, 200);
+      const std::vector<std::string> events = Events(client);
+      ASSERT_FALSE(events.empty());
+      EXPECT_THAT(events.back(), testing::HasSubstr(translated ? "message_stop" : "[DONE]"));
+      EXPECT_EQ(gateway.CloseOf(got.header(translated ? "request-id" : "x-request-id")).reason, "done");
+    }
+  }
+}
+
 TEST(Stream, OneThatNeverEndsIsEnded) {
   const struct {
     std::string limit;
