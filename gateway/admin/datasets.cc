@@ -92,7 +92,8 @@ net::Task<Answer> ExportDataset(const Operations& operations, const Call& call) 
   Reading reading;
   const std::vector<FieldProblem> problems = ReadDatasetCall(call, query, reading.where);
   if (!problems.empty()) co_return Refuse(api::Code::kInvalidValue, problems, call.request_id);
-  const std::variant<std::string, Answer> tenant = TenantInScope(call, Permission::kReadContent);
+  const std::variant<std::string, Answer> tenant =
+      TenantInScope(call, call.Text("tenant"), Permission::kReadContent);
   if (const Answer* const refused = std::get_if<Answer>(&tenant)) co_return *refused;
   query.tenant = std::get<std::string>(tenant);
   if (operations.shared->content_keys == nullptr)

@@ -76,8 +76,8 @@ bool IsOwn(const Operations& operations, const Call& call, std::string_view aske
 }
 
 std::string_view GrantState(const gateway::TenantGrant& grant, conf::TimePoint now) {
-  if (grant.ended || grant.until <= now) return "ended";
-  return grant.from > now ? "planned" : "in_force";
+  if (grant.ended || grant.until <= now) return answers::kGrantEnded;
+  return grant.from > now ? answers::kGrantPlanned : answers::kGrantInForce;
 }
 
 answers::Grant Show(const gateway::TenantGrant& grant, const Call& call) {

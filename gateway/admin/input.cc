@@ -1,6 +1,7 @@
 #include "gateway/admin/input.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -83,6 +84,10 @@ std::vector<FieldProblem> ReadQuery(std::string_view text, std::span<const Membe
     } else if (member->type == Type::kWhole && !IsWhole(*value)) {
       problems.push_back({*name, fmt::format("\"{}\" is {}", *value,
                                              IsDigits(*value) ? "too large" : "not a whole number")});
+    } else if (!member->words.empty() && !value->empty() &&
+               std::ranges::find(member->words, *value) == member->words.end()) {
+      problems.push_back(
+          {*name, fmt::format("\"{}\" must be one of {}", *value, fmt::join(member->words, ", "))});
     } else if (!query.emplace(*name, *value).second) {
       problems.push_back({*name, "is given twice"});
     }

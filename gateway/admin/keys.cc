@@ -36,14 +36,25 @@ Answer NoSuchKey(const Call& call) {
                 call.request_id);
 }
 
+enum class KeyChange : uint8_t { kRotate, kRevoke };
+
 // Nothing where the caller may change that key, or may change any, so that the store says whether it is
 // there.
-std::optional<Answer> RefuseKeyOfOthers(const Operations& operations, const Call& call) {
+std::optional<Answer> RefuseKeyChange(const Operations& operations, const Call& call, KeyChange change) {
   if (call.caller.authority.MayEverywhere(Permission::kChangeKeys)) return std::nullopt;
   const std::shared_ptr<const auth::KeyTable> table = operations.shared->keys->Table();
   const auth::KeyRecordPtr* const key = table->Find(call.item);
   if (key == nullptr || !MaySee(call, **key)) return NoSuchKey(call);
-  if (IsOwn(call, **key) || call.May(Permission::kChangeKeys, (*key)->tenant)) return std::nullopt;
+  if (call.May(Permission::kChangeKeys, (*key)->tenant)) return std::nullopt;
+  // Whoever has left the tenant gets no new secret of it; giving up the old one is always allowed.
+  if (IsOwn(call, **key)) {
+    if (change == KeyChange::kRevoke || call.May(Permission::kChangeOwnKeys, (*key)->tenant))
+      return std::nullopt;
+    return Refuse(
+        api::Code::kPermissionDenied,
+        fmt::format("you have no role any more by which you make keys of the tenant of {}", call.item),
+        call.request_id);
+  }
   return Refuse(
       api::Code::kPermissionDenied,
       fmt::format("{} is not your own key; changing it takes {}", call.item, WhoMay(Permission::kChangeKeys)),
@@ -105,6 +116,7 @@ net::Task<Answer> CreateKey(const Operations& operations, const Call& call) {
   }
   if (request.role.empty()) {
     const std::string tenant = PathOfTenant(call, request.tenant);
+    request.visible_models = VisibleModels(call).Names();
     const bool others = call.May(Permission::kChangeKeys, tenant);
     if (!others && !call.May(Permission::kChangeOwnKeys, tenant)) {
       co_return Refuse(api::Code::kPermissionDenied,
@@ -124,7 +136,8 @@ net::Task<Answer> CreateKey(const Operations& operations, const Call& call) {
 }
 
 net::Task<Answer> RotateKey(const Operations& operations, const Call& call) {
-  if (std::optional<Answer> refused = RefuseKeyOfOthers(operations, call)) co_return *std::move(refused);
+  if (std::optional<Answer> refused = RefuseKeyChange(operations, call, KeyChange::kRotate))
+    co_return *std::move(refused);
   auth::Rotation rotation{.changer = ChangerOf(call)};
   std::vector<FieldProblem> problems;
   if (const std::string overlap = call.Text("overlap"); !overlap.empty()) {
@@ -154,7 +167,8 @@ net::Task<Answer> RotateKey(const Operations& operations, const Call& call) {
 
 // A key that leaked must stop working even while nothing can be recorded; the store has the event until then.
 net::Task<Answer> RevokeKey(const Operations& operations, const Call& call) {
-  if (std::optional<Answer> refused = RefuseKeyOfOthers(operations, call)) co_return *std::move(refused);
+  if (std::optional<Answer> refused = RefuseKeyChange(operations, call, KeyChange::kRevoke))
+    co_return *std::move(refused);
   const auth::Changer changer = ChangerOf(call);
   const absl::StatusOr<Keys::Revoked> revoked =
       co_await operations.shared->keys->Revoke(call.item, changer, call.Text("reason"), call.now);

@@ -33,11 +33,13 @@ ordered_json Parameters(const Route& route) {
         {{"name", name}, {"in", "path"}, {"required", true}, {"schema", TypeOf(Type::kText)}});
   }
   for (const Member& member : route.query) {
+    ordered_json schema = TypeOf(member.type);
+    for (const std::string_view word : member.words) schema["enum"].push_back(word);
     parameters.push_back({{"name", member.name},
                           {"in", "query"},
                           {"required", member.required},
                           {"description", member.about},
-                          {"schema", TypeOf(member.type)}});
+                          {"schema", std::move(schema)}});
   }
   return parameters;
 }

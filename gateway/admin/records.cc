@@ -47,7 +47,7 @@ uint64_t PageLimit(const Call& call, uint64_t otherwise, std::vector<FieldProble
 
 // Not checked yet, but within the tenants that the caller may see.
 std::variant<UsageRequest, Answer> UsageRequestOf(const Call& call) {
-  std::variant<std::string, Answer> tenant = TenantInScope(call, Permission::kSeeUsage);
+  std::variant<std::string, Answer> tenant = TenantInScope(call, call.Query("tenant"), Permission::kSeeUsage);
   if (Answer* const refused = std::get_if<Answer>(&tenant)) return std::move(*refused);
   UsageRequest request;
   request.by = SplitList(call.Query("by"));
@@ -196,7 +196,8 @@ Answer ShowStatement(const Operations& operations, const Call& call) {
   const std::string format = call.Query("format");
   if (auto problem = CheckFormat(format, {"json", "csv"})) problems.push_back(*std::move(problem));
   if (!problems.empty()) return Refuse(api::Code::kInvalidValue, problems, call.request_id);
-  const std::variant<std::string, Answer> tenant = TenantInScope(call, Permission::kSeeStatements);
+  const std::variant<std::string, Answer> tenant =
+      TenantInScope(call, call.Query("tenant"), Permission::kSeeStatements);
   if (const Answer* const refused = std::get_if<Answer>(&tenant)) return *refused;
   operations.shared->ledger->Flush().IgnoreError();
   const absl::StatusOr<Statement> statement =

@@ -32,6 +32,7 @@ struct Member {
   Type type = Type::kText;
   bool required = false;
   std::string_view about;
+  std::span<const std::string_view> words{};  // of a query's kText: the values that there are; empty: any
 };
 
 // One call, checked against its route: every member is known and of its type.

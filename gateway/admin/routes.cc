@@ -45,7 +45,7 @@ constexpr std::array kOfScaled = {Member{"model", Type::kText, false, "Only this
 constexpr std::array kKeyQuery = {
     Member{"tenant", Type::kText, false,
            "A tenant's name or path: its keys and those of the tenants below it"},
-    Member{"state", Type::kText, false, "active, expired, revoked or replaced"}, kLimit, kAfter};
+    Member{"state", Type::kText, false, "Only keys in this state", kKeyStateNames}, kLimit, kAfter};
 
 constexpr std::array kNewKey = {
     Member{"tenant", Type::kText, false, "The tenant of the key: a name or a path. Give either this or role"},
@@ -234,10 +234,16 @@ constexpr std::array kNewRequest = {
     Member{"renews", Type::kText, false, "The id of a grant: ask for the same until the new end"},
     Member{"reason", Type::kText, false, "What it is for; required"}};
 constexpr std::array kComment = {Member{"text", Type::kText, true, "What to say"}};
-constexpr std::array kOfGrants = {kTenant, Member{"state", Type::kText, false, "planned, in_force or ended"},
-                                  kLimit, kAfter};
+constexpr std::array kOfGrants = {
+    kTenant, Member{"state", Type::kText, false, "Only grants in this state", answers::kGrantStates}, kLimit,
+    kAfter};
+constexpr std::array kRequestStateNames = [] {
+  std::array<std::string_view, std::size(kRequestStates)> names;
+  std::ranges::transform(kRequestStates, names.begin(), &conf::Word<RequestState>::first);
+  return names;
+}();
 constexpr std::array kOfRequests = {
-    kTenant, Member{"state", Type::kText, false, "pending, approved, declined, withdrawn or expired"}, kLimit,
+    kTenant, Member{"state", Type::kText, false, "Only requests in this state", kRequestStateNames}, kLimit,
     kAfter};
 constexpr std::array kApproval = {kGivenModels,
                                   kGivenLimits,

@@ -52,13 +52,23 @@ bool VisibleModels::Has(std::string_view model) const {
   return false;
 }
 
+std::optional<std::vector<std::string>> VisibleModels::Names() const {
+  if (all_) return std::nullopt;
+  std::vector<std::string> names;
+  const auto& models = runtime_.routes().models();
+  for (size_t i = 0; i < visible_.size(); ++i) {
+    if (visible_[i]) names.push_back(models[i].spec.name);
+  }
+  return names;
+}
+
 std::string PathOfTenant(const Call& call, std::string_view name_or_path) {
   const TenantRuntime* const found = call.runtime->FindTenant(name_or_path);
   return found == nullptr ? std::string(name_or_path) : found->path;
 }
 
-std::variant<std::string, Answer> TenantInScope(const Call& call, Permission permission) {
-  const std::string named = call.Query("tenant");
+std::variant<std::string, Answer> TenantInScope(const Call& call, std::string_view named,
+                                                Permission permission) {
   if (call.caller.authority.MayEverywhere(permission)) return PathOfTenant(call, named);
   const std::vector<std::string> own = call.caller.authority.TenantsOf(permission);
   if (named.empty() && own.size() == 1) return own.front();

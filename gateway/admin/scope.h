@@ -2,6 +2,7 @@
 // models that they may use. Pure; control loop's thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -16,6 +17,8 @@ class VisibleModels {
  public:
   explicit VisibleModels(const Call& call);
   bool Has(std::string_view model) const;
+  // Their names; nothing: the caller sees all.
+  std::optional<std::vector<std::string>> Names() const;
 
  private:
   const Runtime& runtime_;
@@ -23,9 +26,10 @@ class VisibleModels {
   std::vector<bool> visible_;  // by ModelId
 };
 
-// The tenant that a query is about, as a path: what it names, or the only one that the caller has; empty:
-// all. Otherwise the refusal.
-std::variant<std::string, Answer> TenantInScope(const Call& call, Permission permission);
+// The tenant that a call is about, as a path: the one that it names, or, where it names none, the only one that the
+// caller has; empty: all. Otherwise the refusal.
+std::variant<std::string, Answer> TenantInScope(const Call& call, std::string_view named,
+                                                Permission permission);
 
 // Takes the names of jobs and replicas that are not the caller's to see out of a JSON text: reasons name what holds
 // the devices that somebody waits for.

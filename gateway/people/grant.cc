@@ -71,18 +71,8 @@ constexpr void Bind(O& o, GrantRequest& request) {
   o.Optional("comments", request.comments);
 }
 
-namespace {
-
-constexpr conf::Word<RequestState> kStates[] = {{"pending", RequestState::kPending},
-                                                {"approved", RequestState::kApproved},
-                                                {"declined", RequestState::kDeclined},
-                                                {"withdrawn", RequestState::kWithdrawn},
-                                                {"expired", RequestState::kExpired}};
-
-}  // namespace
-
 conf::Words<RequestState> WordsOf(RequestState) {
-  return kStates;
+  return kRequestStates;
 }
 
 std::string InWords(const Allowance& allowance) {

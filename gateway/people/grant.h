@@ -64,6 +64,11 @@ struct RequestComment {
 };
 
 enum class RequestState : uint8_t { kPending, kApproved, kDeclined, kWithdrawn, kExpired };
+inline constexpr conf::Word<RequestState> kRequestStates[] = {{"pending", RequestState::kPending},
+                                                              {"approved", RequestState::kApproved},
+                                                              {"declined", RequestState::kDeclined},
+                                                              {"withdrawn", RequestState::kWithdrawn},
+                                                              {"expired", RequestState::kExpired}};
 conf::Words<RequestState> WordsOf(RequestState);
 
 struct GrantRequest {

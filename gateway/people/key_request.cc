@@ -76,6 +76,10 @@ class Checker {
         spec_.tenant = *std::move(path);
         return;
       }
+      if (request_.visible_models) {
+        Add("tenant", fmt::format("no tenant \"{}\" is known here", request_.tenant));
+        return;
+      }
       std::vector<std::string> names;
       names.reserve(config_.tenants.size());
       for (const config::Tenant& tenant : config_.tenants) names.push_back(tenant.name);
@@ -112,6 +116,7 @@ class Checker {
     if (HasNoEffect("models", !request_.models.empty())) return;
     std::vector<std::string> names;
     for (const config::Model& model : config_.models) {
+      if (!MayKnowOf(model)) continue;
       names.push_back(model.name);
       names.insert(names.end(), model.aliases.begin(), model.aliases.end());
     }
@@ -156,7 +161,29 @@ class Checker {
       Add("priority",
           fmt::format("unknown priority \"{}\"{}", request_.priority, priorities.Hint(request_.priority)));
     }
+    // Waiting requests of a more urgent band go before those of all other tenants, so that only those who have a role
+    // over all of them give one.
+    if (request_.visible_models && IsMoreUrgentThanTheTenant()) {
+      Add("priority", fmt::format("\"{}\" is more urgent than the priority of {}; such a key is made by an "
+                                  "operator or admin",
+                                  request_.priority, spec_.tenant));
+    }
     spec_.priority = request_.priority;
+  }
+
+  bool IsMoreUrgentThanTheTenant() const {
+    const auto tenant = std::ranges::find_if(config_.tenants, [&](const config::Tenant& one) {
+      return config::PathOf(config_.tenants, one) == spec_.tenant;
+    });
+    if (request_.priority.empty() || tenant == config_.tenants.end()) return false;
+    return std::ranges::any_of(config_.models, [&](const config::Model& model) {
+      return model.queue.BandOf(request_.priority) < model.queue.BandOf(tenant->priority);
+    });
+  }
+
+  bool MayKnowOf(const config::Model& model) const {
+    return !request_.visible_models ||
+           std::ranges::find(*request_.visible_models, model.name) != request_.visible_models->end();
   }
 
   void Limits() {

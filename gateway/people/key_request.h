@@ -28,6 +28,9 @@ struct KeyRequest {
   std::string limits;                  // JSON: key_limits.h
   std::string created_by;
   std::string owner;  // the person whose own key it is; empty: nobody's
+  // Of a caller with roles over some tenants only: the models that they may know of. Such a caller makes no key that
+  // is more urgent than its tenant. Nothing: a caller with a role over everything.
+  std::optional<std::vector<std::string>> visible_models{};
 };
 
 // Every problem at once; `spec` is complete when there is none.

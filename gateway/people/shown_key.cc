@@ -1,12 +1,7 @@
 #include "gateway/people/shown_key.h"
 
-#include <array>
-
 namespace gateway {
 namespace {
-
-constexpr std::array<std::string_view, kKeyStates> kKeyStateNames = {"active", "expired", "revoked",
-                                                                     "replaced"};
 
 std::optional<conf::ShownTime> Shown(const std::optional<conf::TimePoint>& at) {
   return at ? std::optional(conf::ShownTime{*at}) : std::nullopt;

@@ -2,6 +2,7 @@
 // show after it was made.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,8 @@ namespace gateway {
 
 enum class KeyState { kActive, kExpired, kRevoked, kReplaced };
 inline constexpr size_t kKeyStates = 4;
+inline constexpr std::array<std::string_view, kKeyStates> kKeyStateNames = {"active", "expired", "revoked",
+                                                                            "replaced"};
 std::string_view Name(KeyState state);
 KeyState StateOf(const plugins::auth::KeyRecord& key, conf::TimePoint now);
 

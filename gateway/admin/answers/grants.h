@@ -1,6 +1,9 @@
 // Answers of the admin API about members, grants and requests.
 #pragma once
 
+#include <array>
+#include <string_view>
+
 #include "gateway/admin/answers/answer_fields.h"
 
 namespace gateway::admin::answers {
@@ -66,6 +69,12 @@ constexpr void Bind(O& o, RequestComment& comment) {
   o.Required("at", comment.at);
   o.Required("text", comment.text);
 }
+
+// What the dates of a grant say of it now.
+inline constexpr std::string_view kGrantPlanned = "planned";
+inline constexpr std::string_view kGrantInForce = "in_force";
+inline constexpr std::string_view kGrantEnded = "ended";
+inline constexpr std::array kGrantStates = {kGrantPlanned, kGrantInForce, kGrantEnded};
 
 struct Grant {
   static constexpr std::string_view kSchema = "Grant";

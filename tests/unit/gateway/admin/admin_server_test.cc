@@ -226,6 +226,23 @@ TEST(AdminInput, ANumberThatIsTooLargeIsReported) {
   });
 }
 
+// A mistyped state would show an empty list, as if there were nothing.
+TEST(AdminInput, RefusesAStateThatThereIsNot) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    for (const auto& [list, state] : std::vector<std::pair<std::string, std::string>>{
+             {"keys", "revoked"}, {"grants", "in_force"}, {"requests", "pending"}}) {
+      const std::string path = "/admin/v1/" + list + "?state=";
+      EXPECT_EQ((co_await client.Call("GET", path + state, kBoot)).status, 200) << list;
+      EXPECT_EQ((co_await client.Call("GET", path, kBoot)).status, 200) << list;
+      const Reply reply = co_await client.Call("GET", path + "gone", kBoot);
+      EXPECT_EQ(reply.status, 400) << list;
+      EXPECT_EQ(reply.body["error"]["param"], "state");
+      EXPECT_THAT(reply.message(), AllOf(HasSubstr("\"gone\" must be one of "), HasSubstr(state)));
+    }
+  });
+}
+
 TEST(AdminInput, RefusesUnknownParametersAndBadOnes) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
@@ -459,6 +476,46 @@ TEST(AdminRecords, ContentIsOpenedForTheRoleAdminAloneAndEachTimeRecorded) {
   }
   EXPECT_EQ(std::ranges::count(actions, "content.read"), 2) << "what is erased was not read";
   EXPECT_EQ(std::ranges::count(actions, "content.erase"), 1);
+}
+
+TEST(AdminRecords, ADataSetHasOnlyTheTenantThatTheCallNames) {
+  World world;
+  const auto tell = [&](const char* request, const char* tenant, const char* prompt) {
+    gateway::ledger::OpenRecord open{
+        .time_us = 1, .request = request, .tenant = tenant, .model = "chat-small", .api = "chat_completions"};
+    auto ticket = world.shared.ledger->Shard(0).Open(open);
+    const auto* const key = world.shared.content_keys->For(tenant).get();
+    const std::string asked =
+        fmt::format(R"({{"model":"chat-small","messages":[{{"role":"user","content":"{}"}}]}})", prompt);
+    const std::string said = R"({"choices":[{"index":0,"message":{"role":"assistant","content":"yes"}}]})";
+    for (const auto& [part, text] :
+         {std::pair(gateway::ledger::ContentPart::kPrompt, std::string_view(asked)),
+          std::pair(gateway::ledger::ContentPart::kAnswer, std::string_view(said))})
+      ticket->Content({.part = part, .text = text, .full_bytes = text.size(), .key = key});
+    ticket->Close({.time_us = 2, .reason = gateway::ledger::EndReason::kDone, .status = 200});
+  };
+  tell("req_1", "demo", "of the organisation");
+  tell("req_2", "demo/search", "of one team");
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const auto ask = [&](std::string body) {
+      return client.Call("POST", "/admin/v1/datasets:export", kBoot, std::move(body));
+    };
+    Reply reply = co_await ask("{}");
+    EXPECT_EQ(reply.body["lines"].size(), 2u) << reply.text;
+    for (const char* tenant : {R"({"tenant":"search"})", R"({"tenant":"demo/search"})"}) {
+      reply = co_await ask(tenant);
+      EXPECT_EQ(reply.body["lines"].size(), 1u) << reply.text;
+      EXPECT_THAT(reply.text, AllOf(HasSubstr("of one team"), Not(HasSubstr("organisation"))));
+    }
+    reply = co_await ask(R"({"tenant":"demo"})");
+    EXPECT_EQ(reply.body["lines"].size(), 2u) << reply.text;
+    reply = co_await ask(R"({"tenant":"elsewhere"})");
+    EXPECT_EQ(reply.body["lines"].size(), 0u) << reply.text;
+  });
+  std::vector<std::string> tenants;
+  for (const tests::json& record : world.Records(gateway::ledger::Kind::kAdmin))
+    if (record["action"] == "dataset.export") tenants.push_back(record.value("tenant", ""));
+  EXPECT_THAT(tenants, testing::ElementsAre("", "demo/search", "demo/search", "demo"));
 }
 
 TEST(AdminReadiness, SaysWhatIsDegraded) {

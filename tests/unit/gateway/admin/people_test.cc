@@ -295,6 +295,71 @@ TEST(People, AMemberMakesRotatesAndRevokesKeysOfTheirOwn) {
   });
 }
 
+TEST(People, WhoeverHasLeftATenantGetsNoNewSecretOfIt) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const tests::SignedIn member =
+        co_await client.SignIn({.id = "person:m", .roles = {{Role::kMember, "demo/search"}}});
+    const Reply made =
+        co_await client.CallAs(member, "POST", "/admin/v1/keys", R"({"tenant":"search","expires":"1h"})");
+    EXPECT_EQ(made.status, 201) << made.text;
+    const std::string id = made.body["id"];
+    const tests::SignedIn later =
+        co_await client.SignIn({.id = "person:m", .roles = {{Role::kMember, "elsewhere"}}});
+    const Reply rotated =
+        co_await client.CallAs(later, "POST", "/admin/v1/keys/" + id + ":rotate", R"({"expires":"300d"})");
+    EXPECT_EQ(rotated.status, 403) << rotated.text;
+    EXPECT_THAT(rotated.text, Not(HasSubstr("secret")));
+    const Reply revoked = co_await client.CallAs(later, "POST", "/admin/v1/keys/" + id + ":revoke", "{}");
+    EXPECT_EQ(revoked.status, 200) << revoked.text;
+  });
+}
+
+TEST(People, KeysOfATenantsOwnPeopleAreNoMoreUrgentThanTheTenant) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const tests::SignedIn member =
+        co_await client.SignIn({.id = "person:m", .roles = {{Role::kMember, "demo/search"}}});
+    const tests::SignedIn lead = co_await client.SignIn({.id = "person:l", .roles = {{Role::kLead, "demo"}}});
+    const tests::SignedIn op = co_await client.SignIn({.id = "person:o", .roles = {{Role::kOperator, {}}}});
+    const auto ask = [&](const tests::SignedIn& who, const char* priority) {
+      return client.CallAs(who, "POST", "/admin/v1/keys",
+                           fmt::format(R"({{"tenant":"search","priority":"{}"}})", priority));
+    };
+    for (const tests::SignedIn& who : {member, lead}) {
+      for (const char* priority : {"normal", "low"}) {
+        const Reply made = co_await ask(who, priority);
+        EXPECT_EQ(made.status, 201) << made.text;
+      }
+      const Reply refused = co_await ask(who, "high");
+      EXPECT_EQ(refused.status, 400) << refused.text;
+      EXPECT_THAT(refused.message(), HasSubstr("\"high\" is more urgent than the priority of demo/search"));
+    }
+    EXPECT_EQ((co_await ask(op, "high")).status, 201);
+  });
+}
+
+// Invariant 12: a name that is tried tells nothing of what others have.
+TEST(People, AKeyThatCannotBeMadeTellsNothingOfOtherTenantsAndModels) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const tests::SignedIn member =
+        co_await client.SignIn({.id = "person:m", .roles = {{Role::kMember, "demo/search"}}});
+    const auto ask = [&](const char* body) { return client.CallAs(member, "POST", "/admin/v1/keys", body); };
+    const Reply tenant = co_await ask(R"({"tenant":"demo/search/x"})");
+    EXPECT_EQ(tenant.status, 400) << tenant.text;
+    EXPECT_EQ(tenant.message(), "tenant: no tenant \"demo/search/x\" is known here");
+    const Reply hidden = co_await ask(R"({"tenant":"search","models":["chat-large"]})");
+    const Reply nothing = co_await ask(R"({"tenant":"search","models":["chat-larg"]})");
+    for (const Reply& reply : {hidden, nothing}) {
+      EXPECT_EQ(reply.status, 400) << reply.text;
+      EXPECT_THAT(reply.message(), Not(HasSubstr("\"chat-large\"?")));
+      EXPECT_THAT(reply.message(), HasSubstr("is not a model"));
+    }
+    EXPECT_EQ((co_await ask(R"({"tenant":"search","models":["chat-small"]})")).status, 201);
+  });
+}
+
 TEST(People, TheBootstrapKeyStopsOnceThereIsAnAdmin) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {
