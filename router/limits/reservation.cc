@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include "conf/reader.h"
+
 namespace router::limits {
 namespace {
 
@@ -341,6 +343,11 @@ std::string Refusal::Message() const {
     return fmt::format("{}: {} is {:g} device-hours{}{}, {:.3f} used", where, limit,
                        static_cast<double>(capacity) / kHour, device.empty() ? "" : " of ", device,
                        static_cast<double>(used) / kHour);
+  }
+  if (dimension == Dimension::kBudget) {
+    return fmt::format("{}: {} is {} USD, {} USD used, {} USD asked", where, limit,
+                       conf::FormatMicroUsd(capacity), conf::FormatMicroUsd(used),
+                       conf::FormatMicroUsd(asked));
   }
   return fmt::format("{}: {} is {}, {} used, {} asked", where, limit, capacity, used, asked);
 }

@@ -236,6 +236,7 @@ TEST_F(Reservations, ASpentBudgetComesBackWithItsNextPeriod) {
   const Refusal no = Refused(Reserve(key, {}, Bounded(200, 0), kNow));
   EXPECT_EQ(no.limit, "budget_per_week");
   EXPECT_EQ(no.scope, "acme");
+  EXPECT_EQ(no.Message(), "acme: budget_per_week is 0.001 USD, 0.0009 USD used, 0.0002 USD asked");
   EXPECT_EQ(no.retry, Retry::kAtPeriodEnd);
   EXPECT_FALSE(no.RetryHelps());
   EXPECT_EQ(kNow + no.retry_after, *conf::ParseTime("2026-11-23"));
