@@ -159,6 +159,17 @@ std::optional<ApiError> ReportedError(std::string_view answer) {
   return ErrorIn(root);
 }
 
+std::optional<ApiError> ErrorWithoutAnswer(std::string_view answer) {
+  simdjson::dom::parser parser;
+  Faults faults;
+  JsonObject root;
+  if (!conf::Contains(answer, "\"error\"") || !ParseObject(parser, answer, faults, root)) return std::nullopt;
+  for (const char* result : {"choices", "content", "output", "data", "results", "text", "tokens", "object"}) {
+    if (Find(root, result)) return std::nullopt;
+  }
+  return ErrorIn(root);
+}
+
 bool IsErrorObject(std::string_view body) {
   simdjson::dom::parser parser;
   Faults faults;

@@ -90,6 +90,9 @@ ApiError FromUpstream(int status, std::string_view body);
 bool IsErrorObject(std::string_view body);
 // The error that a successful answer, or the data of an event, reports in its member `error`.
 std::optional<ApiError> ReportedError(std::string_view answer);
+// The same, where the answer has no result beside it, in any protocol: a Responses object that tells why its response
+// failed is an answer.
+std::optional<ApiError> ErrorWithoutAnswer(std::string_view answer);
 
 // Whether a 404 says, by its code, that the engine has no model of this name. A message may quote the caller,
 // and engines also answer 404 to a path that they do not serve.

@@ -125,9 +125,9 @@ size_t SkipSpaceBack(std::string_view text, size_t end) {
   return end;
 }
 
-// The key whose value is the object that encloses the place `i`, itself outside of strings; empty without
-// one.
-std::string_view EnclosingKey(std::string_view text, size_t i) {
+// The key whose value is the object or array that encloses the place `i`, itself outside of strings, after `skipped`
+// that stand between; empty without one.
+std::string_view EnclosingKey(std::string_view text, size_t i, size_t skipped = 0) {
   size_t closed = 0;
   while (i > 0) {
     --i;
@@ -144,6 +144,10 @@ std::string_view EnclosingKey(std::string_view text, size_t i) {
       case '[': {
         if (closed > 0) {
           --closed;
+          break;
+        }
+        if (skipped > 0) {
+          --skipped;
           break;
         }
         size_t end = SkipSpaceBack(text, i);
@@ -170,10 +174,11 @@ struct Member {
 enum class Wanted : uint8_t { kCounts, kMember };
 
 // The last `usage` of the document itself: for kCounts an object, and it may also be that of the `response`
-// or `message` which an event wraps. `first` is the first occurrence of the key, or 0.
+// or `message` which an event wraps, of Groq's `x_groq`, or of a choice. `first` is the first occurrence of the key, or 0.
 Member FindUsage(std::string_view text, size_t first, Wanted wanted) {
   const bool counts = wanted == Wanted::kCounts;
   size_t before = text.size();
+  Member of_choice;
   for (int tried = 0; before > first; ++tried) {
     if (tried == kMaxCandidates) return {.gave_up = true};
     const size_t key = FindLast(text, kUsageKey, before);
@@ -187,11 +192,14 @@ Member FindUsage(std::string_view text, size_t first, Wanted wanted) {
     if (end == kNowhere) continue;
     const size_t depth = ClosingDepth(text, end);
     if (depth == 1) return {key, value, end, false};
-    if (depth != 2 || !counts) continue;
-    const std::string_view wrapper = EnclosingKey(text, key);
-    if (wrapper == "response" || wrapper == "message") return {key, value, end, false};
+    if (!counts) continue;
+    const bool wrapped = depth == 2 && IsUsageWrapper(EnclosingKey(text, key));
+    if (wrapped) return {key, value, end, false};
+    // The document's own may stand before the choices.
+    if (of_choice.key == kNowhere && depth == 3 && EnclosingKey(text, key, 1) == "choices")
+      of_choice = {key, value, end, false};
   }
-  return {};
+  return of_choice;
 }
 
 // The value of the key at `key`, if it is a string: without its quotes. Empty for null and all else.

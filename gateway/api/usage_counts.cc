@@ -109,6 +109,7 @@ std::optional<Usage> ReadUsage(std::string_view object) {
     usage.cached_input = counts.cache_read;
     usage.cache_written = counts.cache_created;
   }
+  usage.total_alone = counts.total > 0 && usage.input == 0 && usage.output == 0;
   if (usage.input == 0 && counts.total > usage.output) usage.input = counts.total - usage.output;
   if (usage.output == 0 && counts.total > usage.input) usage.output = counts.total - usage.input;
   usage.cached_input = std::min(usage.cached_input, usage.input);

@@ -18,6 +18,7 @@ struct Usage {
   uint64_t reasoning = 0;
   uint64_t cache_written = 0;  // the part of `input` that was written to a cache, where that has a price
   uint64_t audio_ms = 0;       // of sound that was read, where an answer is counted by its seconds
+  bool total_alone = false;    // nothing but a total was told, which stands in `input`
 
   bool operator==(const Usage&) const = default;
 };
@@ -26,5 +27,10 @@ enum class Finish : uint8_t { kNone, kDone, kLength };
 
 // `object`: its text with its braces. Nothing where that is no object of counts, or larger than 4 KiB.
 std::optional<Usage> ReadUsage(std::string_view object);
+
+// Whether the usage of this member of a document is the document's.
+inline bool IsUsageWrapper(std::string_view key) {
+  return key == "response" || key == "message" || key == "x_groq";
+}
 
 }  // namespace gateway::api

@@ -269,7 +269,7 @@ void UsageScan::Close() {
 void UsageScan::Colon() {
   at_key_ = false;
   if (depth_ == 1) {
-    const bool wraps = key() == "response" || key() == "message";
+    const bool wraps = IsUsageWrapper(key());
     wrapper_ = wraps;
     known_depth_ = wraps ? 2 : key() == "choices" ? kKnownDepth : 1;
     if (key() == "usage") wanted_ = Wanted::kUsage;
@@ -277,8 +277,9 @@ void UsageScan::Colon() {
     if (key() == "stop_reason") wanted_ = Wanted::kStopReason;
   } else if (depth_ == 2 && wrapper_) {
     if (key() == "usage") wanted_ = Wanted::kUsage;
-  } else if (depth_ == kKnownDepth && key() == "finish_reason") {
-    wanted_ = Wanted::kFinishReason;
+  } else if (depth_ == kKnownDepth) {
+    if (key() == "finish_reason") wanted_ = Wanted::kFinishReason;
+    if (key() == "usage") wanted_ = Wanted::kUsage;
   }
 }
 
@@ -360,7 +361,10 @@ void UsageScan::EndCapture(char* end) {
   const std::string_view object(object_text_.data(), captured_);
   const std::optional<Usage> usage = ReadUsage(object);
   if (!usage) return;
-  usage_ = usage;
+  // What the document reports outweighs what its choices do.
+  const bool of_choice = depth_ == kKnownDepth;
+  if (!of_choice || !of_document_) usage_ = usage;
+  of_document_ = of_document_ || !of_choice;
   if (end == nullptr || !beside_ || captured_now_ != captured_) return;
   const std::string hidden = WithoutCache(object, usage->input);
   if (!hidden.empty()) std::copy(hidden.begin(), hidden.end(), end + 1 - hidden.size());

@@ -1,7 +1,7 @@
 // UsageScan: what an answer says of its tokens and of its end, read while its bytes pass.
 //
 // One pass over pieces of any size, wherever the members stand; no allocation. Only members of the document
-// itself count (or of the `response` or `message` that an event wraps), never those of a tool's input or of
+// itself count (or of the `response` or `message` that an event wraps, of `x_groq`, or of a choice), never those of a tool's input or of
 // log probabilities: the scan follows strings and brackets. It takes well-formed JSON for granted, and a
 // broken document costs no more than its bytes. Blocks of 64 bytes that cannot hold such a member are only
 // counted through. Owner: whoever reads the answer; not shared between threads.
@@ -35,7 +35,7 @@ class UsageScan {
 
  private:
   static constexpr size_t kMaxKey = 32;
-  static constexpr uint32_t kKnownDepth = 3;  // that of a choice's finish_reason
+  static constexpr uint32_t kKnownDepth = 3;  // that of a choice's finish_reason and usage
 
   enum class Wanted : uint8_t { kNothing, kUsage, kTimings, kFinishReason, kStopReason };
 
@@ -76,6 +76,7 @@ class UsageScan {
   std::array<char, 4096> object_text_;
 
   std::optional<Usage> usage_;
+  bool of_document_ = false;  // usage_ is not that of a choice
   Finish finish_ = Finish::kNone;
 };
 

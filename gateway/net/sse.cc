@@ -47,6 +47,13 @@ size_t EventEnd(std::string_view s, size_t from) {
   return std::string_view::npos;
 }
 
+constexpr std::string_view kData = "data:";
+
+// Of a line whose field's name ends at `name`.
+std::string_view ValueOf(std::string_view line, size_t name) {
+  return line.substr(line.size() > name && line[name] == ' ' ? name + 1 : name);
+}
+
 }  // namespace
 
 size_t SseFramer::Whole(std::string_view bytes) {
@@ -73,24 +80,40 @@ SseEvent NextSseEvent(std::string_view& bytes) {
     const size_t end = LineEnd(bytes, at);
     const size_t blank = LineEnd(bytes, at + end);
     at += end + blank;
-    const auto value = [line](size_t name) {
-      return line.substr(line.size() > name && line[name] == ' ' ? name + 1 : name);
-    };
-    if (line.starts_with("data:")) {
+    if (line.starts_with(kData)) {
       if (event.has_data) {
         event.multi_line = true;
       } else {
-        event.data = value(5);
+        event.data = ValueOf(line, kData.size());
         event.has_data = true;
       }
     } else if (line.starts_with("event:")) {
-      event.name = value(6);
+      event.name = ValueOf(line, 6);
     }
     if (end > 0 && blank > 0) break;
   }
   event.raw = bytes.substr(0, at);
   bytes.remove_prefix(at);
   return event;
+}
+
+std::vector<std::string_view> DataLines(std::string_view raw) {
+  std::vector<std::string_view> lines;
+  while (!raw.empty()) {
+    const size_t length = LineLength(raw);
+    const std::string_view line = raw.substr(0, length);
+    if (line.starts_with(kData)) lines.push_back(ValueOf(line, kData.size()));
+    raw.remove_prefix(length + LineEnd(raw, length));
+  }
+  return lines;
+}
+
+std::string_view WholeData(const SseEvent& event, std::string& joined) {
+  if (!event.multi_line) return event.data;
+  joined.clear();
+  for (const std::string_view line : DataLines(event.raw)) joined.append(line).append(1, '\n');
+  joined.pop_back();
+  return joined;
 }
 
 }  // namespace gateway::net

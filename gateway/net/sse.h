@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace gateway::net {
 
@@ -31,5 +33,10 @@ struct SseEvent {
 // Takes the next event off the front of `bytes`, which should hold whole events only: bytes without an end
 // count as one event.
 SseEvent NextSseEvent(std::string_view& bytes);
+
+// The data of each `data:` line of an event.
+std::vector<std::string_view> DataLines(std::string_view raw);
+// The data of the event: of all its lines, with LF between them. `joined` keeps it if there are several.
+std::string_view WholeData(const SseEvent& event, std::string& joined);
 
 }  // namespace gateway::net

@@ -85,9 +85,17 @@ void Exchange::CompleteReport() {
   if (outcome.counts.input == 0 && !outcome.audio_ms)
     outcome.counts.input = static_cast<uint64_t>(body.prompt_tokens);
   if (outcome.counts.output > 0 || outcome.text_events == 0 || OutputBound(*this) == 0) return;
+  const uint64_t reported = outcome.counts.input;
   outcome.counts.output =
       static_cast<uint64_t>(model().estimate->OutputOfText(outcome.text_bytes, outcome.text_events));
   outcome.counts.source = ledger::TokenSource::kCounted;
+  if (outcome.total_alone) DivideTotal(reported);
+}
+
+void Exchange::DivideTotal(uint64_t total) {
+  outcome.counts.output = std::min(outcome.counts.output, total);
+  outcome.counts.input = total - outcome.counts.output;
+  outcome.counts.cached = std::min(outcome.counts.cached, outcome.counts.input);
 }
 
 void Exchange::CountBytes(uint64_t bytes) {

@@ -93,6 +93,7 @@ struct RequestOutcome {
   uint64_t text_events = 0;          // the events with visible text
   uint64_t output_in_metrics = 0;    // the part of counts.output that the metrics have counted
   uint64_t reasoning = 0;            // tokens that the engine reported as reasoning
+  bool total_alone = false;          // the engine reported nothing but a total, which stands in counts.input
   uint64_t cache_written = 0;        // tokens that the engine reported as written to its cache
   std::optional<uint64_t> audio_ms;  // length of the sound that the engine reported
   bool answering = false;            // a replica did work: it began an answer that is not a refusal
@@ -158,8 +159,11 @@ struct Exchange {
   // The most output tokens of the answer; 0: unknown.
   int64_t MaxOutput() const;
 
-  // Adds what the engine's report leaves out: the prompt that it has read, and the text that it has shown.
+  // Adds what the engine's report leaves out: the prompt that it has read, and the text that it has shown. A total that
+  // stands alone is divided.
   void CompleteReport();
+  // Divides a reported total between input and output, of which outcome.counts.output is known.
+  void DivideTotal(uint64_t total);
   // These set the counts where the engine has not reported its usage:
   // from the visible text so far;
   void CountText();

@@ -75,19 +75,27 @@ size_t StreamTally::Pass(char* data, size_t n) {
     api::StripPlan plan;
     if (event.has_data) {
       const bool none_yet = !event.multi_line && event.data.ends_with(kNoUsageYet);
-      const bool same = text_.Add(event.data);
-      if (!same) tells_usage_ = !none_yet && conf::Contains(event.data, "\"usage\"");
+      const std::string_view whole = net::WholeData(event, joined_);
+      const bool same = text_.Add(whole);
+      if (!same) tells_usage_ = !none_yet && conf::Contains(whole, "\"usage\"");
       const bool tells_usage = tells_usage_;
-      ReadData(event.name, event.data, tells_usage, same);
-      if (hide_cached_ && !same) tells_timings_ = conf::Contains(event.data, "\"timings\"");
+      ReadData(event.name, whole, tells_usage, same);
+      if (hide_cached_ && !same) tells_timings_ = conf::Contains(whole, "\"timings\"");
       if (hide_cached_ && (tells_usage || tells_timings_)) {
         api::UsageScan hider(true);
-        hider.Pass(data + (event.data.data() - data), event.data.size());
+        const auto hide = [&](std::string_view line) {
+          hider.Pass(data + (line.data() - data), line.size());
+        };
+        if (event.multi_line) {
+          for (const std::string_view line : net::DataLines(event.raw)) hide(line);
+        } else {
+          hide(event.data);
+        }
       }
       if (hide_usage_) {
         if (none_yet) {
           plan = StripNoUsageYet(event);
-        } else if (tells_usage || (event.multi_line && conf::Contains(event.raw, "\"usage\""))) {
+        } else if (tells_usage) {
           plan = api::StripUsage(event.raw);
         }
       }

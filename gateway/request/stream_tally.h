@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "gateway/api/usage.h"
@@ -66,6 +67,7 @@ class StreamTally {
   uint64_t events_ = 0;
   std::optional<api::Usage> usage_;
   api::Finish finish_ = api::Finish::kNone;
+  std::string joined_;  // the data of an event with several lines
 };
 
 }  // namespace gateway

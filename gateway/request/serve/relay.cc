@@ -39,6 +39,8 @@ using Status = ClientConnection::Status;
 
 // An answer up to this size is read completely and sent in one piece.
 constexpr size_t kWholeAnswer = 256 * 1024;
+// No larger answer is looked at for an error in its place.
+constexpr size_t kMaxErrorAnswer = 64 * 1024;
 // A larger event is an error.
 constexpr size_t kMaxEvent = 8u << 20;
 // After the last event, a replica must end its message within this time.
@@ -51,6 +53,7 @@ void TakeUsage(Exchange& x, const std::optional<api::Usage>& usage) {
   x.outcome.counts.output = usage->output;
   x.outcome.counts.source = ledger::TokenSource::kUpstream;
   x.outcome.reasoning = usage->reasoning;
+  x.outcome.total_alone = usage->total_alone;
   x.outcome.cache_written = usage->cache_written;
   if (usage->audio_ms > 0) x.outcome.audio_ms = usage->audio_ms;
 }
@@ -98,7 +101,11 @@ class PieceMeter {
       TakeUsage(x_, usage);
     } else {
       x_.CountBytes(bytes_);
-      if (usage && usage->input > 0) x_.outcome.counts.input = usage->input;
+      if (usage && usage->total_alone) {
+        x_.DivideTotal(usage->input);
+      } else if (usage && usage->input > 0) {
+        x_.outcome.counts.input = usage->input;
+      }
     }
     x_.RecordProgress();
   }
@@ -361,6 +368,17 @@ RelayEnd RefuseDocument(Exchange& x, ClientConnection& upstream) {
   return {Kind::kGivenUp, Event::Of(Event::Kind::kClientGone)};
 }
 
+// Relays an answer that is an error although its head says otherwise: with the status of the error, and charged as a
+// refusal unless it reports usage.
+net::Task<RelayEnd> RelayErrorAnswer(Exchange& x, ClientConnection& upstream, int status) {
+  TakeUsage(x, api::UsageFromJson(upstream.payload()));
+  x.outcome.answering = x.outcome.counts.source == ledger::TokenSource::kUpstream;
+  x.delivery.upstream->SetRefusal({.status = status,
+                                   .content_type = std::string(upstream.head().Find(FieldId::content_type)),
+                                   .body = std::string(upstream.payload())});
+  co_return co_await RelayRefusal(x);
+}
+
 net::Task<RelayEnd> RelayStream(Exchange& x);
 
 net::Task<RelayEnd> RelayBody(Exchange& x) {
@@ -390,6 +408,10 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
   if (!upstream.done()) {
     if (x.delivery.upstream->carry() == Carry::kAsIs) co_return co_await RelayPieces(x);
     co_return Broken(Status::kMalformed, "the replica sent an answer larger than this gateway translates");
+  }
+  if (upstream.payload().size() <= kMaxErrorAnswer) {
+    if (const std::optional<api::ApiError> error = api::ErrorWithoutAnswer(upstream.payload()))
+      co_return co_await RelayErrorAnswer(x, upstream, error->status);
   }
   std::string changed;
   const std::optional<std::string_view> body = PrepareWhole(x, upstream.payload(), changed);
@@ -468,7 +490,8 @@ class StreamRelay {
   bool left_hung_ = false;
   std::unique_ptr<StreamTranslator> translator_;
   std::string translated_;
-  std::string last_;  // the last event, where it came without its blank line
+  std::string last_;    // the last event, where it came without its blank line
+  std::string joined_;  // the data of an event with several lines
 };
 
 void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
@@ -520,7 +543,7 @@ std::string_view StreamRelay::Convert(char* data, size_t whole) {
     if (event.data == "[DONE]") {
       translator_->OnDone(translated_);
     } else {
-      translator_->OnData(event.data, translated_);
+      translator_->OnData(net::WholeData(event, joined_), translated_);
     }
   }
   return translated_;

@@ -77,6 +77,75 @@ TEST(OddAnswer, ADocumentInPlaceOfAStreamIsAnError) {
   EXPECT_EQ(gateway.Ask(Chat()).status, 200) << "the same document, where it was asked for";
 }
 
+// Some proxies answer with 200 whatever their provider said.
+TEST(OddAnswer, AnErrorWithTheStatusOfSuccessIsAnError) {
+  FakeUpstream engine("unused");
+  const GatewayProcess gateway(Before(engine));
+  const struct {
+    std::string body;
+    int status;
+    std::string message;
+  } cases[] = {
+      {R"({"error":{"message":"too many","type":"rate_limited","code":429}})", 429, "too many"},
+      {R"({"error":{"message":"boom","type":"server_error"},"user_id":"u"})", 502, "boom"},
+      {R"({"error":{"message":"no such key","code":401}})", 502, "does not accept the gateway's credentials"},
+  };
+  for (const auto& one : cases) {
+    engine.Say(JsonAnswer(one.body));
+    const Answer answer = gateway.Ask(Chat({{"max_tokens", 500}}));
+    EXPECT_EQ(answer.status, one.status) << one.body;
+    EXPECT_THAT(Message(answer), HasSubstr(one.message));
+    const Record record = gateway.CloseOf(answer.header("x-request-id"));
+    EXPECT_EQ(record.reason, "upstream_failed") << one.body;
+    EXPECT_EQ(record.status, one.status);
+    EXPECT_EQ(record.output, 0) << "no more than of any refusal";
+  }
+  engine.Say(JsonAnswer(cases[1].body));
+  EXPECT_EQ(gateway.Ask(Chat({})).body, cases[1].body) << "as it came";
+  engine.Say(JsonAnswer(
+      R"({"error":{"message":"cut","code":500},"usage":{"prompt_tokens":3,"completion_tokens":7}})"));
+  const Record worked = gateway.CloseOf(gateway.Ask(Chat({})).header("x-request-id"));
+  EXPECT_EQ(worked.output, 7) << "what an engine reports is charged";
+  for (const char* answer :
+       {kWhole, R"({"object":"response","status":"failed","error":{"message":"m","code":"c"},"output":[]})",
+        R"({"choices":[],"error":null})"}) {
+    engine.Say(JsonAnswer(answer));
+    EXPECT_EQ(gateway.Ask(Chat({})).status, 200) << answer;
+  }
+}
+
+TEST(OddAnswer, AnEventOfSeveralLinesIsOneEvent) {
+  const std::string lines =
+      "data: {\"choices\":[{\"index\":0,\ndata: "
+      "\"delta\":{\"content\":\"hello\"},\"finish_reason\":null}]}\n\n"
+      "data: {\"choices\":[{\"index\":0,\"delta\":{},\ndata: \"finish_reason\":\"stop\"}]}\n\n"
+      "data: {\"choices\":[],\ndata: \"usage\":{\"prompt_tokens\":3,\"completion_tokens\":7}}\n\n"
+      "data: [DONE]\n\n";
+  const FakeUpstream engine(Typed("Content-Type: text/event-stream\r\n", lines));
+  for (const char* kind : {"engine: vllm", "engine: chat-only"}) {
+    const GatewayProcess gateway({.replicas = {engine.port()}, .model = kOnce, .endpoint = kind});
+    for (const char* path : {"/v1/chat/completions", "/v1/messages", "/v1/responses"}) {
+      const bool chat = std::string_view(path) == "/v1/chat/completions";
+      if (!chat && std::string_view(kind) == "engine: vllm") continue;
+      const bool responses = std::string_view(path) == "/v1/responses";
+      const Answer answer =
+          gateway.Ask(Post(path, responses ? R"({"model":"chat-small","stream":true,"input":"hi"})"
+                                           : R"({"model":"chat-small","max_tokens":9,"stream":true,)"
+                                             R"("messages":[{"role":"user","content":"hi"}]})"));
+      EXPECT_EQ(answer.status, 200) << path << answer.body;
+      EXPECT_THAT(answer.body, HasSubstr("hello")) << path;
+      EXPECT_THAT(answer.body, HasSubstr(chat        ? "[DONE]"
+                                         : responses ? "response.completed"
+                                                     : "message_stop"));
+      if (chat) EXPECT_THAT(answer.body, Not(HasSubstr("usage"))) << "the client did not ask for it";
+      const std::string id = answer.header("x-request-id");
+      const Record record = gateway.CloseOf(id.empty() ? answer.header("request-id") : id);
+      EXPECT_EQ(record.reason, "done") << path;
+      EXPECT_EQ(record.output, 7) << path;
+    }
+  }
+}
+
 TEST(OddAnswer, AnErrorInPlaceOfAStreamKeepsItsWords) {
   const FakeUpstream engine(JsonAnswer(R"({"error":{"message":"no such voice","code":400}})"));
   const GatewayProcess gateway(Before(engine));

@@ -173,6 +173,40 @@ TEST(NeverFree, AReportWithoutOutputIsCompletedByTheText) {
   EXPECT_EQ(empty.source, "upstream");
 }
 
+TEST(NeverFree, ATotalThatStandsAloneIsDividedAndNotExceeded) {
+  FakeUpstream engine("unused");
+  const GatewayProcess gateway(Metered(engine));
+  const std::string usage = R"({"total_tokens":25})";
+  engine.Say(JsonAnswer(ChatAnswer("twelve bytes, and four more", fmt::format(R"(,"usage":{})", usage))));
+  const Record whole = RecordOf(gateway, gateway.Ask(Chat()));
+  EXPECT_EQ(whole.input, 18);
+  EXPECT_EQ(whole.output, 7);
+  EXPECT_EQ(whole.source, "counted");
+  engine.Say(RecordedStream(6, fmt::format("data: {{\"choices\":[],\"usage\":{}}}\n\n", usage)));
+  const Record stream = RecordOf(gateway, gateway.Ask(Chat({{"stream", true}})));
+  EXPECT_GE(stream.output, 6);
+  EXPECT_EQ(stream.input + stream.output, 25);
+  engine.Say(JsonAnswer(ChatAnswer(std::string(400'000, 'x'), fmt::format(R"(,"usage":{})", usage))));
+  const Record large = RecordOf(gateway, gateway.Ask(Chat()));
+  EXPECT_EQ(large.input + large.output, 25);
+}
+
+// Moonshot reports it in the last choice, Groq beside the choices.
+TEST(NeverFree, AReportInAChoiceOrBesideThemIsTheEngines) {
+  FakeUpstream engine("unused");
+  const GatewayProcess gateway(Metered(engine));
+  const std::string usage = R"("usage":{"prompt_tokens":5,"completion_tokens":9,"total_tokens":14})";
+  for (const std::string& end :
+       {R"({"choices":[{"index":0,"delta":{},"finish_reason":"stop",)" + usage + "}]}",
+        R"({"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"x_groq":{"id":"r",)" + usage + "}}"}) {
+    engine.Say(RecordedStream(6, "data: " + end + "\n\n"));
+    const Record stream = RecordOf(gateway, gateway.Ask(Chat({{"stream", true}})));
+    EXPECT_EQ(stream.input, 5) << end;
+    EXPECT_EQ(stream.output, 9) << end;
+    EXPECT_EQ(stream.source, "upstream") << end;
+  }
+}
+
 TEST(NeverFree, ALongAnswerThatReportsNoOutputIsChargedByItsBytes) {
   const FakeUpstream engine(JsonAnswer(
       ChatAnswer(std::string(400'000, 'x'), R"(,"usage":{"prompt_tokens":5,"completion_tokens":0})")));

@@ -51,7 +51,7 @@ TEST(UsageScan, BelievesOnlyTheDocumentItself) {
         R"({"metadata":{"usage":{"input_tokens":9}}})", R"({"a":"\"usage\":{\"prompt_tokens\":5}"})",
         R"({"usage":null})", R"({"usage":[1]})", R"({"usage":"much"})", R"({"usage":{}})",
         R"({"x":["usage",{"prompt_tokens":1}]})", R"([{"usage":{"prompt_tokens":1}}])",
-        R"({"choices":[{"usage":{"prompt_tokens":1}}]})"}) {
+        R"({"choices":[{"message":{"usage":{"prompt_tokens":1}}}]})"}) {
     EXPECT_FALSE(InPieces(text, 5).usage()) << text;
   }
 }
@@ -63,6 +63,27 @@ TEST(UsageScan, ReadsWhatAnEventWraps) {
           R"({"type":"response.completed","response":{"id":"r","output":[{"content":[{"text":"x"}]}],)") +
       R"("usage":{"input_tokens":1,"output_tokens":2}},"sequence_number":9})";
   EXPECT_EQ(InPieces(text, 9).usage(), (Usage{.input = 1, .output = 2}));
+}
+
+TEST(UsageScan, FindsItInAChoiceAndBesideThem) {
+  const std::string counts =
+      R"("usage":{"prompt_tokens":5,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":4}})";
+  for (const std::string& text :
+       {R"({"choices":[{"delta":{"content":"x"}},{"finish_reason":"stop",)" + counts + "}]}",
+        R"({"choices":[{"finish_reason":"stop"}],"x_groq":{"id":"r",)" + counts + "}}"}) {
+    for (size_t size = 1; size < text.size(); ++size) {
+      UsageScan scan(true);
+      std::string passed = text;
+      for (size_t at = 0; at < passed.size(); at += size)
+        scan.Pass(passed.data() + at, std::min(size, passed.size() - at));
+      EXPECT_EQ(scan.usage(), (Usage{.input = 5, .cached_input = 4, .output = 7})) << text;
+      EXPECT_EQ(passed.find(R"("cached_tokens":4)"), std::string::npos) << passed;
+    }
+  }
+  EXPECT_EQ(InPieces(R"({"usage":{"completion_tokens":14},"choices":[{"usage":{"completion_tokens":7}}]})", 9)
+                .usage(),
+            (Usage{.output = 14}));
+  EXPECT_FALSE(InPieces(R"({"choices":[{"message":{"input":{"usage":{"prompt_tokens":9}}}}]})", 7).usage());
 }
 
 TEST(UsageScan, OneChoiceThatWasCutOutweighsTheOthers) {

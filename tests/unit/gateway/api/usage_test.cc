@@ -72,6 +72,22 @@ const std::vector<UsageCase>& Cases() {
        Usage{7, 0, 20, 0}},
       {"output by the total", R"({"usage":{"prompt_tokens":7,"completion_tokens":null,"total_tokens":19}})",
        Usage{7, 0, 12, 0}},
+      {"of a choice",
+       R"({"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":5,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":4}}}]})",
+       Usage{5, 4, 7, 0}},
+      {"of a choice in a large body",
+       R"({"choices":[{"message":{"content":")" + std::string(20'000, 'x') +
+           R"("},"usage":{"prompt_tokens":5,"completion_tokens":7}}],"x":")" + std::string(20'000, 'x') +
+           R"("})",
+       Usage{5, 0, 7, 0}},
+      {"of a choice behind the document's own",
+       R"({"usage":{"prompt_tokens":5,"completion_tokens":14},"choices":[{"usage":{"prompt_tokens":5,"completion_tokens":7}}]})",
+       Usage{5, 0, 14, 0}},
+      {"of Groq", R"({"choices":[],"x_groq":{"id":"r","usage":{"prompt_tokens":5,"completion_tokens":7}}})",
+       Usage{5, 0, 7, 0}},
+      {"in a choice's tool call", R"({"choices":[{"message":{"input":{"usage":{"prompt_tokens":999}}}}]})",
+       std::nullopt},
+      {"in the entries of another list", R"({"data":[{"usage":{"prompt_tokens":999}}]})", std::nullopt},
       {"an array", R"({"usage":[1]})", std::nullopt},
       {"a string", R"({"usage":"much"})", std::nullopt},
       {"empty", R"({"usage":{}})", std::nullopt},
@@ -95,6 +111,13 @@ TEST(UsageFromJson, ReadsEveryProtocol) {
   }
 }
 
+TEST(UsageFromJson, TellsATotalThatStandsAlone) {
+  EXPECT_EQ(UsageFromJson(R"({"usage":{"total_tokens":9}})"), (Usage{.input = 9, .total_alone = true}));
+  EXPECT_EQ(UsageFromJson(R"({"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":9}})"),
+            (Usage{.input = 9, .total_alone = true}));
+  EXPECT_EQ(UsageFromJson(R"({"usage":{"prompt_tokens":9,"total_tokens":9}})"), (Usage{.input = 9}));
+}
+
 TEST(UsageFromJson, ReadsATailThatBeginsAnywhere) {
   const std::string body =
       R"({"choices":[{"message":{"content":"a \"usage\":{ \\\" b"}}],"usage":{"prompt_tokens":41,"completion_tokens":1}})";
@@ -116,7 +139,7 @@ TEST(UsageFromJson, FindsItInLargeBodiesAtEitherEnd) {
   const std::string back = R"({"data":[")" + filler + R"("],"usage":{"prompt_tokens":6,"total_tokens":6}})";
   const std::string wrapped = R"({"type":"response.completed","response":{"output":[")" + filler +
                               R"("],"usage":{"input_tokens":7,"output_tokens":8}}})";
-  EXPECT_EQ(UsageFromJson(front), (Usage{5, 0, 0, 0}));
+  EXPECT_EQ(UsageFromJson(front), (Usage{.input = 5, .total_alone = true}));
   EXPECT_EQ(UsageFromJson(back), (Usage{6, 0, 0, 0}));
   EXPECT_EQ(UsageFromJson(wrapped), (Usage{7, 0, 8, 0}));
 }

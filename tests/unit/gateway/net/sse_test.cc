@@ -86,5 +86,17 @@ TEST(SseEvent, GivesNameAndData) {
   EXPECT_EQ(Parse("data: a\n\ndata: b\n\n").raw, "data: a\n\n");
 }
 
+TEST(SseEvent, DataOfSeveralLinesIsJoined) {
+  const auto whole = [](std::string_view bytes) {
+    std::string joined;
+    return std::string(WholeData(Parse(bytes), joined));
+  };
+  EXPECT_EQ(whole("data: a\n\n"), "a");
+  EXPECT_EQ(whole("data: {\"x\":\nevent: e\ndata:1}\n: note\ndata: \n\n"), "{\"x\":\n1}\n");
+  EXPECT_EQ(whole("data: a\r\ndata: b\r\n\r\n"), "a\nb");
+  EXPECT_EQ(whole("data:\rdata\rdata: b\r\r"), "\nb") << "a field without a colon is another one";
+  EXPECT_EQ(whole("id: 1\n\n"), "");
+}
+
 }  // namespace
 }  // namespace gateway::net
