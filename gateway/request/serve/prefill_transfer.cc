@@ -145,9 +145,9 @@ net::Task<Event> PrefillTransfer::Try(const router::Step& step, const router::At
                                .deadline = at_.deadline,
                                .members = members,
                                .only_prompt = only_prompt});
-  request_failure_ = upstream.Prepare();
+  request_failure_ = co_await upstream.Prepare();
   if (request_failure_) co_return Event::Of(Event::Kind::kClientGone);
-  Event event = co_await upstream.Send(step.fresh_connection, now);
+  Event event = co_await upstream.Send(step.fresh_connection, net::Now());
   if (event.kind == Event::Kind::kStatus && event.status < 300) {
     const config::Timeouts& timeouts = runtime.model(replica.model).config->timeouts;
     event = co_await ReadAnswer(upstream, only_prompt, std::min(now + timeouts.first_byte, at_.until));

@@ -133,7 +133,7 @@ net::Task<Event> SendTry(Exchange& x, const Step& step, conf::TimePoint now) {
                            .members = delivery.transfer ? delivery.transfer->members() : std::string_view()});
   Upstream& upstream = *delivery.upstream;
   if (step.prefill) delivery.transfer->SetAnswer(&upstream);
-  if (std::optional<Failure> failure = upstream.Prepare()) {
+  if (std::optional<Failure> failure = co_await upstream.Prepare()) {
     x.Fail(*std::move(failure));
     co_return Event::Of(Event::Kind::kClientGone);
   }
@@ -142,7 +142,7 @@ net::Task<Event> SendTry(Exchange& x, const Step& step, conf::TimePoint now) {
   if (x.body.form) {
     form.emplace(x.client, x.body, x.at, x.shard.metrics.cells, x.runtime->config().server.limits.body_bytes);
   }
-  const Event event = co_await upstream.Send(step.fresh_connection, now, form ? &*form : nullptr);
+  const Event event = co_await upstream.Send(step.fresh_connection, net::Now(), form ? &*form : nullptr);
   if (form && form->failure()) x.Fail(*form->failure());
   if (form && x.body.whole) x.outcome.counts.bytes_in = x.client.connection().request_bytes();
   if (upstream.sent()) x.at.sent = *upstream.sent();

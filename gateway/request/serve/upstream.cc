@@ -13,8 +13,10 @@
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/connect_deadline.h"
+#include "gateway/net/off_loop.h"
 #include "gateway/request/chunk_size.h"
 #include "gateway/request/serve/hang_watch.h"
+#include "gateway/thread.h"
 
 namespace gateway {
 namespace {
@@ -28,6 +30,9 @@ using router::Event;
 
 constexpr size_t kHeadRoom = 512;  // for the fields that the gateway adds to a client's head
 constexpr size_t kMaxRefusalBody = 64 * 1024;
+// A larger body is translated on a thread of its own: it can take seconds, and others wait for the shard.
+constexpr size_t kTranslatedOnLoop = 1024 * 1024;
+constexpr int kNiceOfTranslations = 5;
 constexpr net::http::HeadLimits kAnswerHeadLimits{64 * 1024, 200};
 // After this time an engine is asked for usage again: it may have been updated and know stream_options now.
 constexpr conf::Duration kAskUsageAgain = std::chrono::minutes(10);
@@ -97,29 +102,54 @@ Upstream::~Upstream() {
   request_.shard.texts.Give(std::move(head_));
 }
 
-std::optional<Failure> Upstream::Prepare() {
+Carry Upstream::ChooseCarry() const {
   const config::ApiSet& known = replica_.config->apis;
-  const RequestBody& body = request_.body;
-  if (!model_.config->translate || body.form) return std::nullopt;
-  const std::string model(name_.name);
+  if (!model_.config->translate || request_.body.form) return Carry::kAsIs;
   const router::Api asked = request_.identity.spec->api;
-  std::optional<api::Translated<api::ChatRequest>> made;
   const bool count = asked == router::Api::kCountTokens;
   if ((asked == router::Api::kMessages || count) && !known.Has(config::Api::kMessages)) {
-    const bool tokenizes = known.Has(config::Api::kTokenize);
-    carry_ = !count ? Carry::kMessagesAsChat : tokenizes ? Carry::kCountAsTokenize : Carry::kCountHere;
-    made = count ? api::TokenizeFromMessages(body.text, {.model = model, .padded = true},
-                                             TokenizerOf(replica_.config->engine))
-                 : api::ChatFromMessages(
-                       body.text, {.model = model, .padded = true, .knows_top_k = KnowsTopK(replica_)});
-  } else if (asked == router::Api::kResponses && !known.Has(config::Api::kResponses)) {
-    carry_ = Carry::kResponsesAsChat;
-    made = api::ChatFromResponses(body.text, model, true);
+    if (!count) return Carry::kMessagesAsChat;
+    return known.Has(config::Api::kTokenize) ? Carry::kCountAsTokenize : Carry::kCountHere;
   }
-  if (!made) return std::nullopt;
-  if (auto* fault = std::get_if<api::ApiError>(&*made))
+  const bool responses = asked == router::Api::kResponses && !known.Has(config::Api::kResponses);
+  return responses ? Carry::kResponsesAsChat : Carry::kAsIs;
+}
+
+api::Translated<api::ChatRequest> Upstream::Translate() const {
+  const std::string_view body = request_.body.text;
+  const std::string model(name_.name);
+  switch (carry_) {
+    case Carry::kResponsesAsChat:
+      return api::ChatFromResponses(body, model, true);
+    case Carry::kMessagesAsChat:
+      return api::ChatFromMessages(body,
+                                   {.model = model, .padded = true, .knows_top_k = KnowsTopK(replica_)});
+    default:
+      return api::TokenizeFromMessages(body, {.model = model, .padded = true},
+                                       TokenizerOf(replica_.config->engine));
+  }
+}
+
+net::Task<std::optional<Failure>> Upstream::Prepare() {
+  carry_ = ChooseCarry();
+  if (carry_ == Carry::kAsIs) co_return std::nullopt;
+  std::optional<api::Translated<api::ChatRequest>> made;
+  if (request_.body.text.size() > kTranslatedOnLoop) {
+    made = co_await net::OffLoop(request_.shard.loop, [this] {
+      YieldToShards(kNiceOfTranslations);
+      return Translate();
+    });
+  } else {
+    made = Translate();
+  }
+  co_return TakeChat(*std::move(made));
+}
+
+std::optional<Failure> Upstream::TakeChat(api::Translated<api::ChatRequest> made) {
+  if (auto* fault = std::get_if<api::ApiError>(&made))
     return Failure{std::move(*fault), ledger::EndReason::kBadRequest};
-  chat_ = std::get<api::ChatRequest>(std::move(*made));
+  chat_ = std::get<api::ChatRequest>(std::move(made));
+  const bool count = request_.identity.spec->api == router::Api::kCountTokens;
   const bool capped =
       request_.output_cap && (carry_ == Carry::kResponsesAsChat || carry_ == Carry::kMessagesAsChat);
   const std::string_view salt = CacheSalt(router::Api::kChatCompletions);
@@ -159,6 +189,7 @@ net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now, FormReader* for
     sent_ = answered_ = now;
     co_return Event::Status(200);
   }
+  if (try_.cancel.cancelled()) co_return Event::Of(Event::Kind::kClientGone);  // during the translation
   asks_usage_ = AddsUsageOption(now);
   for (bool again = false;; again = true) {
     Event event = Event::Of(Event::Kind::kStart);

@@ -62,7 +62,7 @@ class Upstream {
 
   // Translates the body if the replica does not speak the client's API. Fails if the request cannot be translated;
   // that is the client's fault, and another replica would not help.
-  std::optional<Failure> Prepare();
+  net::Task<std::optional<Failure>> Prepare();
 
   // Sends the request and reads the answer's head; returns kStatus, or what went wrong. A refusal is read whole.
   // `form` reads the rest of a form while it is sent; if that fails, the event is kClientGone, and the form has
@@ -101,6 +101,11 @@ class Upstream {
   net::Task<net::IoResult> SendFormSoFar(Client& client, bool chunked);
   net::Task<net::IoResult> SendFormPiece(Client& client, std::string_view piece, bool chunked);
   void RenderHead(size_t body_size, bool chunked);
+  // How the replica gets the request, by the APIs that it serves.
+  Carry ChooseCarry() const;
+  // The body for the replica, which does not speak the client's API. Any thread.
+  api::Translated<api::ChatRequest> Translate() const;
+  std::optional<Failure> TakeChat(api::Translated<api::ChatRequest> made);
   // The salt that keeps the caller's prompts apart in the engine's cache; empty if requests of `api` cannot have one.
   std::string_view CacheSalt(router::Api api) const;
   size_t PlanJsonBody(std::span<net::ConstBuffer> pieces);

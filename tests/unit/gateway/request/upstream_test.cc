@@ -53,7 +53,7 @@ struct Upstreams : testing::Test {
             .deadline = {}};
   }
   router::Event Send(Upstream& upstream) {
-    EXPECT_FALSE(upstream.Prepare());
+    EXPECT_FALSE(world.Await(upstream.Prepare()));
     return world.Await(upstream.Send(false, net::Now()));
   }
 
@@ -114,9 +114,46 @@ TEST_F(Upstreams, WhatChatCannotExpressIsTheClientsFault) {
       R"({"model":"chat","max_tokens":7,"container":"c","messages":[{"role":"user","content":"Hello"}]})");
   const router::Attempt attempt = AttemptOf(request);
   Upstream upstream(request.outgoing(), Try(request, attempt));
-  const std::optional<Failure> failure = upstream.Prepare();
+  const std::optional<Failure> failure = world.Await(upstream.Prepare());
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->error.param, "container");
+}
+
+// A large body can take seconds, and the shard is everybody's.
+TEST_F(Upstreams, TheLoopGoesOnWhileALargeBodyIsTranslated) {
+  ConfigureChat(world.StartReplica(Answering(200, "{}")), "engine: chat-only");
+  const std::string text(2u << 20, 'x');
+  TestRequest request(
+      world, router::Api::kMessages,
+      fmt::format(R"({{"model":"chat","max_tokens":7,"messages":[{{"role":"user","content":"{}"}}]}})",
+                  text));
+  const router::Attempt attempt = AttemptOf(request);
+  Upstream upstream(request.outgoing(), Try(request, attempt));
+  bool translated = false;
+  bool went_on = false;
+  const auto prepare = [&]() -> net::Task<bool> {
+    world.shard->loop.Post([&] { went_on = !translated; });
+    const std::optional<Failure> failure = co_await upstream.Prepare();
+    translated = true;
+    co_return failure.has_value();
+  };
+  EXPECT_FALSE(world.Await(prepare()));
+  EXPECT_TRUE(went_on);
+  EXPECT_EQ(world.Await(upstream.Send(false, net::Now())).status, 200);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].body["messages"][0]["content"], text);
+  upstream.Release(net::Now());
+}
+
+TEST_F(Upstreams, AClientThatLeavesDuringTheTranslationIsNotServed) {
+  ConfigureChat(world.StartReplica(Answering(200, "{}")), "engine: chat-only");
+  TestRequest request(world, router::Api::kMessages, kMessages);
+  const router::Attempt attempt = AttemptOf(request);
+  Upstream upstream(request.outgoing(), Try(request, attempt));
+  EXPECT_FALSE(world.Await(upstream.Prepare()));
+  request.client.cancel().MarkCancelled();
+  EXPECT_EQ(world.Await(upstream.Send(false, net::Now())).kind, Kind::kClientGone);
+  EXPECT_TRUE(seen.empty());
 }
 
 TEST_F(Upstreams, AReplicaThatDoesNotListenIsAFailedConnection) {
