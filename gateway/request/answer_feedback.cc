@@ -60,8 +60,8 @@ net::Task<StageResult> AnswerFeedback(Exchange& x) {
   if (head.method != Verb::post && head.method != Verb::get) {
     x.client.SetReusable(!has_body);
     co_return x.Fail(api::Code::kMethodNotAllowed,
-                     fmt::format("{} does not take the method {}; use POST or GET", x.identity.spec->path,
-                                 head.method_text));
+                     fmt::format("{} does not take the method {}; use POST or GET",
+                                 head.target.substr(0, head.target.find('?')), head.method_text));
   }
   if (x.shard.shared.feedback == nullptr || x.shard.shared.disk_low.load(std::memory_order_relaxed)) {
     x.client.SetReusable(!has_body);

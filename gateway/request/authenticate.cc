@@ -48,7 +48,7 @@ StageResult ByKey(Exchange& x, std::string_view secret) {
   if (!principal) {
     return Refuse(x, api::Code::kPermissionDenied,
                   check.record->role == auth::Role::kNone
-                      ? "the tenant of this key is not configured on this gateway"
+                      ? "the tenant of this key is disabled, or not configured on this gateway"
                       : "this is an administrator's key; it works on the admin listener only");
   }
   x.identity.principal = *principal;

@@ -84,9 +84,9 @@ StageResult Route(Exchange& x) {
   const bool get = x.identity.spec->method == router::Method::kGet;
   const bool any = x.identity.spec->method == router::Method::kAny;
   if (!any && head.method != (get ? Verb::get : Verb::post)) {
-    return x.Fail(api::Code::kMethodNotAllowed,
-                  fmt::format("{} does not take the method {}; use {}", x.identity.spec->path,
-                              head.method_text, get ? "GET" : "POST"));
+    return x.Fail(api::Code::kMethodNotAllowed, fmt::format("{} does not take the method {}; use {}",
+                                                            head.target.substr(0, head.target.find('?')),
+                                                            head.method_text, get ? "GET" : "POST"));
   }
   if (const StageResult verdict = ReadOwnFields(x, head); verdict != StageResult::kContinue) return verdict;
   if (x.shard.shared.draining.load(std::memory_order_relaxed)) {

@@ -565,6 +565,8 @@ TEST_F(Http, NamesWhatIsWrongWithAPathOrAMethod) {
   EXPECT_EQ(gateway.Ask(Get("/v1/models/chat-small")).json()["id"], "chat-small");
   EXPECT_THAT(gateway.Ask(Post("/chat/completions", "{}")).body,
               testing::HasSubstr("does not exist, did you mean /v1/chat/completions?"));
+  EXPECT_THAT(gateway.Ask(Get("/v1/chat/completions?a=b")).body,
+              testing::HasSubstr("\"/v1/chat/completions does not take the method GET; use POST\""));
 }
 
 }  // namespace
