@@ -67,10 +67,7 @@ absl::StatusOr<net::Url> AddressOf(const AdminOptions& options) {
     return url;
   }
   const std::optional<Config> config = LoadForState(*options.config, options.json);
-  if (!config)
-    return absl::InvalidArgumentError(
-        "correct the configuration, sign in with tidegate login, or give the address of the gateway with "
-        "--gateway");
+  if (!config) return absl::InvalidArgumentError(kNoGatewayKnown);
   return LocalAddress(*config);
 }
 
@@ -129,6 +126,9 @@ absl::Status ErrorOf(int status, const std::string& body) {
       message = whole;
     }
   }
+  // The listener for applications knows no path of the admin API.
+  if (status == 404 && message.starts_with("the endpoint "))
+    message += "; this is the address for applications: give that of the console, which is server.admin";
   if (status >= 500 || status == 429) return absl::UnavailableError(message);
   if (status == 409) return absl::FailedPreconditionError(message);
   return absl::InvalidArgumentError(message);
@@ -170,6 +170,12 @@ bool AsksGateway(const AdminOptions& options) {
   if (ConfigGiven(options)) return false;
   const absl::StatusOr<KnownGateways> gateways = LoadGateways(GatewaysPath());
   return gateways.ok() && gateways->Current() != nullptr;
+}
+
+std::optional<Config> LoadOwnConfig(const AdminOptions& options, bool json) {
+  std::optional<Config> config = LoadForState(*options.config, json);
+  if (!config && !json) fmt::print(stderr, "tidegate: {}\n", kNoGatewayKnown);
+  return config;
 }
 
 absl::StatusOr<std::string> LocalAdminUrl(const Config& config) {

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,14 @@ void AddGatewayOptions(CLI::App& command, AdminOptions& options);
 
 // Whether such a command asks a gateway: one was given, or somebody is signed in and no configuration was given.
 bool AsksGateway(const AdminOptions& options);
+
+// What to do where a command finds neither a gateway nor a configuration.
+inline constexpr const char* kNoGatewayKnown =
+    "correct the configuration, sign in with tidegate login, or give the address of the gateway with "
+    "--gateway";
+
+// The configuration, for such a command that asks no gateway. Nothing: its problems, and what to do, were printed.
+std::optional<Config> LoadOwnConfig(const AdminOptions& options, bool json);
 
 // The address of the admin listener for a program on the gateway's machine. InvalidArgument where the system chooses
 // the port.

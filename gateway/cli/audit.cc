@@ -86,7 +86,7 @@ class Progress {
 int FindLedger(const AuditOptions& options, std::optional<Config>& config, std::string& dir) {
   dir = options.ledger;
   if (dir.empty()) {
-    config = LoadForState(*options.admin.config, options.json);
+    config = LoadOwnConfig(options.admin, options.json);
     if (!config) return kUsage;
     dir = LedgerDir(*config);
   } else {
@@ -198,7 +198,7 @@ int Export(const AuditOptions& options) {
   ledger::ExportOptions wanted;
   std::unique_ptr<ledger::ContentKeys> keys;
   if (options.open_content) {
-    if (!options.ledger.empty()) config = LoadForState(*options.admin.config, options.json);
+    if (!options.ledger.empty()) config = LoadOwnConfig(options.admin, options.json);
     if (!config) return kUsage;
     ledger::ContentKeys::Options of = ContentKeyOptions(*config);
     of.may_write = false;

@@ -15,7 +15,6 @@
 #include "gateway/cli/audit_erase.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/output.h"
-#include "gateway/cli/state.h"
 #include "gateway/config/state_files.h"
 #include "gateway/ledger/verify.h"
 #include "gateway/log.h"
@@ -78,7 +77,7 @@ absl::StatusOr<ordered_json> EraseHere(const Config& config, const EraseOptions&
 int Erase(const EraseOptions& options) {
   const bool there = AsksGateway(options.admin);
   std::optional<Config> config;
-  if (!there) config = LoadForState(*options.admin.config, options.admin.json);
+  if (!there) config = LoadOwnConfig(options.admin, options.admin.json);
   if (!there && !config) return kUsage;
   const absl::StatusOr<ordered_json> erased =
       there || ledger::InUse(LedgerDir(*config))

@@ -192,7 +192,7 @@ int ExportDataset(const DatasetOptions& options) {
   }
   const bool there = AsksGateway(options.admin);
   const std::optional<Config> config =
-      there ? std::optional<Config>(Config()) : LoadForState(*options.admin.config, options.json);
+      there ? std::optional<Config>(Config()) : LoadOwnConfig(options.admin, options.json);
   if (!config) return kUsage;
   // The range of time is fixed now, whatever comes in while the set is read.
   const conf::TimePoint now = net::Now();

@@ -201,7 +201,7 @@ int CreateThere(const KeysOptions& options) {
 
 int Create(const KeysOptions& options) {
   if (AsksGateway(options.admin)) return CreateThere(options);
-  std::optional<Config> config = LoadForState(*options.admin.config, options.json);
+  std::optional<Config> config = LoadOwnConfig(options.admin, options.json);
   if (!config) return kUsage;
   KeyRequest request = options.request;
   request.created_by = Actor();
@@ -278,7 +278,7 @@ int ListThere(const KeysOptions& options) {
 
 int List(const KeysOptions& options) {
   if (AsksGateway(options.admin)) return ListThere(options);
-  const std::optional<Config> config = LoadForState(*options.admin.config, options.json);
+  const std::optional<Config> config = LoadOwnConfig(options.admin, options.json);
   if (!config) return kUsage;
   std::string tenant;
   if (!options.tenant.empty()) tenant = TenantPath(*config, options.tenant).value_or(options.tenant);
@@ -342,7 +342,7 @@ int Rotate(const KeysOptions& options) {
         options.admin, "POST", fmt::format("/admin/v1/keys/{}:rotate", net::PercentEncode(options.id)), body);
     return made.ok() ? PrintOrRevokeThere(options, *made, note) : Fail(made.status());
   }
-  const std::optional<Config> config = LoadForState(*options.admin.config, options.json);
+  const std::optional<Config> config = LoadOwnConfig(options.admin, options.json);
   if (!config) return kUsage;
   const auto open = OpenKeys::Open(*config);
   if (!open.ok()) return Fail(open.status());
@@ -361,7 +361,7 @@ int Revoke(const KeysOptions& options) {
     fmt::print("{}\n", options.json ? revoked->dump() : options.id + " is revoked");
     return kOk;
   }
-  const std::optional<Config> config = LoadForState(*options.admin.config, options.json);
+  const std::optional<Config> config = LoadOwnConfig(options.admin, options.json);
   if (!config) return kUsage;
   const auto open = OpenKeys::Open(*config);
   if (!open.ok()) return Fail(open.status());

@@ -32,7 +32,7 @@ struct RouteOptions {
 // The newest first.
 std::optional<std::vector<std::string>> FindLogs(const RouteOptions& options) {
   if (!options.log.empty()) return std::vector{options.log};
-  const std::optional<Config> config = LoadForState(*options.admin.config, options.admin.json);
+  const std::optional<Config> config = LoadOwnConfig(options.admin, options.admin.json);
   if (!config) return std::nullopt;
   return routing::LogPaths(config->server.state_dir, config->routing_log.files);
 }

@@ -48,7 +48,7 @@ absl::StatusOr<std::string> Make(const StatementOptions& options, const Statemen
                                               net::PercentEncode(options.tenant), options.format));
   }
   const std::optional<Config> config = LoadForState(*options.admin.config, options.admin.json);
-  if (!config) return absl::InvalidArgumentError("correct the configuration");
+  if (!config) return absl::InvalidArgumentError(kNoGatewayKnown);
   const std::string dir = LedgerDir(*config);
   if (!std::filesystem::exists(dir)) {
     return absl::FailedPreconditionError(

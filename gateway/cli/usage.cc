@@ -258,7 +258,7 @@ int UsageOfFeedback(const UsageOptions& options) {
     return kUsage;
   }
   if (AsksGateway(options.admin)) return FeedbackThere(options);
-  const std::optional<Config> config = LoadForState(*options.admin.config, options.json);
+  const std::optional<Config> config = LoadOwnConfig(options.admin, options.json);
   if (!config) return kUsage;
   ledger::FeedbackQuery query;
   const int code = PrintOptionProblems(CheckFeedbackRequest(options.request, *config, net::Now(), query));
@@ -285,7 +285,7 @@ int Usage(UsageOptions options) {
     const auto rows = AskRows(options, query);
     return rows.ok() ? PrintRows(options, query, *rows) : Fail(rows.status());
   }
-  const std::optional<Config> config = LoadForState(*options.admin.config, options.json);
+  const std::optional<Config> config = LoadOwnConfig(options.admin, options.json);
   if (!config) return kUsage;
   const int code = PrintOptionProblems(CheckUsageRequest(options.request, *config, net::Now(), query));
   if (code != kOk) return code;

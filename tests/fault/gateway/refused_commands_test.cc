@@ -1,16 +1,21 @@
 // What a command says when a gateway refuses what it asks for.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tests/support/fake_upstream.h"
+#include "tests/support/gateway_process.h"
 #include "tests/support/run_cli.h"
 #include "tests/support/temp_dir.h"
 
 namespace tests {
 namespace {
+
+using testing::HasSubstr;
 
 TEST(RefusedCommands, NameTheMemberThatIsWrong) {
   const FakeUpstream gateway(JsonAnswer(
@@ -24,6 +29,29 @@ TEST(RefusedCommands, NameTheMemberThatIsWrong) {
                                     fmt::format("http://127.0.0.1:{}", gateway.port())});
   EXPECT_EQ(refused.code, 2);
   EXPECT_EQ(refused.err, "tidegate: weight: must be from 1 to 1\ntidegate: job.yaml:/x (line 1): is wrong\n");
+}
+
+TEST(RefusedCommands, TellTheAddressForApplicationsFromThatOfTheConsole) {
+  const FakeUpstream engine(JsonAnswer("{}"));
+  const GatewayProcess gateway({.replicas = {engine.port()}});
+  const CliResult refused = RunCli({"login", fmt::format("http://127.0.0.1:{}", gateway.port())});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("this is the address for applications: give that of the console"));
+}
+
+TEST(RefusedCommands, SayHowTheyReachAGateway) {
+  const TempDir dir;
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"usage"},
+                                                  {"keys", "list"},
+                                                  {"audit", "tail"},
+                                                  {"route", "explain", "--last"}}) {
+    std::vector<std::string> args = command;
+    args.insert(args.end(), {"--config", dir / "none.yaml"});
+    const CliResult refused = RunCli(args);
+    EXPECT_EQ(refused.code, 2) << command[0];
+    EXPECT_THAT(refused.err, HasSubstr("sign in with tidegate login, or give the address of the gateway"))
+        << command[0];
+  }
 }
 
 }  // namespace
