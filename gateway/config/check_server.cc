@@ -85,6 +85,11 @@ class NamedFiles {
   conf::Document& document_;
 };
 
+std::string Taken(const Address& address, const Address& by, std::string_view list) {
+  if (ToString(address) == ToString(by)) return fmt::format("{} is in {} already", ToString(address), list);
+  return fmt::format("{} is taken by {} of {}", ToString(address), ToString(by), list);
+}
+
 }  // namespace
 
 void CheckServer(conf::Document& document, const Config& config) {
@@ -93,16 +98,15 @@ void CheckServer(conf::Document& document, const Config& config) {
     const std::string pointer = EntryPointer(document, "/server/listen", i);
     for (size_t j = 0; j < i; ++j) {
       if (!Conflict(listen[i], listen[j])) continue;
-      document.AddAt(
-          pointer, ToString(listen[i]),
-          fmt::format("{} is taken by {} of the same list", ToString(listen[i]), ToString(listen[j])));
+      document.AddAt(pointer, ToString(listen[i]), Taken(listen[i], listen[j], "the same list"));
       break;
     }
-    if (Conflict(listen[i], config.server.admin)) {
-      document.AddAt("/server/admin", ToString(config.server.admin),
-                     fmt::format("{} is taken by {} of server.listen; the admin listener needs its own port",
-                                 ToString(config.server.admin), ToString(listen[i])));
-    }
+  }
+  const Address& admin = config.server.admin;
+  const auto holder = std::ranges::find_if(listen, [&](const Address& one) { return Conflict(one, admin); });
+  if (holder != listen.end()) {
+    document.AddAt("/server/admin", ToString(admin),
+                   Taken(admin, *holder, "server.listen") + "; the admin listener needs its own port");
   }
   if (config.server.console) {
     const Address& console = *config.server.console;

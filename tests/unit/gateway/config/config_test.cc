@@ -161,13 +161,17 @@ TEST(Config, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
        "0.0.0.0:8080 or "
        "[::]:8080, found the text \"gateway.internal:80\" in quotes"},
       {OneServer("listen: [127.0.0.1:80, 127.0.0.1:80]"),
-       "t.yaml:/server/listen/1 (line 2): 127.0.0.1:80 is taken by 127.0.0.1:80 of the same list"},
+       "t.yaml:/server/listen/1 (line 2): 127.0.0.1:80 is in the same list already"},
       {OneServer("listen: ['[::]:80', 127.0.0.1:80]"),
        "t.yaml:/server/listen/1 (line 2): 127.0.0.1:80 is taken by [::]:80 of the same list"},
       {OneServer("listen: 0.0.0.0:9090"),
        "t.yaml:/server/admin (line 2): 127.0.0.1:9090 is taken by 0.0.0.0:9090 of server.listen; the admin "
        "listener "
        "needs its own port"},
+      {OneServer("listen: 127.0.0.1:9090"),
+       "t.yaml:/server/admin (line 2): 127.0.0.1:9090 is in server.listen already; the admin listener needs "
+       "its "
+       "own port"},
       {OneServer("listen: 127.0.0.1:80, console: 127.0.0.1:80"),
        "t.yaml:/server/console (line 2): 127.0.0.1:80 is taken by another listener; the one for people needs "
        "its own port"},
