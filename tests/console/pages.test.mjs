@@ -559,12 +559,15 @@ test('10,000 keys, 10,000 jobs, 500 models and 2,048 nodes are shown without a w
 test('a gateway that restarts under an open page is missed, and found again', async () => {
   const open = await browser.open(gateway);
   await open.show('/');
+  const seldom = await browser.open(gateway); // a page that reads every half minute
+  await seldom.show('/usage');
   await gateway.end();
-  await open.getByText(/The gateway does not answer. This page is as of/).waitFor();
+  for (const each of [open, seldom]) await each.getByText(/The gateway does not answer. This page is as of/).waitFor({ timeout: 15_000 });
   gateway.ended = false;
   await gateway.serve();
-  await open.locator('.banner').waitFor({ state: 'detached', timeout: 30_000 });
+  for (const each of [open, seldom]) await each.locator('.banner').waitFor({ state: 'detached', timeout: 30_000 });
   await open.getByRole('cell', { name: 'chat-small', exact: true }).waitFor();
+  await seldom.close();
   await open.close();
 });
 

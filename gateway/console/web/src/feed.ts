@@ -1,7 +1,7 @@
 // The feed of events: while it is open, lists are read again when they have changed, and not by the clock. A hidden
 // page closes it, since a browser has few connections to one host; a page that is shown again resumes it.
 import { effect, signal } from '@preact/signals';
-import { connected, lastContact, signedOut } from './api';
+import { call, connected, lastContact, signedOut } from './api';
 import type { Overview } from './api_types';
 import { live, refreshUsed } from './data';
 import { may, me } from './me';
@@ -77,6 +77,8 @@ function open() {
   };
   made.onerror = () => {
     live.value = false;
+    // Whether the gateway is gone, or the session, is told at once on pages that read seldom, too.
+    void call('/admin/v1/me').catch(() => undefined);
     if (made.readyState !== EventSource.CLOSED || source !== made) return; // the browser tries again by itself
     source = undefined;
     retry = window.setTimeout(follow, RETRY_MS);

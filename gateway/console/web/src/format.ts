@@ -101,6 +101,10 @@ export function plural(count: number, one: string, many = `${one}s`): string {
 }
 
 // "a, b and c".
+export function sentence(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
+}
+
 export function listed(words: string[]): string {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
 }

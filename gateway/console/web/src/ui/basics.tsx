@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError } from '../api';
 import { now } from '../data';
-import { type Quantity, fullTime, relative, visible } from '../format';
+import { type Quantity, fullTime, relative, sentence, visible } from '../format';
 import { hueOf } from '../holders';
 import { Icon } from './icons';
 
@@ -80,6 +80,8 @@ export function Loaded<T>({ from, what, children }: {
     return () => clearTimeout(timer);
   }, []);
   if (from.value !== undefined) return <>{children(from.value)}</>;
+  // What this gateway does not do is no fault of anybody.
+  if (from.error instanceof ApiError && from.error.status === 409) return <Empty title={sentence(from.error.message)} />;
   if (from.error) return <Problem error={from.error} what={what} />;
   return <p class="loading" aria-live="polite">{slow ? `Reading ${what} …` : '\u00a0'}</p>;
 }
