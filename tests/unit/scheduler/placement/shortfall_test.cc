@@ -40,7 +40,7 @@ TEST(Shortfall, NamesTheCountableResource) {
   Job job;
   job.roles = {Role()};
   job.resources = {{"licence", 2}};
-  EXPECT_THAT(ShortfallOf(job, cluster, Among::kAllNodes), testing::Not(HasSubstr("licence")));
+  EXPECT_THAT(ShortfallOf(job, cluster, Among::kAllNodes), ::testing::Not(HasSubstr("licence")));
   job.resources = {{"licence", 3}};
   EXPECT_EQ(ShortfallOf(job, cluster, Among::kAllNodes),
             "asks for 3 of the resource licence, the cluster has 2");
