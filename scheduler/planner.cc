@@ -89,6 +89,7 @@ void Planner::Stopped(JobIndex job, conf::TimePoint now) {
   state_->KeepWork(entry);
   switch (entry.after_stop) {
     case AfterStop::kLeaves:
+      state_->failed_for_good.push_back(entry.job.id);
       return state_->Leave(job);
     case AfterStop::kWaits:
       state_->Release(job);
@@ -275,6 +276,7 @@ size_t Planner::pending() const {
 
 std::optional<conf::TimePoint> Planner::NextReservedStart() const {
   std::optional<conf::TimePoint> next;
+  if (state_->plans_again) next = state_->planned;
   for (const Reservation& reservation : state_->reservations) {
     if (!reservation.is_nomination() && reservation.start > state_->planned)
       next = next ? std::min(*next, reservation.start) : reservation.start;

@@ -90,9 +90,11 @@ class Planner {
   const DemandMix& mix() const;  // learned from the jobs so far
   size_t pending() const;
   // When a cycle is due although nothing happens: a reserved start, a limit, an advance start, an idle
-  // notebook, the end of a preferred topology's wait, a suspect node's recovery.
+  // notebook, the end of a preferred topology's wait, a suspect node's recovery; at once where the last cycle
+  // took a start back and made another one.
   std::optional<conf::TimePoint> NextDue() const;
-  // The first start that the last cycle reserved for later: NextDue() where nothing else can be due.
+  // The first start that the last cycle reserved for later, or at once, as above: NextDue() where nothing else
+  // can be due.
   std::optional<conf::TimePoint> NextReservedStart() const;
 
  private:

@@ -254,6 +254,11 @@ void QueueWalk::Run() {
         cannot_preempt_[turn.group] = true;
         if (outcome == Outcome::kQuota) continue;
       }
+      if (s_.jobs[job].phase == Phase::kRunning) {
+        resources_.Started(job);
+        PassOn(turn, by);
+        continue;
+      }
       if (s_.policy.backfill.kind == Backfill::kFifo) return StopTheLine(job);
       if (makes_room) {
         // It waits for that.

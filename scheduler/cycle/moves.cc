@@ -52,8 +52,10 @@ std::string DevicesOf(const JobEntry& entry) {
 
 }  // namespace
 
-bool Moves::CanMove(const JobEntry& entry) const {
+bool Moves::CanMove(JobIndex job) const {
+  const JobEntry& entry = s_.jobs[job];
   if (entry.phase != Phase::kRunning || !entry.leaving.empty() || entry.lost_members) return false;
+  if (draft_.Begins(job)) return false;
   // Until a replica has moved there are two of it, of which each would hold the countable resources.
   if (entry.job.work == WorkClass::kInference) return entry.job.resources.empty();
   return entry.job.preemptible && entry.job.checkpoint.interval > conf::Duration::zero();
@@ -80,7 +82,7 @@ bool Moves::MayMove(JobIndex job) const {
   const JobEntry& entry = s_.jobs[job];
   const MovesPolicy& policy = s_.policy.moves;
   const conf::TimePoint now = draft_.now();
-  if (!CanMove(entry) || HasMovedLately(entry) || now < entry.started + policy.rest) return false;
+  if (!CanMove(job) || HasMovedLately(entry) || now < entry.started + policy.rest) return false;
   if (entry.job.work == WorkClass::kInference) return true;  // it has no end of its own
   return ExpectedEnd(job) >= now + policy.least_left;
 }
@@ -182,8 +184,8 @@ void Moves::Move(const Relocated& move, Reason why) {
 }
 
 void Moves::StopFiller(const Victim& victim, const Job& waiting) {
-  draft_.Stop(victim.job, ActionKind::kPreempt, AfterStop::kWaits, draft_.GraceOf(s_.jobs[victim.job]),
-              {"preempted", fmt::format("makes room for {}: it only used what was idle", waiting.id)});
+  draft_.Preempt(victim.job,
+                 {"preempted", fmt::format("makes room for {}: it only used what was idle", waiting.id)});
 }
 
 // The jobs that can be moved so that the waiting one fits, and its places then; none: there is no such set.
@@ -314,7 +316,7 @@ void Moves::EmptyFaultyDevices() {
       const Member& member = s_.state.member(id);
       if ((member.holding.devices & EmptiedOn(node)) == 0) continue;
       const JobEntry& entry = s_.jobs[member.job];
-      if (CanMove(entry) && !HasMovedLately(entry)) leaving.emplace(entry.sequence, member.job);
+      if (CanMove(member.job) && !HasMovedLately(entry)) leaving.emplace(entry.sequence, member.job);
     }
   }
   for (const auto& [sequence, job] : leaving) {

@@ -42,7 +42,7 @@ class Moves {
     std::vector<MemberAt> to;
   };
 
-  bool CanMove(const JobEntry& entry) const;
+  bool CanMove(JobIndex job) const;
   bool MayStop(JobIndex filler, const Job& waiting) const;
   conf::TimePoint ExpectedEnd(JobIndex job) const;
   bool HasMovedLately(const JobEntry& entry) const;

@@ -16,6 +16,7 @@ constexpr size_t kMaxWaitingReasons = 1000;
 PlanDraft::PlanDraft(PlanningState& state, conf::TimePoint now, Rng& rng)
     : s_(state), now_(now), rng_(rng), trial_(state.state) {
   plan_.based_on = ++s_.version;
+  s_.plans_again = false;
 }
 
 Plan PlanDraft::Finish(const std::vector<Reservation>& reservations) {
@@ -24,6 +25,11 @@ Plan PlanDraft::Finish(const std::vector<Reservation>& reservations) {
     plan_.reserved.push_back({s_.jobs[r.job].job.id, r.start, r.end, r.nodes, r.members});
   }
   s_.reservations = reservations;
+  if (taken_back_ > 0) {  // room was found for jobs that had been told to wait, and may be left for others
+    s_.plans_again = !begun_.empty();
+    std::erase_if(plan_.waiting,
+                  [&](const auto& of) { return s_.jobs[s_.jobs.Find(of.first)].phase != Phase::kPending; });
+  }
   return std::move(plan_);
 }
 
@@ -42,6 +48,7 @@ void PlanDraft::Start(JobIndex job, std::vector<MemberAt> members, Reason why) {
   if (entry.phase == Phase::kPending) {
     s_.pending.Remove(entry);
     s_.Run(job, now_);
+    begun_.insert(job);
   }
   releases_known_ = false;
   plan_.actions.push_back({.kind = ActionKind::kStart,
@@ -61,13 +68,51 @@ void PlanDraft::Stop(JobIndex job, ActionKind kind, AfterStop after, conf::Durat
       {.kind = kind, .job = entry.job.id, .members = {}, .grace = grace, .why = std::move(why)});
 }
 
-void PlanDraft::Shrink(JobIndex job, std::vector<MemberAt> members, Reason why) {
+std::vector<MemberAt> PlanDraft::TakeBack(JobIndex job, const std::vector<MemberAt>& members) {
+  const auto start = std::ranges::find_if(plan_.actions, [&](const Action& action) {
+    return action.kind == ActionKind::kStart && action.job == s_.jobs[job].job.id;
+  });
+  if (start == plan_.actions.end()) return members;
+  std::vector<MemberAt> ran_before;
+  for (const MemberAt& member : members) {
+    if (std::erase(start->members, member) == 0) {
+      ran_before.push_back(member);
+      continue;
+    }
+    EvictAt(job, member);
+    s_.Refund(job, member.holding);
+    ++taken_back_;
+  }
+  if (start->members.empty()) plan_.actions.erase(start);
+  ++s_.freed;
+  releases_known_ = false;
+  if (s_.state.of(job).empty() && begun_.erase(job) > 0) {
+    s_.EndRun(job);
+    s_.Wait(job);
+  }
+  return ran_before;
+}
+
+void PlanDraft::Preempt(JobIndex job, Reason why) {
   const JobEntry& entry = s_.jobs[job];
-  s_.AddLeaving(job, members);
+  const std::vector<MemberAt> ran_before = TakeBack(job, s_.MembersOf(job));
+  if (entry.phase == Phase::kPending) {
+    return Waits(job, {std::move(why.code), "is not started after all: " + why.text});
+  }
+  const conf::Duration grace = ran_before.empty() ? conf::Duration::zero() : GraceOf(entry);
+  Stop(job, ActionKind::kPreempt, AfterStop::kWaits, grace, std::move(why));
+}
+
+void PlanDraft::Shrink(JobIndex job, const std::vector<MemberAt>& members, Reason why) {
+  const JobEntry& entry = s_.jobs[job];
+  std::vector<MemberAt> ran_before = TakeBack(job, members);
+  if (ran_before.empty()) return;
+  s_.AddLeaving(job, ran_before);
+  for (const MemberAt& member : ran_before) s_.Refund(job, member.holding);
   releases_known_ = false;
   plan_.actions.push_back({.kind = ActionKind::kShrink,
                            .job = entry.job.id,
-                           .members = std::move(members),
+                           .members = std::move(ran_before),
                            .grace = GraceOf(entry),
                            .why = std::move(why)});
 }
@@ -184,15 +229,17 @@ bool PlanDraft::IsImpossible(JobIndex job) {
   return true;
 }
 
+void PlanDraft::EvictAt(JobIndex job, const MemberAt& place) {
+  const auto members = s_.state.of(job);
+  const auto at = std::ranges::find_if(members, [&](MemberId id) {
+    const Member& member = s_.state.member(id);
+    return MemberAt{member.role, member.rank, member.holding} == place;
+  });
+  trial_.Evict(*at);
+}
+
 void PlanDraft::EvictLeaving(JobIndex job) {
-  for (const MemberAt& old : s_.jobs[job].leaving) {
-    const auto members = s_.state.of(job);
-    const auto at = std::ranges::find_if(members, [&](MemberId id) {
-      const Member& member = s_.state.member(id);
-      return MemberAt{member.role, member.rank, member.holding} == old;
-    });
-    trial_.Evict(*at);
-  }
+  for (const MemberAt& old : s_.jobs[job].leaving) EvictAt(job, old);
 }
 
 void PlanDraft::EvictAllLeaving() {

@@ -4,7 +4,9 @@
 // Finish commits the trial. Inside the planner only; lives for one cycle.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "scheduler/cycle/planning_state.h"
@@ -26,13 +28,20 @@ class PlanDraft {
   // The members are in the trial already; a running job grows by them.
   void Start(JobIndex job, std::vector<MemberAt> members, Reason why);
   void Stop(JobIndex job, ActionKind kind, AfterStop after, conf::Duration grace, Reason why);
-  void Shrink(JobIndex job, std::vector<MemberAt> members, Reason why);
+  // The job stops and waits again, or loses these members, for another one. What this plan itself starts of it
+  // is taken back instead: it is in no action then, and its places are free at once.
+  void Preempt(JobIndex job, Reason why);
+  void Shrink(JobIndex job, const std::vector<MemberAt>& members, Reason why);
   // In the trial the members stand at their old and their new places.
   void Move(JobIndex job, const std::vector<MemberAt>& from, std::vector<MemberAt> to, Reason why);
   // A job that waits leaves for good.
   void Abandon(JobIndex job, Reason why);
   void Waits(JobIndex job, Reason why);
   conf::Duration GraceOf(const JobEntry& entry) const;
+  // Whether the job was waiting before this plan, which starts it.
+  bool Begins(JobIndex job) const { return begun_.contains(job); }
+  // Members whose start was taken back so far.
+  size_t taken_back() const { return taken_back_; }
 
   // When the running jobs are expected to end, in order. Good until the next change.
   const std::vector<Release>& Releases();
@@ -58,12 +67,17 @@ class PlanDraft {
 
  private:
   std::vector<Amount> AmountsOf(const std::vector<MemberAt>& members) const;
+  // Gives the other members: those that ran before this plan.
+  std::vector<MemberAt> TakeBack(JobIndex job, const std::vector<MemberAt>& members);
+  void EvictAt(JobIndex job, const MemberAt& place);
 
   PlanningState& s_;
   conf::TimePoint now_;
   Rng& rng_;
   Trial trial_;
   Plan plan_;
+  std::set<JobIndex> begun_;  // looked up only
+  size_t taken_back_ = 0;
   std::vector<Release> releases_;
   bool releases_known_ = false;
 };

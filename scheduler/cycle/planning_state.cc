@@ -208,17 +208,20 @@ bool PlanningState::IsLeaving(const Member& member) const {
   return std::ranges::find(leaving, MemberAt{member.role, member.rank, member.holding}) != leaving.end();
 }
 
-void PlanningState::Release(JobIndex job) {
+void PlanningState::EndRun(JobIndex job) {
   const JobEntry& entry = jobs[job];
-  if (running.erase({entry.sequence, job}) > 0) {
-    for (BySequence* const some : {&timed, &moving, &broken}) some->erase({entry.sequence, job});
-    CountDown(running_by_priority, entry.job.priority);
-    resources.GiveBack(entry.job.resources);
-    if (const auto array = running_of_array.find(entry.job.array); array != running_of_array.end()) {
-      array->second.erase(job);
-      if (array->second.empty()) running_of_array.erase(array);
-    }
+  if (running.erase({entry.sequence, job}) == 0) return;
+  for (BySequence* const some : {&timed, &moving, &broken}) some->erase({entry.sequence, job});
+  CountDown(running_by_priority, entry.job.priority);
+  resources.GiveBack(entry.job.resources);
+  if (const auto array = running_of_array.find(entry.job.array); array != running_of_array.end()) {
+    array->second.erase(job);
+    if (array->second.empty()) running_of_array.erase(array);
   }
+}
+
+void PlanningState::Release(JobIndex job) {
+  EndRun(job);
   if (state.of(job).empty()) return;
   for (const MemberId id : state.of(job)) {
     if (!IsLeaving(state.member(id))) Refund(job, state.member(id).holding);

@@ -46,6 +46,7 @@ struct PlanningState {
   void Leave(JobIndex job);                     // devices, queue and table
   void Wait(JobIndex job);                      // pending, or held until it may start
   void Run(JobIndex job, conf::TimePoint now);  // its members were assigned and charged
+  void EndRun(JobIndex job);                    // is not among the running ones; its devices stay
   void Release(JobIndex job);                   // gives all that it holds back
   void Charge(JobIndex job, const Holding& holding);
   void Refund(JobIndex job, const Holding& holding);
@@ -129,6 +130,7 @@ struct PlanningState {
 
   std::vector<Reservation> reservations;  // of the last cycle
   JobIndex line_stopped_by = kNone;       // in the last cycle, under strict FIFO
+  bool plans_again = false;               // the last cycle took a start back and made another one
 
   std::map<NodeId, std::vector<conf::TimePoint>> faults;  // within the window
   std::map<NodeId, uint32_t> broken_devices;              // bit d

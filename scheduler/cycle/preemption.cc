@@ -83,7 +83,8 @@ bool Preemption::TryFor(JobIndex job) {
                                   .shapes = s_.shapes,
                                   .tree = s_.queues,
                                   .policy = s_.policy.preemption,
-                                  .now = now};
+                                  .now = now,
+                                  .begins = [&](JobIndex other) { return draft_.Begins(other); }};
     if (by_priority) victims = FindVictims(input, job, PreemptMode::kPriority, place, draws);
     if (victims.empty() && reclaims) {
       victims = FindVictims(input, job, PreemptMode::kReclaim, place, draws);
@@ -97,18 +98,19 @@ bool Preemption::TryFor(JobIndex job) {
   ChargeStopping();
   if (!makes_room) return false;
   draft_.rng() = draws;
-  for (Victim& victim : victims) StopVictim(job, victim, reclaimed);
-  book_.Nominate(job, std::move(members));
+  const size_t taken_back = draft_.taken_back();
+  for (const Victim& victim : victims) StopVictim(job, victim, reclaimed);
+  const bool starts = draft_.taken_back() > taken_back && book_.StartOn(job, members);
+  if (!starts) book_.Nominate(job, std::move(members));
   return true;
 }
 
-void Preemption::StopVictim(JobIndex preemptor, Victim& victim, bool reclaimed) {
+void Preemption::StopVictim(JobIndex preemptor, const Victim& victim, bool reclaimed) {
   Reason why{reclaimed ? "reclaimed" : "preempted",
              fmt::format("makes room for {}: {}", s_.jobs[preemptor].job.id, victim.why.text)};
-  if (!victim.whole) return draft_.Shrink(victim.job, std::move(victim.members), std::move(why));
-  ChargeHeld(victim.job);  // FindVictims refunded it
-  draft_.Stop(victim.job, ActionKind::kPreempt, AfterStop::kWaits, draft_.GraceOf(s_.jobs[victim.job]),
-              std::move(why));
+  for (const MemberAt& member : victim.members) s_.Charge(victim.job, member.holding);  // it was refunded
+  victim.whole ? draft_.Preempt(victim.job, std::move(why))
+               : draft_.Shrink(victim.job, victim.members, std::move(why));
 }
 
 }  // namespace scheduler

@@ -1,7 +1,8 @@
 // Makes room for one job by stopping others: by priority, or to reclaim what the job's queue deserves.
 //
 // Victims hold their devices until their grace is over; the job is nominated for their places and starts
-// there then. Room that other jobs are leaving already is waited for, not requested twice. Queues are
+// there then. A victim that this same plan starts is not started: where there are no others, the job starts at
+// once. Room that other jobs are leaving already is waited for, not requested twice. Queues are
 // judged as they will stand when all that stops has stopped; otherwise each job of a queue would take for
 // itself what is due to all of them together. Inside the planner only; lives for one cycle.
 #pragma once
@@ -16,7 +17,7 @@ class Preemption {
  public:
   Preemption(PlanDraft& draft, ReservationBook& book) : draft_(draft), s_(draft.state()), book_(book) {}
 
-  // Whether the job will get room from jobs that are being stopped, now or since earlier cycles.
+  // Whether the job will get room from jobs that are being stopped, now or since earlier cycles, or has started.
   bool TryFor(JobIndex job);
 
  private:
@@ -26,7 +27,7 @@ class Preemption {
   void ChargeHeld(JobIndex job);
   void ChargeStopping();
   void RefundStopping();
-  void StopVictim(JobIndex preemptor, Victim& victim, bool reclaimed);
+  void StopVictim(JobIndex preemptor, const Victim& victim, bool reclaimed);
 
   PlanDraft& draft_;
   PlanningState& s_;

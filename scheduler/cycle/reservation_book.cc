@@ -32,12 +32,14 @@ void ReservationBook::KeepNominations() {
   std::vector<Reservation> kept = std::exchange(nominations_, {});
   std::erase_if(kept, [&](const Reservation& nomination) {
     const JobEntry& entry = s_.jobs[nomination.job];
-    return entry.phase != Phase::kPending || !s_.MayStart(entry, now_) || StartNominated(nomination);
+    return entry.phase != Phase::kPending || !s_.MayStart(entry, now_) ||
+           StartOn(nomination.job, nomination.members);
   });
   if (kept.empty()) return;
   const Trial::Mark mark = draft_.trial().mark();
   draft_.EvictAllLeaving();
-  std::erase_if(kept, [&](const Reservation& nomination) { return !Assign(nomination); });
+  std::erase_if(kept,
+                [&](const Reservation& nomination) { return !Assign(nomination.job, nomination.members); });
   draft_.trial().Rollback(mark);
   for (Reservation& nomination : kept) {
     nomination.start = std::max(nomination.start, now_);
@@ -47,20 +49,20 @@ void ReservationBook::KeepNominations() {
   }
 }
 
-bool ReservationBook::StartNominated(const Reservation& nomination) {
-  if (s_.resources.FirstShort(s_.jobs[nomination.job].job.resources)) return false;
+bool ReservationBook::StartOn(JobIndex job, const std::vector<MemberAt>& places) {
+  if (s_.resources.FirstShort(s_.jobs[job].job.resources)) return false;
   const Trial::Mark mark = draft_.trial().mark();
-  if (!Assign(nomination)) return false;
-  std::vector<MemberAt> members = nomination.members;
-  if (!draft_.LeaveOutSurplus(nomination.job, members)) {
+  if (!Assign(job, places)) return false;
+  std::vector<MemberAt> members = places;
+  if (!draft_.LeaveOutSurplus(job, members)) {
     draft_.trial().Rollback(mark);
     return false;
   }
-  draft_.Start(nomination.job, std::move(members), {"fits", "other jobs have made room for it"});
+  draft_.Start(job, std::move(members), {"fits", "other jobs have made room for it"});
   return true;
 }
 
-bool ReservationBook::Assign(const Reservation& nomination) {
+bool ReservationBook::Assign(JobIndex job, const std::vector<MemberAt>& places) {
   Trial& trial = draft_.trial();
   const Trial::Mark mark = trial.mark();
   const auto assign = [&](const MemberAt& member) {
@@ -69,16 +71,16 @@ bool ReservationBook::Assign(const Reservation& nomination) {
         !IsFree(s_.state.node(node), member.holding, s_.state.view_of(node))) {
       return false;
     }
-    trial.Assign({nomination.job, member.role, member.rank, member.holding});
+    trial.Assign({job, member.role, member.rank, member.holding});
     return s_.state.power_headroom(node) >= 0;
   };
-  if (std::ranges::all_of(nomination.members, assign)) return true;
+  if (std::ranges::all_of(places, assign)) return true;
   trial.Rollback(mark);
   return false;
 }
 
 void ReservationBook::AssignNominations() {
-  for (const Reservation& nomination : nominations_) Assign(nomination);
+  for (const Reservation& nomination : nominations_) Assign(nomination.job, nomination.members);
 }
 
 bool ReservationBook::IsNominated(JobIndex job) const {

@@ -30,6 +30,8 @@ class ReservationBook {
   // up the others.
   void KeepNominations();
   void Nominate(JobIndex job, std::vector<MemberAt> members);
+  // Starts the job, which others make room for, on just these places, if they and what else it asks for are free.
+  bool StartOn(JobIndex job, const std::vector<MemberAt>& places);
   bool IsNominated(JobIndex job) const;
   // In the trial, puts the nominated jobs on their places where these are free.
   void AssignNominations();
@@ -59,8 +61,7 @@ class ReservationBook {
 
  private:
   void Add(Reservation nomination);
-  bool StartNominated(const Reservation& nomination);
-  bool Assign(const Reservation& nomination);  // all of it, or nothing
+  bool Assign(JobIndex job, const std::vector<MemberAt>& places);  // all of them, or nothing
   bool StillFits(const Reservation& promise);
   bool IsLate(const Reservation& reservation) const;
   std::optional<Reservation> Find(JobIndex job, conf::TimePoint not_before, const NodeSet* keep_off,

@@ -28,7 +28,6 @@ void RepairGang(PlanDraft& draft, ReservationBook& book, JobIndex job) {
   entry.lost_members = false;
   s.broken.erase({entry.sequence, job});
   if (entry.restarts > entry.job.restart_budget) {
-    s.failed_for_good.push_back(entry.job.id);
     return draft.Stop(
         job, ActionKind::kStop, AfterStop::kLeaves, conf::Duration::zero(),
         {"restarts-used-up",

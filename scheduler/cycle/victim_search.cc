@@ -27,6 +27,11 @@ constexpr double kServiceRiskSeconds = 600;
 constexpr double kReplicaStartSeconds = 60;
 constexpr int kMaxAttempts = 8;  // to place the job, per area, and areas
 
+// Of an elastic gang with so many members to spare in each role.
+bool MayLeave(const Member& member, const std::vector<uint32_t>& surplus) {
+  return surplus[member.role] > 0 && member.rank != 0;
+}
+
 // The search and the stops that it tries.
 //
 // Stops are made in the trial and refunded in the tree at once, so that each is judged by what those before
@@ -45,6 +50,7 @@ class VictimSearch {
         policy_(input.policy),
         now_(input.now),
         movable_(input.movable),
+        begins_(input.begins),
         job_(job),
         entry_(input.jobs[job]),
         mode_(mode),
@@ -90,7 +96,8 @@ class VictimSearch {
 
   bool MayChoose(JobIndex other) const;
   void GatherCandidates(Rng& rng);
-  double WeightOf(const JobEntry& entry, int64_t milli, Rng& rng) const;
+  double CostOf(JobIndex job, int64_t stopped_milli, int64_t held_milli, bool whole) const;
+  double WeightOf(JobIndex job, int64_t milli, Rng& rng) const;
   double WeightOf(const Candidate& c, const std::vector<MemberId>& members, bool whole) const;
   static int64_t Total(const std::vector<Amount>& amounts, KindId counted_by);
   std::vector<MemberId> Ordered(std::span<const MemberId> members) const;
@@ -140,6 +147,7 @@ class VictimSearch {
   const PreemptionPolicy& policy_;
   conf::TimePoint now_;
   const std::function<bool(JobIndex)>& movable_;
+  const std::function<bool(JobIndex)>& begins_;
   JobIndex job_;
   const JobEntry& entry_;
   PreemptMode mode_;
@@ -217,9 +225,8 @@ void VictimSearch::GatherCandidates(Rng& rng) {
     std::tie(c.ours, c.theirs) = tree_.Apart(entry_.queue, entry.queue);
     const std::vector<MemberId> members(state_.of(j).begin(), state_.of(j).end());
     c.milli = MilliOf(members);
-    c.weight = WeightOf(entry, c.milli, rng);
+    c.weight = WeightOf(j, c.milli, rng);
     c.account = tree_.Account(entry.queue, entry.job.user);
-    if (!MayStop(c, HeldBy(members))) continue;
     std::vector<uint32_t> running(entry.job.roles.size());
     for (const MemberId id : members) ++running[state_.member(id).role];
     for (size_t r = 0; r < running.size(); ++r) {
@@ -227,20 +234,30 @@ void VictimSearch::GatherCandidates(Rng& rng) {
       const bool shrinks = mode_ != PreemptMode::kMove && running[r] > least;
       c.surplus.push_back(shrinks ? running[r] - least : 0);
     }
+    // A queue that must keep most of a gang may still have to give up members of it.
+    const auto may_leave = [&](MemberId id) {
+      return MayLeave(state_.member(id), c.surplus) && MayStop(c, HeldBy({id}));
+    };
+    if (!MayStop(c, HeldBy(members)) && std::ranges::none_of(members, may_leave)) continue;
     candidate_of_[j] = static_cast<uint32_t>(candidates_.size());
     candidates_.push_back(std::move(c));
   }
 }
 
-double VictimSearch::WeightOf(const JobEntry& entry, int64_t milli, Rng& rng) const {
-  if (mode_ == PreemptMode::kMove) return MoveCost(entry, milli);
+double VictimSearch::CostOf(JobIndex job, int64_t stopped_milli, int64_t held_milli, bool whole) const {
+  if (begins_ && begins_(job)) return 0;
+  return StopCost(jobs_[job], stopped_milli, held_milli, whole, now_);
+}
+
+double VictimSearch::WeightOf(JobIndex job, int64_t milli, Rng& rng) const {
+  if (mode_ == PreemptMode::kMove) return MoveCost(jobs_[job], milli);
   switch (policy_.victims) {
     case VictimOrder::kLeastCost:
-      return StopCost(entry, milli, milli, true, now_);
+      return CostOf(job, milli, milli, true);
     case VictimOrder::kRandom:
       return 1 + rng.Double();
     case VictimOrder::kYoungest:
-      return 1 + std::max(0.0, conf::ToSeconds(now_ - entry.started));
+      return 1 + std::max(0.0, conf::ToSeconds(now_ - jobs_[job].started));
   }
   return 0;
 }
@@ -248,7 +265,7 @@ double VictimSearch::WeightOf(const JobEntry& entry, int64_t milli, Rng& rng) co
 double VictimSearch::WeightOf(const Candidate& c, const std::vector<MemberId>& members, bool whole) const {
   if (whole) return c.weight;
   const int64_t milli = MilliOf(members);
-  if (policy_.victims == VictimOrder::kLeastCost) return StopCost(jobs_[c.job], milli, c.milli, false, now_);
+  if (policy_.victims == VictimOrder::kLeastCost) return CostOf(c.job, milli, c.milli, false);
   return c.weight / 2 * static_cast<double>(milli) / static_cast<double>(std::max<int64_t>(c.milli, 1));
 }
 
@@ -388,7 +405,7 @@ std::vector<VictimSearch::Stop> VictimSearch::StopsOn(NodeId node, uint64_t need
     std::vector<uint32_t> surplus = c.surplus;
     for (auto id = h.members.rbegin(); id != h.members.rend(); ++id) {
       const Member& member = state_.member(*id);
-      if (surplus[member.role] == 0 || member.rank == 0) continue;
+      if (!MayLeave(member, surplus)) continue;
       --surplus[member.role];
       Stop& stop = stops.emplace_back(Stop{h.candidate, false, {*id}});
       stop.weight = WeightOf(c, stop.members, false);
@@ -672,9 +689,8 @@ std::vector<Victim> VictimSearch::Report() const {
     for (const Member& m : stop->stopped) victim.members.push_back({m.role, m.rank, m.holding});
     milli.back() += Total(stop->held, kAnyKind);
     const int64_t held = c.milli;
-    victim.cost = mode_ == PreemptMode::kMove
-                      ? MoveCost(jobs_[c.job], milli.back())
-                      : StopCost(jobs_[c.job], milli.back(), held, victim.whole, now_);
+    victim.cost = mode_ == PreemptMode::kMove ? MoveCost(jobs_[c.job], milli.back())
+                                              : CostOf(c.job, milli.back(), held, victim.whole);
   }
   for (Victim& victim : victims) {
     std::ranges::sort(victim.members, {}, [](const MemberAt& m) { return std::pair(m.role, m.rank); });

@@ -67,6 +67,7 @@ struct VictimSearchInput {
   const PreemptionPolicy& policy;
   conf::TimePoint now{};
   std::function<bool(JobIndex)> movable{};  // kMove: which jobs
+  std::function<bool(JobIndex)> begins{};   // which jobs have not begun yet, so that a stop costs nothing
 };
 
 // Places the job in the trial, or leaves the trial as it was.

@@ -144,6 +144,13 @@ std::string ShortfallOf(const Job& job, const Cluster& cluster, Among among) {
   for (NodeId node = 0; node < cluster.nodes.size(); ++node) {
     if (among == Among::kAllNodes || cluster.nodes[node].health == Health::kHealthy) nodes.push_back(node);
   }
+  for (const ResourceAsk& ask : job.resources) {
+    const auto has = std::ranges::find(cluster.resources, ask.name, &Resource::name);
+    const uint32_t count = has == cluster.resources.end() ? 0 : has->count;
+    if (ask.count > count) {
+      return fmt::format("asks for {} of the resource {}, the cluster has {}", ask.count, ask.name, count);
+    }
+  }
   int64_t wanted = 0;
   for (const Role& role : job.roles) {
     if (std::string why = RoleShortfall(role, cluster, nodes).Find(); !why.empty()) return why;
@@ -158,6 +165,9 @@ std::string ShortfallOf(const Job& job, const Cluster& cluster, Among among) {
   if (job.anti_affinity && MinMembers(job) > nodes.size()) {
     return fmt::format("asks for {} nodes, one for each member, the cluster has {}", MinMembers(job),
                        nodes.size());
+  }
+  if (MinMembers(job) == 1) {
+    return "no node has the devices, cores and memory together that its member asks for";
   }
   return fmt::format("its {} members fit one by one, but not together with what each needs on its node",
                      MinMembers(job));

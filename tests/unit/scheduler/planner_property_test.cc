@@ -306,6 +306,26 @@ void ExpectLimits(const History& h) {
   EXPECT_EQ(queues.Check(), "");
 }
 
+// No member starts and stops in one plan, and no job that begins in it stops, shrinks by what began, or moves.
+void ExpectNoStartIsStopped(const Plan& plan) {
+  for (const Action& start : plan.actions) {
+    if (start.kind != ActionKind::kStart) continue;
+    for (const Action& other : plan.actions) {
+      if (other.job != start.job || other.kind == ActionKind::kStart) continue;
+      if (other.kind == ActionKind::kMove) continue;  // of other members: it leaves a node that drains
+      EXPECT_EQ(other.kind, ActionKind::kShrink) << start.job << ": " << other.why.text;
+      for (const MemberAt& member : other.members) {
+        EXPECT_TRUE(std::ranges::find(start.members, member) == start.members.end()) << start.job;
+      }
+    }
+  }
+  for (const auto& [job, why] : plan.waiting) {
+    const bool starts = std::ranges::any_of(
+        plan.actions, [&](const Action& a) { return a.kind == ActionKind::kStart && a.job == job; });
+    if (why.code == "preempted" || why.code == "reclaimed") EXPECT_FALSE(starts) << job << ": " << why.text;
+  }
+}
+
 // 10^5 steps in all; a sanitizer, twenty times slower, sees a tenth.
 #if defined(__has_feature) && (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
 constexpr uint64_t kHistories = 5;
@@ -323,6 +343,7 @@ TEST(PlannerProperty, NothingIsOverAllocatedGangsAreWholeAndIsolationHolds) {
       h.Happen();
       const Plan plan = h.planner.Run(h.now, rng);
       started += static_cast<size_t>(std::ranges::count(plan.actions, ActionKind::kStart, &Action::kind));
+      ExpectNoStartIsStopped(plan);
       if (step % 20 != 0) continue;
       ASSERT_EQ(h.planner.state().Check(), "") << "seed " << seed << " step " << step;
       ExpectWholeGangs(h);
@@ -334,6 +355,52 @@ TEST(PlannerProperty, NothingIsOverAllocatedGangsAreWholeAndIsolationHolds) {
     }
     EXPECT_GT(started, 50u) << "seed " << seed;
   }
+}
+
+// Much more waits than fits, the oldest goes first, and much of it may be stopped by others.
+TEST(PlannerProperty, NoPlanStopsWhatItStarts) {
+  size_t taken_back = 0;
+  for (uint64_t seed = 0; seed < 2 * kHistories; ++seed) {
+    Rng rng(seed);
+    const Cluster cluster = RandomCluster(rng);
+    const std::vector<Queue> queues = RandomQueues(rng);
+    Policy policy = RandomPolicy(rng);
+    policy.preemption.by_priority = policy.preemption.reclaim = true;
+    if (seed % 2 == 0) policy.order = {{"age", 1}};
+    Planner planner(cluster, queues, policy);
+    conf::TimePoint now{std::chrono::hours(1'000)};
+    int number = 0;
+    for (int step = 0; step < 60; ++step) {
+      now += seconds(1 + rng.Uniform(600));
+      for (JobIndex job = 0; job < planner.jobs().bound(); ++job) {
+        const JobEntry& entry = planner.jobs()[job];
+        if (!entry.alive) continue;
+        if (entry.phase == Phase::kStopping && entry.stops_at <= now) planner.Stopped(job, now);
+        if (entry.alive && entry.phase == Phase::kRunning && rng.Uniform(4) == 0) planner.Ended(job, now);
+      }
+      for (uint64_t more = rng.Uniform(12); more > 0; --more) {
+        Job job = RandomJob(rng, number++, !queues.empty());
+        job.priority -= static_cast<int32_t>(rng.Uniform(3));
+        job.submitted = now - minutes(rng.Uniform(600));
+        planner.Submit(std::move(job), now);
+      }
+      if (rng.Uniform(6) == 0) planner.NodeFault(static_cast<NodeId>(rng.Uniform(cluster.nodes.size())), now);
+      const size_t running = planner.jobs().size() - planner.pending();
+      const Plan plan = planner.Run(now, rng);
+      ExpectNoStartIsStopped(plan);
+      taken_back += static_cast<size_t>(std::ranges::count_if(plan.waiting, [](const auto& of) {
+        return of.second.code == "preempted" || of.second.code == "reclaimed";
+      }));
+      EXPECT_EQ(planner.state().Check(), "");
+      EXPECT_EQ(planner.queues().Check(), "");
+      // A plan that is due again at once has started a job more.
+      if (const auto due = planner.NextDue(); due && *due <= now) {
+        EXPECT_GT(planner.jobs().size() - planner.pending(), running);
+      }
+      ASSERT_FALSE(HasFailure()) << "seed " << seed << " step " << step;
+    }
+  }
+  EXPECT_GT(taken_back, 100u);
 }
 
 // With exact estimates and one queue, whoever was promised a start has it by then.

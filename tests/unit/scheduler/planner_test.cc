@@ -215,6 +215,25 @@ TEST(Planner, AStarvedQueueReclaimsNoMoreThanItDeservesForAllItsJobsTogether) {
   EXPECT_THAT(w.Run(), IsEmpty());  // and nobody takes it back
 }
 
+// Its queue keeps what it deserves, so the gang may not stop as a whole: members beyond that leave.
+TEST(Planner, AStarvedQueueReclaimsSurplusMembersOfAGangThatMayNotStopAsAWhole) {
+  PlannerWorld w(EightWay(1), {},
+                 {{.name = "a", .parent = "", .deserved = {{"*", 4'000}}},
+                  {.name = "b", .parent = "", .deserved = {{"*", 4'000}}}});
+  Job gang = w.Make("gang", Devices(1), 8);
+  gang.queue = "a";
+  gang.roles[0].min_count = 2;
+  w.Submit(gang);
+  EXPECT_THAT(w.Run(), ElementsAre("start gang"));
+  for (const char* const id : {"first", "second"}) {
+    Job due = w.Make(id, Devices(2));
+    due.queue = "b";
+    w.Submit(due);
+  }
+  EXPECT_THAT(w.Run(), ElementsAre("shrink gang"));
+  EXPECT_EQ(w.plan.actions[0].members.size(), 2u);
+}
+
 TEST(Planner, AnElasticGangGrowsIntoFreeRoomAndShrinksForOthers) {
   Policy policy;
   World w(EightWay(4), policy);
@@ -304,6 +323,22 @@ TEST(Planner, DependentsLeaveWhenTheirDependencyFails) {
   w.planner.Failed(w.Find("first"), w.now);
   EXPECT_THAT(w.Run(), ElementsAre("stop second", "stop third"));
   EXPECT_EQ(w.planner.pending(), 0u);
+}
+
+TEST(Planner, DependentsLeaveWhenTheirDependencyIsStoppedAtItsLimit) {
+  PlannerWorld w(EightWay(1));
+  Job first = w.Make("first", Devices(8));
+  first.limit = hours(1);
+  w.Submit(first);
+  Job second = w.Make("second", Devices(1));
+  second.after = {"first"};
+  w.Submit(second);
+  EXPECT_THAT(w.Run(), ElementsAre("start first"));
+  w.now += hours(1);
+  EXPECT_THAT(w.Run(), ElementsAre("stop first"));
+  w.planner.Stopped(w.Find("first"), w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("stop second"));
+  EXPECT_EQ(w.plan.actions[0].why.code, "dependency-failed");
 }
 
 TEST(Planner, DependentsStartWhenTheirDependencySucceeds) {

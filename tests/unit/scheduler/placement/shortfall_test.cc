@@ -34,6 +34,32 @@ std::string Of(uint32_t members, const std::function<void(Ask&)>& change, Among 
   return ShortfallOf(job, cluster, among);
 }
 
+TEST(Shortfall, NamesTheCountableResource) {
+  Cluster cluster = ThreeServers();
+  cluster.resources = {{"licence", 2}};
+  Job job;
+  job.roles = {Role()};
+  job.resources = {{"licence", 2}};
+  EXPECT_THAT(ShortfallOf(job, cluster, Among::kAllNodes), ::testing::Not(HasSubstr("licence")));
+  job.resources = {{"licence", 3}};
+  EXPECT_EQ(ShortfallOf(job, cluster, Among::kAllNodes),
+            "asks for 3 of the resource licence, the cluster has 2");
+  job.resources = {{"seat", 1}};
+  EXPECT_EQ(ShortfallOf(job, cluster, Among::kAllNodes),
+            "asks for 1 of the resource seat, the cluster has 0");
+}
+
+TEST(Shortfall, OfOneMemberSaysThatNoNodeHasAllOfItTogether) {
+  Cluster cluster = ThreeServers();
+  cluster.types[1].cpu_milli = 128'000;
+  Job job;
+  Role role;
+  role.ask = {.devices = {{.kinds = {"a100"}, .count = 1}}, .cpu_milli = 100'000};
+  job.roles = {role};
+  EXPECT_EQ(ShortfallOf(job, cluster, Among::kAllNodes),
+            "no node has the devices, cores and memory together that its member asks for");
+}
+
 TEST(Shortfall, NamesTheResourceOfOneNode) {
   EXPECT_EQ(Of(1, [](Ask& ask) { ask.devices = {{.count = 16}}; }),
             "a member asks for 16 devices on one node, the largest node has 8");

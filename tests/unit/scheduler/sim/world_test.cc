@@ -336,6 +336,19 @@ TEST(World, StopsJobsAtTheirTimeLimit) {
   EXPECT_NEAR(report.hours, 2 + 1.0 / 60, 1e-9);
 }
 
+TEST(World, AJobThatWaitsForOneStoppedAtItsLimitFailsAndHasNoWait) {
+  TraceJob first = JobOf("a", hours(0), hours(2), 8);
+  first.job.limit = hours(1);
+  TraceJob second = JobOf("b", hours(0), hours(2), 8);
+  second.job.after = {"a"};
+  const Cluster cluster = EightWay(1);
+  const Report report = Simulate(cluster, {first, second});
+  EXPECT_EQ(report.failed, 2u);
+  EXPECT_EQ(report.started, 1u);
+  EXPECT_EQ(report.waits.max_h, 0);
+  EXPECT_LT(report.hours, 2);
+}
+
 TEST(World, ADrainedNodeTakesNoNewWork) {
   const Cluster cluster = EightWay(1);
   WorldOptions options;
