@@ -209,8 +209,9 @@ bool PlanningState::IsLeaving(const Member& member) const {
 }
 
 void PlanningState::EndRun(JobIndex job) {
-  const JobEntry& entry = jobs[job];
+  JobEntry& entry = jobs[job];
   if (running.erase({entry.sequence, job}) == 0) return;
+  entry.lost_members = false;  // its next run has all of them
   for (BySequence* const some : {&timed, &moving, &broken}) some->erase({entry.sequence, job});
   CountDown(running_by_priority, entry.job.priority);
   resources.GiveBack(entry.job.resources);

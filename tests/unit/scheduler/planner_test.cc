@@ -274,6 +274,28 @@ TEST(Planner, AGangThatLosesANodeGetsAnotherMemberAndKeepsTheRest) {
   EXPECT_EQ(std::ranges::count(w.NodesOf("gang"), before[0]), 0);
 }
 
+TEST(Planner, AJobWhoseNodeFailsWhileItStopsStartsAgainOnceAndStays) {
+  Policy policy;
+  policy.faults.hot_swap = false;
+  PlannerWorld w(EightWay(2), policy);
+  w.Submit(w.Make("low", Devices(8)));
+  w.Submit(w.Make("other", Devices(8)));
+  EXPECT_THAT(w.Run(), ElementsAre("start low", "start other"));
+  Job high = w.Make("high", Devices(8));
+  high.priority = 10;
+  w.Submit(high);
+  const std::vector<std::string> stops = w.Run();
+  ASSERT_EQ(stops.size(), 1u);
+  const std::string victim = stops[0].substr(sizeof("preempt"));
+  w.planner.NodeFault(w.NodesOf(victim).front(), w.now);
+  w.planner.Stopped(w.Find(victim), w.now);
+  for (NodeId node = 0; node < 2; ++node) w.planner.SetHealth(node, Health::kHealthy, w.now);
+  w.Run();
+  w.planner.Ended(w.Find("high"), w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("start " + victim));
+  EXPECT_THAT(w.Run(), IsEmpty());
+}
+
 TEST(Planner, AFaultyNodeIsSuspectThenQuarantinedAndASuspectRecovers) {
   Policy policy;
   policy.faults = {.suspect_after = 1, .quarantine_after = 2, .window = hours(24), .recover_after = hours(1)};
