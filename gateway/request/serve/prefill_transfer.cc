@@ -145,7 +145,7 @@ net::Task<Event> PrefillTransfer::Try(const router::Step& step, const router::At
                                .deadline = at_.deadline,
                                .members = members,
                                .only_prompt = only_prompt});
-  request_failure_ = co_await upstream.Prepare();
+  if (upstream.translates()) request_failure_ = co_await upstream.TranslateBody();
   if (request_failure_) co_return Event::Of(Event::Kind::kClientGone);
   Event event = co_await upstream.Send(step.fresh_connection, net::Now());
   if (event.kind == Event::Kind::kStatus && event.status < 300) {

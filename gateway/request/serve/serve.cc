@@ -133,9 +133,11 @@ net::Task<Event> SendTry(Exchange& x, const Step& step, conf::TimePoint now) {
                            .members = delivery.transfer ? delivery.transfer->members() : std::string_view()});
   Upstream& upstream = *delivery.upstream;
   if (step.prefill) delivery.transfer->SetAnswer(&upstream);
-  if (std::optional<Failure> failure = co_await upstream.Prepare()) {
-    x.Fail(*std::move(failure));
-    co_return Event::Of(Event::Kind::kClientGone);
+  if (upstream.translates()) {
+    if (std::optional<Failure> failure = co_await upstream.TranslateBody()) {
+      x.Fail(*std::move(failure));
+      co_return Event::Of(Event::Kind::kClientGone);
+    }
   }
   x.grant.reservation.MarkForwarded();
   std::optional<FormReader> form;

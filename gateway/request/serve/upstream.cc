@@ -96,7 +96,9 @@ Upstream::Upstream(const OutgoingRequest& request, const UpstreamTry& which)
       model_(request.runtime->model(which.model)),
       name_(request.runtime->routes().NameAt(which.model, which.replica)),
       replica_(request.runtime->replica(which.replica.id)),
-      head_(request.shard.texts.Take()) {}
+      head_(request.shard.texts.Take()) {
+  carry_ = ChooseCarry();
+}
 
 Upstream::~Upstream() {
   request_.shard.texts.Give(std::move(head_));
@@ -130,9 +132,7 @@ api::Translated<api::ChatRequest> Upstream::Translate() const {
   }
 }
 
-net::Task<std::optional<Failure>> Upstream::Prepare() {
-  carry_ = ChooseCarry();
-  if (carry_ == Carry::kAsIs) co_return std::nullopt;
+net::Task<std::optional<Failure>> Upstream::TranslateBody() {
   std::optional<api::Translated<api::ChatRequest>> made;
   if (request_.body.text.size() > kTranslatedOnLoop) {
     made = co_await net::OffLoop(request_.shard.loop, [this] {

@@ -60,9 +60,10 @@ class Upstream {
   Upstream(const Upstream&) = delete;
   Upstream& operator=(const Upstream&) = delete;
 
-  // Translates the body if the replica does not speak the client's API. Fails if the request cannot be translated;
-  // that is the client's fault, and another replica would not help.
-  net::Task<std::optional<Failure>> Prepare();
+  // Whether the replica does not speak the client's API: then TranslateBody() comes before Send().
+  bool translates() const { return carry_ != Carry::kAsIs; }
+  // Fails if the request cannot be translated; that is the client's fault, and another replica would not help.
+  net::Task<std::optional<Failure>> TranslateBody();
 
   // Sends the request and reads the answer's head; returns kStatus, or what went wrong. A refusal is read whole.
   // `form` reads the rest of a form while it is sent; if that fails, the event is kClientGone, and the form has

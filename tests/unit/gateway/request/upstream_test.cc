@@ -53,7 +53,7 @@ struct Upstreams : testing::Test {
             .deadline = {}};
   }
   router::Event Send(Upstream& upstream) {
-    EXPECT_FALSE(world.Await(upstream.Prepare()));
+    if (upstream.translates()) EXPECT_FALSE(world.Await(upstream.TranslateBody()));
     return world.Await(upstream.Send(false, net::Now()));
   }
 
@@ -114,7 +114,7 @@ TEST_F(Upstreams, WhatChatCannotExpressIsTheClientsFault) {
       R"({"model":"chat","max_tokens":7,"container":"c","messages":[{"role":"user","content":"Hello"}]})");
   const router::Attempt attempt = AttemptOf(request);
   Upstream upstream(request.outgoing(), Try(request, attempt));
-  const std::optional<Failure> failure = world.Await(upstream.Prepare());
+  const std::optional<Failure> failure = world.Await(upstream.TranslateBody());
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->error.param, "container");
 }
@@ -133,7 +133,7 @@ TEST_F(Upstreams, TheLoopGoesOnWhileALargeBodyIsTranslated) {
   bool went_on = false;
   const auto prepare = [&]() -> net::Task<bool> {
     world.shard->loop.Post([&] { went_on = !translated; });
-    const std::optional<Failure> failure = co_await upstream.Prepare();
+    const std::optional<Failure> failure = co_await upstream.TranslateBody();
     translated = true;
     co_return failure.has_value();
   };
@@ -150,7 +150,7 @@ TEST_F(Upstreams, AClientThatLeavesDuringTheTranslationIsNotServed) {
   TestRequest request(world, router::Api::kMessages, kMessages);
   const router::Attempt attempt = AttemptOf(request);
   Upstream upstream(request.outgoing(), Try(request, attempt));
-  EXPECT_FALSE(world.Await(upstream.Prepare()));
+  EXPECT_FALSE(world.Await(upstream.TranslateBody()));
   request.client.cancel().MarkCancelled();
   EXPECT_EQ(world.Await(upstream.Send(false, net::Now())).kind, Kind::kClientGone);
   EXPECT_TRUE(seen.empty());
