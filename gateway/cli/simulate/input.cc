@@ -40,25 +40,23 @@ void AddTraceOptions(CLI::App& command, SimulateInput& input) {
 }
 
 void AddClusterOptions(CLI::App& command, SimulateInput& input) {
-  command.add_option("--cluster", input.cluster, "The cluster, a YAML file")->group(kCluster);
-  command.add_option("--node-list", input.node_list, "Nodes as CSV (also openb's), alone or added")
-      ->group(kCluster);
-  command.add_option("--nodes", input.nodes, "Without a file: number of nodes, all alike")
-      ->check(CLI::Range(1, 200'000))
-      ->capture_default_str()
-      ->group(kCluster);
-  command.add_option("--devices", input.devices, "GPUs in each node")
-      ->check(CLI::Range(1, scheduler::kMaxDevices))
-      ->capture_default_str()
-      ->group(kCluster);
-  command.add_option("--nodes-per-leaf", input.nodes_per_leaf, "Nodes under each leaf switch")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str()
-      ->group(kCluster);
-  command.add_option("--leaves-per-spine", input.leaves_per_spine, "0: no spines")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str()
-      ->group(kCluster);
+  CLI::Option* const file =
+      command.add_option("--cluster", input.cluster, "The cluster, a YAML file")->group(kCluster);
+  CLI::Option* const list =
+      command.add_option("--node-list", input.node_list, "Nodes as CSV (also openb's), alone or added")
+          ->group(kCluster);
+  const auto made_up = [&](const char* name, auto& value, const char* what, auto range) {
+    command.add_option(name, value, what)
+        ->check(range)
+        ->capture_default_str()
+        ->excludes(file)
+        ->excludes(list)
+        ->group(kCluster);
+  };
+  made_up("--nodes", input.nodes, "Without a file: number of nodes, all alike", CLI::Range(1, 200'000));
+  made_up("--devices", input.devices, "GPUs in each node", CLI::Range(1, scheduler::kMaxDevices));
+  made_up("--nodes-per-leaf", input.nodes_per_leaf, "Nodes under each leaf switch", CLI::Range(1, 1'000'000));
+  made_up("--leaves-per-spine", input.leaves_per_spine, "0: no spines", CLI::Range(0, 1'000'000));
 }
 
 void AddPolicyOptions(CLI::App& command, SimulateInput& input) {

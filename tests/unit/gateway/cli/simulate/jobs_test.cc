@@ -290,6 +290,14 @@ TEST_F(CliSimulate, UsesTheEstimatesOfTheJobsThatHaveOne) {
   EXPECT_GT(own["policies"][0]["mean"]["hours"], 3);
 }
 
+TEST_F(CliSimulate, ANumberOfNodesBesideAFileOfNodesIsRefused) {
+  for (const char* const option : {"--nodes", "--devices", "--nodes-per-leaf", "--leaves-per-spine"}) {
+    const Result refused = Call(Args({option, "2"}));
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, AllOf(HasSubstr(option), HasSubstr("excludes")));
+  }
+}
+
 TEST_F(CliSimulate, RecognisesAFileOfAnotherFormatOnce) {
   const std::string philly = Write("philly.txt",
                                    "timestamp,duration,num_gpus,gpu_time,cluster\n"
