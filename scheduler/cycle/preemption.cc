@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "scheduler/filler.h"
@@ -17,6 +18,9 @@ bool Preemption::MayPreempt(JobIndex job) const {
 bool Preemption::MayReclaim(JobIndex job) const {
   if (!s_.policy.preemption.reclaim) return false;
   const JobAccount& account = s_.accounts[job];
+  // A job of cores alone has no share of devices to claim; a job of higher priority would take back what it reclaims, for ever.
+  if (std::ranges::none_of(account.minimum, [](const Amount& amount) { return amount.milli > 0; }))
+    return false;
   const Standing standing = s_.queues.standing(s_.queues.queue_of(account.account), account.ranked_by);
   return standing.allocated < standing.deserved;
 }

@@ -234,6 +234,28 @@ TEST(Planner, AStarvedQueueReclaimsSurplusMembersOfAGangThatMayNotStopAsAWhole) 
   EXPECT_EQ(w.plan.actions[0].members.size(), 2u);
 }
 
+// Else the job of higher priority, which holds what its queue does not deserve, and this one would stop each other for ever.
+TEST(Planner, AJobWithoutDevicesReclaimsNone) {
+  PlannerWorld w(EightWay(1), {},
+                 {{.name = "a", .parent = "", .deserved = {{"*", 0}}},
+                  {.name = "b", .parent = "", .deserved = {{"*", 2'000}}}});
+  Job urgent = w.Make("urgent", Devices(1));
+  urgent.queue = "a";
+  urgent.priority = 5;
+  urgent.roles[0].ask.cpu_milli = 128'000;
+  w.Submit(urgent);
+  EXPECT_THAT(w.Run(), ElementsAre("start urgent"));
+  Job cores = w.Make("cores", Devices(0));
+  cores.queue = "b";
+  cores.roles[0].ask.cpu_milli = 64'000;
+  w.Submit(cores);
+  EXPECT_THAT(w.Run(), IsEmpty());
+  Job due = w.Make("due", Devices(1));
+  due.queue = "b";
+  w.Submit(due);
+  EXPECT_THAT(w.Run(), ElementsAre("preempt urgent"));
+}
+
 TEST(Planner, AnElasticGangGrowsIntoFreeRoomAndShrinksForOthers) {
   Policy policy;
   World w(EightWay(4), policy);
