@@ -46,7 +46,7 @@ std::optional<Answer> RefuseKeyChange(const Operations& operations, const Call& 
   const auth::KeyRecordPtr* const key = table->Find(call.item);
   if (key == nullptr || !MaySee(call, **key)) return NoSuchKey(call);
   if (call.May(Permission::kChangeKeys, (*key)->tenant)) return std::nullopt;
-  // Whoever has left the tenant gets no new secret of it; giving up the old one is always allowed.
+  // A person without a role in the tenant may still revoke a key of their own, but gets no new secret.
   if (IsOwn(call, **key)) {
     if (change == KeyChange::kRevoke || call.May(Permission::kChangeOwnKeys, (*key)->tenant))
       return std::nullopt;

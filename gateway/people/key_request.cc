@@ -161,8 +161,7 @@ class Checker {
       Add("priority",
           fmt::format("unknown priority \"{}\"{}", request_.priority, priorities.Hint(request_.priority)));
     }
-    // Waiting requests of a more urgent band go before those of all other tenants, so that only those who have a role
-    // over all of them give one.
+    // A more urgent band goes before the requests of all other tenants. So only a role over all tenants gives one.
     if (request_.visible_models && IsMoreUrgentThanTheTenant()) {
       Add("priority", fmt::format("\"{}\" is more urgent than the priority of {}; such a key is made by an "
                                   "operator or admin",

@@ -27,7 +27,7 @@ constexpr double kServiceRiskSeconds = 600;
 constexpr double kReplicaStartSeconds = 60;
 constexpr int kMaxAttempts = 8;  // to place the job, per area, and areas
 
-// Of an elastic gang with so many members to spare in each role.
+// `surplus`: how many members of each role the elastic gang can spare. The member of rank 0 stays.
 bool MayLeave(const Member& member, const std::vector<uint32_t>& surplus) {
   return surplus[member.role] > 0 && member.rank != 0;
 }
