@@ -1,5 +1,5 @@
 // Work that only fills what is idle, such as replicas that run for lines of batches: every other job may stop it, whatever
-// its queue deserves and whether or not jobs may stop each other.
+// its queue deserves and whether or not jobs may stop each other. It stops none itself, but fillers of lower priority.
 #pragma once
 
 #include <cstdint>

@@ -33,6 +33,7 @@ inline constexpr size_t kMaxPage = 1000;
 inline constexpr Member kLimit{"limit", Type::kWhole, false,
                                "How many at most: 1 to 1000, 100 when not given"};
 inline constexpr Member kAfter{"after", Type::kText, false, "`next` of the previous page"};
+inline constexpr Member kAfterRow{"after", Type::kWhole, false, "`next` of the previous page"};
 
 struct Page {
   size_t begin = 0;

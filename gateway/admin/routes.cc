@@ -91,7 +91,7 @@ constexpr std::array kUsage = {
            "json; csv; or focus, a CSV in the format FOCUS 1.2, hour by hour, which takes no groups. "
            "Default: json"},
     kLimit,
-    kAfter};
+    kAfterRow};
 
 constexpr std::array kOfFeedback = {
     Member{
@@ -103,7 +103,7 @@ constexpr std::array kOfFeedback = {
     kModel,
     Member{"format", Type::kText, false, "json or csv; default: json"},
     kLimit,
-    kAfter};
+    kAfterRow};
 
 constexpr std::array kOfDataset = {
     Member{

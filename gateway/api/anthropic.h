@@ -70,7 +70,8 @@ class MessagesStream {
   explicit MessagesStream(MessageIdentity identity) : identity_(std::move(identity)) {}
 
   void OnData(std::string_view chunk, std::string& out);  // the JSON of one `data:` line
-  void OnDone(std::string& out);
+  // `output_tokens_estimate`: told where the engine has reported no usage.
+  void OnDone(uint64_t output_tokens_estimate, std::string& out);
   void OnError(const ApiError& error, std::string& out);
 
   StreamState state() const { return state_; }
@@ -111,7 +112,6 @@ class MessagesStream {
   size_t held_ = 0;
   std::string finish_reason_;
   std::string stop_text_;
-  uint64_t deltas_ = 0;  // stands in for the output's tokens where the engine reports none
   std::optional<Usage> usage_;
 };
 

@@ -26,8 +26,6 @@ void MessagesStream::OnData(std::string_view chunk, std::string& out) {
     finish_reason_ = piece_.finish_reason;
     stop_text_ = piece_.stop_text;
   }
-  const bool spoke = !piece_.content.empty() || !piece_.reasoning.empty() || !piece_.refusal.empty();
-  if (spoke || !piece_.tool_calls.empty()) ++deltas_;
   if (identity_.show_thinking) Text(Block::kThinking, piece_.reasoning, out);
   Text(Block::kText, piece_.content, out);
   Text(Block::kText, piece_.refusal, out);
@@ -43,7 +41,7 @@ void MessagesStream::OnData(std::string_view chunk, std::string& out) {
   }
 }
 
-void MessagesStream::OnDone(std::string& out) {
+void MessagesStream::OnDone(uint64_t output_tokens_estimate, std::string& out) {
   if (state_ != StreamState::kRunning) return;
   if (finish_reason_.empty()) {
     return OnError(
@@ -63,8 +61,8 @@ void MessagesStream::OnDone(std::string& out) {
     WriteStop(event.json(), MessagesStopReason(finish_reason_, !tools_.empty(), !stop_text_.empty()),
               stop_text_);
     event.json().Close('}').Key("usage");
-    WriteMessagesUsage(event.json(),
-                       usage_.value_or(Usage{.input = identity_.input_tokens_estimate, .output = deltas_}));
+    WriteMessagesUsage(event.json(), usage_.value_or(Usage{.input = identity_.input_tokens_estimate,
+                                                           .output = output_tokens_estimate}));
   }
   {
     const Event stop(out, "message_stop");

@@ -68,7 +68,10 @@ std::optional<ApiError> ChatReader::Read(std::string_view json, ChatPiece& piece
   Faults faults;
   JsonObject root;
   if (!ParseObject(parser_, json, faults, root)) {
-    return Make(Code::kUpstreamError, "The model's engine sent an answer that is not a JSON object.");
+    mended_ = WithoutHalfSurrogates(json);
+    if (!ParseObject(parser_, mended_, faults, root))
+      return Make(Code::kUpstreamError, "The model's engine sent an answer that is not a JSON object.");
+    json = mended_;
   }
   if (std::optional<ApiError> error = ErrorIn(root)) return error;
   piece.usage = UsageFromJson(json);

@@ -75,6 +75,7 @@ class ChatReader {
   void ReadMessage(JsonObject message, ChatPiece& piece);
 
   simdjson::dom::parser parser_;
+  std::string mended_;  // an answer with half a surrogate pair
 };
 
 // A call's arguments as an object. What is none becomes `{"raw_arguments": "…"}`, so that nothing is lost.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <vector>
 
 #include "conf/json_text.h"
@@ -14,6 +15,24 @@ namespace {
 template <class T>
 bool ReadAs(Json value, const Path& path, Faults& faults, std::string_view wanted, T& into) {
   return value.get(into) == simdjson::SUCCESS || faults.WrongType(path, wanted, value);
+}
+
+// The UTF-16 unit of the escape at `at`, such as \ud83d; 0: there is none.
+uint32_t EscapedUnit(std::string_view text, size_t at) {
+  constexpr std::string_view kBegin = "\\u";
+  constexpr size_t kDigits = 4;
+  if (text.size() < at + kBegin.size() + kDigits || text.substr(at, kBegin.size()) != kBegin) return 0;
+  const char* const digits = text.data() + at + kBegin.size();
+  uint32_t unit = 0;
+  const auto [end, error] = std::from_chars(digits, digits + kDigits, unit, 16);
+  return end == digits + kDigits ? unit : 0;
+}
+
+bool IsLeading(uint32_t unit) {
+  return unit >= 0xD800 && unit < 0xDC00;
+}
+bool IsTrailing(uint32_t unit) {
+  return unit >= 0xDC00 && unit < 0xE000;
 }
 
 }  // namespace
@@ -66,6 +85,21 @@ bool ParseObject(simdjson::dom::parser& parser, std::string_view text, Faults& f
   if (document.get(root) == simdjson::SUCCESS) return true;
   return faults.Add(Code::kInvalidType, top,
                     fmt::format("The body must be a JSON object, not {}.", conf::TypeName(document)));
+}
+
+std::string WithoutHalfSurrogates(std::string_view text) {
+  constexpr size_t kEscape = 6;  // \uXXXX
+  std::string out(text);
+  for (size_t at = 0; (at = out.find('\\', at)) != std::string::npos;) {
+    const uint32_t unit = EscapedUnit(out, at);
+    if (IsLeading(unit) && IsTrailing(EscapedUnit(out, at + kEscape))) {
+      at += 2 * kEscape;
+      continue;
+    }
+    if (IsLeading(unit) || IsTrailing(unit)) out.replace(at, kEscape, "\\ufffd");
+    at += 2;  // the next character may be a backslash
+  }
+  return out;
 }
 
 bool Read(Json value, const Path& path, Faults& faults, std::string_view& into) {

@@ -53,6 +53,10 @@ struct Faults {
 bool ParseObject(simdjson::dom::parser& parser, std::string_view text, Faults& faults, JsonObject& root,
                  bool padded = false);
 
+// The text with U+FFFD in place of each escape of half a surrogate pair, which no parser takes. Programs that count in
+// UTF-16 cut their pieces of text there.
+std::string WithoutHalfSurrogates(std::string_view text);
+
 // Typed reads: a fault when the value is of another type.
 bool Read(Json value, const Path& path, Faults& faults, std::string_view& into);
 bool Read(Json value, const Path& path, Faults& faults, bool& into);

@@ -6,19 +6,19 @@
 #include <array>
 #include <cmath>
 
-#include "router/limits/price.h"
-
 namespace gateway::api {
 namespace {
 
-constexpr size_t kMaxObject = 4096;   // no engine's usage object is a tenth of this
+constexpr size_t kMaxObject = 4096;  // no engine's usage object is a tenth of this
+// No call has more: neither a body of 64 MiB, nor 128 choices of a million tokens each.
+constexpr uint64_t kMostTokens = uint64_t{1} << 28;
 constexpr double kMostSeconds = 1e7;  // no upload is longer; sums stay sums
 
 using Object = simdjson::ondemand::object;
 
 // Reads an unsigned count into `into`; anything else leaves it. Some servers write counts as 12.0.
 bool Count(simdjson::simdjson_result<simdjson::ondemand::value> value, uint64_t& into) {
-  constexpr uint64_t kMost = router::limits::kMaxTokens;  // no answer has more; sums stay sums
+  constexpr uint64_t kMost = uint64_t{1} << 53;  // sums stay sums
   uint64_t count = 0;
   if (value.get_uint64().get(count) == simdjson::SUCCESS) {
     into = std::min(count, kMost);
@@ -104,6 +104,9 @@ std::optional<Usage> ReadUsage(std::string_view object) {
     return std::nullopt;
   }
   Usage usage = counts.usage;
+  const uint64_t highest =
+      std::max({usage.input, usage.output, counts.total, counts.cache_read, counts.cache_created});
+  if (highest > kMostTokens) return std::nullopt;  // an engine that miscounts must not use a budget up
   if (counts.cache_read > 0 || counts.cache_created > 0) {
     usage.input += counts.cache_read + counts.cache_created;
     usage.cached_input = counts.cache_read;

@@ -93,7 +93,11 @@ void InputIndexer::Problem(std::string code, std::string message, std::string pa
 }
 
 void InputIndexer::Add(std::string_view text, uint64_t offset, bool too_long) {
-  ++number_;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (++number_ == 1 && text.starts_with(kByteOrderMark)) {
+    text.remove_prefix(kByteOrderMark.size());
+    offset += kByteOrderMark.size();
+  }
   if (too_long)
     return Problem("line_too_long", fmt::format("the line is longer than {} bytes", kMaxLineBytes));
   if (IsBlank(text)) return;

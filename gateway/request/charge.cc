@@ -17,8 +17,7 @@ bool HidesReasoning(const Exchange& x) {
   if (outcome.counts.output >
       outcome.text_bytes + kUnseenTokens * static_cast<uint64_t>(x.body.facts.choices()))
     return true;
-  const auto by_text =
-      static_cast<uint64_t>(x.model().estimate->OutputOfText(outcome.text_bytes, outcome.text_events));
+  const uint64_t by_text = x.TokensOfText(outcome.text_bytes, outcome.text_events);
   return outcome.reasoning > 0 && by_text + outcome.reasoning / 2 < outcome.counts.output;
 }
 

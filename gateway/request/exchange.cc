@@ -73,10 +73,13 @@ int64_t Exchange::MaxOutput() const {
   return identity.spec->bound.empty() ? 0 : OfAllChoices(OutputBound(*this).value_or(0), body.facts);
 }
 
+uint64_t Exchange::TokensOfText(uint64_t bytes, uint64_t events) const {
+  return static_cast<uint64_t>(model().estimate->OutputOfText(bytes, events));
+}
+
 void Exchange::CountText() {
   outcome.counts.input = static_cast<uint64_t>(body.prompt_tokens);
-  outcome.counts.output =
-      static_cast<uint64_t>(model().estimate->OutputOfText(outcome.text_bytes, outcome.text_events));
+  outcome.counts.output = TokensOfText(outcome.text_bytes, outcome.text_events);
   outcome.counts.source =
       outcome.text_events > 0 ? ledger::TokenSource::kCounted : ledger::TokenSource::kEstimated;
 }
@@ -86,8 +89,7 @@ void Exchange::CompleteReport() {
     outcome.counts.input = static_cast<uint64_t>(body.prompt_tokens);
   if (outcome.counts.output > 0 || outcome.text_events == 0 || OutputBound(*this) == 0) return;
   const uint64_t reported = outcome.counts.input;
-  outcome.counts.output =
-      static_cast<uint64_t>(model().estimate->OutputOfText(outcome.text_bytes, outcome.text_events));
+  outcome.counts.output = TokensOfText(outcome.text_bytes, outcome.text_events);
   outcome.counts.source = ledger::TokenSource::kCounted;
   if (outcome.total_alone) DivideTotal(reported);
 }

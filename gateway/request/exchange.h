@@ -159,6 +159,8 @@ struct Exchange {
   // The most output tokens of the answer; 0: unknown.
   int64_t MaxOutput() const;
 
+  // The output tokens of visible text, estimated from the model's earlier answers.
+  uint64_t TokensOfText(uint64_t bytes, uint64_t events) const;
   // Adds what the engine's report leaves out: the prompt that it has read, and the text that it has shown. A total that
   // stands alone is divided.
   void CompleteReport();

@@ -16,7 +16,8 @@ bool Preemption::MayPreempt(JobIndex job) const {
 }
 
 bool Preemption::MayReclaim(JobIndex job) const {
-  if (!s_.policy.preemption.reclaim) return false;
+  // Whom a filler stopped could stop it at once, and so for ever.
+  if (!s_.policy.preemption.reclaim || IsFiller(s_.jobs[job].job)) return false;
   const JobAccount& account = s_.accounts[job];
   // A job of cores alone has no share of devices to claim; a job of higher priority would take back what it reclaims, for ever.
   if (std::ranges::none_of(account.minimum, [](const Amount& amount) { return amount.milli > 0; }))

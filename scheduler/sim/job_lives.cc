@@ -92,6 +92,7 @@ void JobLives::Arrive() {
   if (by_index_.size() <= life.index) by_index_.resize(life.index + size_t{1}, 0);
   by_index_[life.index] = job;
   ++sim_.counts.submitted;
+  changed_ = sim_.now;
   sim_.something_happened = true;
   if (asked.not_before && *asked.not_before > sim_.now) {
     ++sim_.coming;
@@ -275,12 +276,19 @@ void JobLives::MeasurePlace(uint32_t job) {
   sim_.collector.Placed(sim_.jtted.Of(index, sim_.planner.jobs()[index]), lives_[job].held_milli);
 }
 
+void JobLives::CountActive(uint32_t job, int change) {
+  active_ += static_cast<uint32_t>(change);
+  sim_.collector.Runs(change);
+  if (!RunOf(job) && !AskOf(job).limit) return;
+  active_ending_ += static_cast<uint32_t>(change);
+  changed_ = sim_.now;
+}
+
 void JobLives::Start(uint32_t job) {
   Life& life = lives_[job];
   if (life.stage == Stage::kWaiting) {
     SetWaiting(job, false);
-    ++active_;
-    sim_.collector.Runs(1);
+    CountActive(job, 1);
     if (!life.was_started) sim_.collector.FirstStart(sim_.now - life.due, DeviceMilli(AskOf(job)));
     life.was_started = true;
     life.settled = sim_.now;
@@ -365,8 +373,7 @@ void JobLives::StopDone(uint32_t job) {
   const JobIndex index = life.index;
   sim_.planner.Stopped(index, sim_.now);
   sim_.something_happened = true;
-  --active_;
-  sim_.collector.Runs(-1);
+  CountActive(job, -1);
   const JobEntry& entry = sim_.planner.jobs()[index];
   if (!entry.alive) return Over(job, false);
   life.stage = entry.phase == Phase::kSuspended ? Stage::kSuspended : Stage::kWaiting;
@@ -384,8 +391,7 @@ void JobLives::End(uint32_t job) {
   Settle(job);
   Keep(job);
   sim_.planner.Ended(life.index, sim_.now);
-  --active_;
-  sim_.collector.Runs(-1);
+  CountActive(job, -1);
   sim_.collector.Finished(sim_.now - life.due, *RunOf(job));
   Over(job, true);
 }

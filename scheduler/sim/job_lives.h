@@ -37,6 +37,10 @@ class JobLives {
   uint32_t active() const { return active_; }  // jobs that hold devices
   uint32_t over() const { return over_; }
   bool all_over() const { return over_ + endless_ >= lives_.size(); }  // but for those without a run time
+  // How long only jobs that never end have held devices, and no job has arrived; 0 while another holds some.
+  conf::Duration only_endless_for() const {
+    return active_ending_ > 0 ? conf::Duration::zero() : sim_.now - changed_;
+  }
 
  private:
   enum class Stage : uint8_t {
@@ -97,6 +101,7 @@ class JobLives {
   void ReadDependencies();
   const Job& AskOf(uint32_t job) const { return sim_.arrivals.RowOf(job).job; }
   std::optional<conf::Duration> RunOf(uint32_t job) const { return sim_.arrivals.RowOf(job).run; }
+  void CountActive(uint32_t job, int change);
 
   Simulation& sim_;
   std::vector<Life> lives_;
@@ -106,7 +111,9 @@ class JobLives {
   std::vector<uint32_t> by_index_;                     // the planner's number of a job → ours
   std::vector<uint32_t> halted_;
   uint32_t active_ = 0;
-  uint32_t endless_ = 0;  // jobs without a run time
+  uint32_t active_ending_ = 0;  // of them, those with a run time or a limit
+  conf::TimePoint changed_{};   // when the number of those changed, or a job arrived
+  uint32_t endless_ = 0;        // jobs without a run time
   uint32_t over_ = 0;
 };
 

@@ -7,6 +7,8 @@ namespace scheduler::sim {
 namespace {
 
 constexpr conf::Duration kLongestWorld = std::chrono::hours(100 * 8760);
+// What waits behind jobs that never end has not started after this long: it never will.
+constexpr conf::Duration kLongestStandstill = std::chrono::hours(90 * 24);
 
 bool HasDues(const std::vector<TraceJob>& jobs, const Policy& policy, const WorldOptions& options) {
   if (policy.defragment.enabled || options.mtbf > conf::Duration::zero() || !options.faults.empty()) {
@@ -59,6 +61,7 @@ bool World::NothingWillHappen() const {
   if (!AllHaveArrived()) return false;
   if (sim_.events.empty()) return true;
   if (lives_.all_over()) return true;
+  if (sim_.coming == 0 && lives_.only_endless_for() > kLongestStandstill) return true;
   return lives_.active() == 0 && sim_.coming == 0 && outages_.down() == 0 && !wake_ &&
          sim_.events.top().at > sim_.now;
 }

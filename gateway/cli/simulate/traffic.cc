@@ -40,6 +40,7 @@ constexpr conf::Duration kSample = std::chrono::seconds(10);  // of the page's p
 constexpr double kTargetBusy = 0.7;                           // of kpa and hpa, when no target is given
 constexpr size_t kMostRequests = 20'000'000;
 constexpr uint32_t kMostReplicas = 4096;
+constexpr conf::Duration kLongestTraffic = std::chrono::hours(31 * 24);
 
 enum class Way : uint8_t { kPolicy, kKpa, kHpa, kFixed, kOracle };
 
@@ -213,6 +214,16 @@ class Runner {
 std::optional<std::vector<serving::Request>> Prepare(const TrafficOptions& options,
                                                      std::vector<serving::Request> requests,
                                                      std::optional<conf::Duration> loop) {
+  const double span = std::max(conf::ToSeconds(requests.back().at) / options.speed_up,
+                               conf::ToSeconds(loop.value_or(conf::Duration::zero())));
+  if (span > conf::ToSeconds(kLongestTraffic)) {
+    fmt::print(
+        stderr,
+        "tidegate: {}: the traffic would last {:.0f} days; at most {} can be simulated. --window takes a "
+        "part of it, --speed-up makes it shorter\n",
+        options.source.path, std::ceil(span / 86400), kLongestTraffic / std::chrono::days(1));
+    return std::nullopt;
+  }
   requests = serving::Faster(std::move(requests), options.speed_up);
   const double loops = loop ? conf::ToSeconds(*loop) / std::max(1.0, conf::ToSeconds(requests.back().at)) : 1;
   if (static_cast<double>(requests.size()) * loops * options.copies > static_cast<double>(kMostRequests)) {

@@ -471,6 +471,7 @@ class StreamRelay {
  private:
   net::Task<RelayEnd> Loop();
   net::Task<Status> Read(bool first);
+  void SkipByteOrderMark();
   bool Ended() const { return tally_.finished() || (upstream_.done() && !tally_.needs_marker()); }
   void Note(conf::TimePoint now, uint64_t events_before);
   // Returns `whole` bytes of whole events in the client's form; valid until the next call.
@@ -541,7 +542,7 @@ std::string_view StreamRelay::Convert(char* data, size_t whole) {
     const net::SseEvent event = net::NextSseEvent(events);
     if (!event.has_data || (event.data.empty() && !event.multi_line)) continue;
     if (event.data == "[DONE]") {
-      translator_->OnDone(translated_);
+      translator_->OnDone(x_.TokensOfText(tally_.text().bytes(), tally_.text().events()), translated_);
     } else {
       translator_->OnData(net::WholeData(event, joined_), translated_);
     }
@@ -573,6 +574,15 @@ net::Task<bool> StreamRelay::Send(std::string_view piece, bool last) {
       co_await x_.client.connection().Write(std::span<const ConstBuffer>(parts.data(), n)));
 }
 
+// Clients that do not know it would lose the first event with it.
+void StreamRelay::SkipByteOrderMark() {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (!upstream_.payload().starts_with(kMark)) return;
+  upstream_.KeepHead();
+  upstream_.Take(kMark.size());
+  framer_.Taken(kMark.size());
+}
+
 std::optional<RelayEnd> StreamRelay::CheckLimits(conf::TimePoint now) {
   if (now > std::min(x_.at.started + limits_.stream_time, x_.at.until))
     return GiveUp(x_, api::Code::kStreamLimit, "the stream has lasted as long as this gateway allows");
@@ -585,6 +595,7 @@ net::Task<RelayEnd> StreamRelay::Loop() {
   bool first = true;
   Status status = Status::kOk;
   while (true) {
+    if (first) SkipByteOrderMark();
     const uint64_t events_before = tally_.events();
     char* events = upstream_.payload_data();
     size_t whole = framer_.Whole(upstream_.payload());

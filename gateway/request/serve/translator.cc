@@ -12,7 +12,13 @@ class Adapter final : public StreamTranslator {
   template <class Identity>
   explicit Adapter(Identity identity) : stream_(std::move(identity)) {}
   void OnData(std::string_view chunk, std::string& out) override { stream_.OnData(chunk, out); }
-  void OnDone(std::string& out) override { stream_.OnDone(out); }
+  void OnDone(uint64_t output_tokens_estimate, std::string& out) override {
+    if constexpr (requires { stream_.OnDone(output_tokens_estimate, out); }) {
+      stream_.OnDone(output_tokens_estimate, out);
+    } else {
+      stream_.OnDone(out);
+    }
+  }
   void OnError(const api::ApiError& error, std::string& out) override { stream_.OnError(error, out); }
   api::StreamState state() const override { return stream_.state(); }
 

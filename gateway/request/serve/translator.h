@@ -1,6 +1,7 @@
 // Translator: translates the answer of a replica that speaks chat completions to the client's protocol.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,7 +17,8 @@ class StreamTranslator {
  public:
   virtual ~StreamTranslator() = default;
   virtual void OnData(std::string_view chunk, std::string& out) = 0;
-  virtual void OnDone(std::string& out) = 0;
+  // `output_tokens_estimate`: of the text so far, for a protocol that always tells its usage.
+  virtual void OnDone(uint64_t output_tokens_estimate, std::string& out) = 0;
   virtual void OnError(const api::ApiError& error, std::string& out) = 0;
   virtual api::StreamState state() const = 0;
 };

@@ -22,6 +22,8 @@ constexpr const char* kOnce = "health: {probe: false}, retries: {max: 0}, breake
 constexpr const char* kWhole =
     R"({"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},)"
     R"("finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}})";
+constexpr const char* kMessage =
+    R"({"model":"chat-small","max_tokens":900,"stream":true,"messages":[{"role":"user","content":"hi"}]})";
 constexpr const char* kEvents =
     "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n"
     "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
@@ -144,6 +146,34 @@ TEST(OddAnswer, AnEventOfSeveralLinesIsOneEvent) {
       EXPECT_EQ(record.output, 7) << path;
     }
   }
+}
+
+TEST(OddAnswer, AByteOrderMarkBeforeAStreamIsDropped) {
+  const FakeUpstream engine(
+      Typed("Content-Type: text/event-stream\r\n", "\xEF\xBB\xBF" + std::string(kEvents)));
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .model = kOnce, .endpoint = "engine: chat-only"});
+  const Answer passed = gateway.Ask(AskForStream());
+  EXPECT_THAT(passed.body, StartsWith("data: {\"choices\""));
+  const Answer translated = gateway.Ask(Post("/v1/messages", kMessage));
+  EXPECT_THAT(translated.body, AllOf(HasSubstr(R"("text":"a")"), HasSubstr("message_stop")));
+}
+
+// Not one token for each event: an event may hold many.
+TEST(OddAnswer, AMessageWithoutUsageTellsTheCountedTokens) {
+  const std::string text(400, 'w');
+  const FakeUpstream engine(
+      Typed("Content-Type: text/event-stream\r\n",
+            fmt::format("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{}\"}},"
+                        "\"finish_reason\":\"stop\"}}]}}\n\ndata: [DONE]\n\n",
+                        text)));
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .model = kOnce, .endpoint = "engine: chat-only"});
+  const Answer answer = gateway.Ask(Post("/v1/messages", kMessage));
+  const Record record = gateway.CloseOf(answer.header("request-id"));
+  EXPECT_EQ(record.source, "counted");
+  EXPECT_GT(record.output, 50);
+  EXPECT_THAT(answer.body, HasSubstr(fmt::format("\"output_tokens\":{}}}", record.output)));
 }
 
 TEST(OddAnswer, AnErrorInPlaceOfAStreamKeepsItsWords) {

@@ -256,6 +256,26 @@ TEST(Planner, AJobWithoutDevicesReclaimsNone) {
   EXPECT_THAT(w.Run(), ElementsAre("preempt urgent"));
 }
 
+// Else whom it stops would stop it, as every job may, and so for ever.
+TEST(Planner, AFillerReclaimsNothing) {
+  PlannerWorld w(EightWay(1), {},
+                 {{.name = "a", .parent = "", .deserved = {{"*", 0}}},
+                  {.name = "b", .parent = "", .deserved = {{"*", 2'000}}}});
+  Job holds = w.Make("holds", Devices(8));
+  holds.queue = "a";
+  w.Submit(holds);
+  EXPECT_THAT(w.Run(), ElementsAre("start holds"));
+  Job filler = w.Make("filler", Devices(1));
+  filler.queue = "b";
+  filler.priority = kFillerPriority;
+  w.Submit(filler);
+  EXPECT_THAT(w.Run(), IsEmpty());
+  Job due = w.Make("due", Devices(1));
+  due.queue = "b";
+  w.Submit(due);
+  EXPECT_THAT(w.Run(), ElementsAre("preempt holds"));
+}
+
 TEST(Planner, AnElasticGangGrowsIntoFreeRoomAndShrinksForOthers) {
   Policy policy;
   World w(EightWay(4), policy);

@@ -253,7 +253,8 @@ TEST(AdminInput, RefusesUnknownParametersAndBadOnes) {
          {"/admin/v1/usage?by=tenants", "/admin/v1/usage?since=yesterday", "/admin/v1/audit?kind=opens",
           "/admin/v1/audit?from_seq=-1", "/admin/v1/keys?limit=0", "/admin/v1/keys?limit=1001",
           "/admin/v1/keys?limit=1&limit=2", "/admin/v1/keys?after=nobody", "/admin/v1/keys?tenant=%zz",
-          "/admin/v1/usage?since=2026-01-02&until=2026-01-01"}) {
+          "/admin/v1/usage?since=2026-01-02&until=2026-01-01", "/admin/v1/usage?after=model",
+          "/admin/v1/feedback?after=-1"}) {
       reply = co_await client.Call("GET", target, kBoot);
       EXPECT_EQ(reply.status, 400) << target << reply.text;
     }

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -9,6 +10,8 @@ namespace gateway::api {
 namespace {
 
 using nlohmann::json;
+
+constexpr uint64_t kEstimate = 17;  // output tokens
 
 MessageIdentity Identity(bool thinking = false) {
   return {.id = "msg_1",
@@ -193,7 +196,7 @@ Heard Stream(const std::vector<std::string>& chunks, bool thinking = false, bool
   MessagesStream stream(Identity(thinking));
   std::string out;
   for (const std::string& chunk : chunks) stream.OnData(chunk, out);
-  if (done) stream.OnDone(out);
+  if (done) stream.OnDone(kEstimate, out);
   return Listen(out);
 }
 
@@ -275,7 +278,7 @@ TEST(MessagesStream, NeverEndsCleanlyWithoutAFinishReason) {
   EXPECT_EQ(heard.error["code"], "stream_interrupted");
   MessagesStream untouched(Identity());
   std::string out;
-  untouched.OnDone(out);
+  untouched.OnDone(kEstimate, out);
   EXPECT_EQ(Listen(out).error["code"], "stream_interrupted");
   EXPECT_EQ(untouched.state(), StreamState::kFailed);
 }
@@ -296,7 +299,7 @@ TEST(MessagesStream, SendsAFailureAndThenNothing) {
     EXPECT_EQ(stream.state(), StreamState::kFailed);
     const size_t size = out.size();
     stream.OnData(Chunk(R"({"content":"b"})", R"("stop")"), out);
-    stream.OnDone(out);
+    stream.OnDone(kEstimate, out);
     stream.OnError(Make(Code::kInternalError, "x"), out);
     EXPECT_EQ(out.size(), size) << chunk;
     const Heard heard = Listen(out);
@@ -334,10 +337,29 @@ TEST(MessagesStream, HoldsNoMoreThanItsBound) {
   EXPECT_EQ(Listen(out).error["code"], "stream_limit");
 }
 
-TEST(MessagesStream, CountsDeltasWhereTheEngineReportsNothing) {
+// From servers that cut text between UTF-16 units.
+TEST(MessagesStream, TellsHalfASurrogatePairAsAReplacementCharacter) {
+  const struct {
+    const char* json;
+    const char* text;
+  } cases[] = {
+      {R"(a\ud83d)", "a\xEF\xBF\xBD"},
+      {R"(\ude00 b)", "\xEF\xBF\xBD b"},
+      {R"(\uD83Dx\uD83D\uDE00)", "\xEF\xBF\xBDx\xF0\x9F\x98\x80"},
+      {R"(\\ud83d\ud83d)", "\\ud83d\xEF\xBF\xBD"},
+  };
+  for (const auto& one : cases) {
+    const Heard heard =
+        Stream({Chunk(fmt::format(R"({{"content":"{}"}})", one.json)), Chunk("{}", R"("stop")")});
+    EXPECT_TRUE(heard.stopped) << one.json;
+    EXPECT_EQ(heard.content[0]["text"], one.text) << one.json;
+  }
+}
+
+TEST(MessagesStream, TellsTheEstimateWhereTheEngineReportsNothing) {
   const Heard heard =
       Stream({Chunk(R"({"content":"a"})"), Chunk(R"({"content":"b"})"), Chunk("{}", R"("stop")")});
-  EXPECT_EQ(heard.delta["usage"]["output_tokens"], 2);
+  EXPECT_EQ(heard.delta["usage"]["output_tokens"], kEstimate);
   EXPECT_EQ(heard.delta["usage"]["input_tokens"], 7);
 }
 

@@ -24,6 +24,13 @@ const std::vector<UsageCase>& Cases() {
        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":6,\"total_tokens\":11,"
        "\"prompt_tokens_details\":null}}\n\n",
        Usage{5, 0, 6, 0}},
+      {"more tokens than any call has",
+       R"({"usage":{"prompt_tokens":12,"completion_tokens":18446744073709551615,"total_tokens":7}})",
+       std::nullopt},
+      {"a total that no call has", R"({"usage":{"prompt_tokens":12,"total_tokens":9007199254740993}})",
+       std::nullopt},
+      {"many choices", R"({"usage":{"prompt_tokens":12,"completion_tokens":128000000}})",
+       Usage{12, 0, 128'000'000, 0}},
       {"null in a chunk", R"({"choices":[{"delta":{"content":"x"}}],"usage":null})", std::nullopt},
       {"embeddings",
        R"({"object":"list","data":[{"embedding":[0.1,-0.2]}],"usage":{"prompt_tokens":9,"total_tokens":9}})",

@@ -78,6 +78,17 @@ TEST(InputIndex, EveryBadLineIsNamedWithItsNumber) {
   EXPECT_EQ(index.problems[6].param, "body.stream");
 }
 
+// As Windows' editors write it.
+TEST(InputIndex, AByteOrderMarkIsNotPartOfTheFirstLine) {
+  const std::string mark = "\xEF\xBB\xBF";
+  const InputIndex index = Index({mark + Line("a"), Line("b")});
+  EXPECT_THAT(CodesOf(index), ElementsAre());
+  ASSERT_EQ(index.models.size(), 1u);
+  EXPECT_EQ(index.models[0].lines[0].offset, mark.size());
+  EXPECT_EQ(index.models[0].lines[0].bytes, Line("a").size());
+  EXPECT_THAT(CodesOf(Index({Line("a"), mark + Line("b")})), ElementsAre("invalid_json_line"));
+}
+
 TEST(InputIndex, AModelThatMayNotBeAskedIsAProblem) {
   IndexOptions options = Chat();
   options.why_not = [](std::string_view model) {

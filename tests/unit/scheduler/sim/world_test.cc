@@ -453,6 +453,17 @@ TEST(World, EndsAlthoughSomeJobsNeverEnd) {
   EXPECT_DOUBLE_EQ(report.hours, 24);
 }
 
+TEST(World, EndsWhenAllThatWaitsIsBehindJobsThatNeverEnd) {
+  const Cluster cluster = EightWay(1);
+  TraceJob service = JobOf("s", hours(0), hours(1), 8);
+  service.run.reset();
+  Policy policy = InOrder();
+  policy.defragment = {.enabled = true, .every = hours(1)};
+  const Report report = Simulate(cluster, {service, JobOf("b", hours(1), hours(1), 8)}, policy, {});
+  EXPECT_EQ(report.unfinished, 2u);
+  EXPECT_LT(report.hours, 100 * 24);
+}
+
 std::string Bytes(const Report& report) {
   std::string out;
   for (const Metric& metric : Metrics()) out += fmt::format("{}={}\n", metric.key, metric.of(report));

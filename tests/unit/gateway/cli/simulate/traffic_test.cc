@@ -141,6 +141,15 @@ TEST_F(CliSimulateTraffic, PrintsEveryProblemAtOnce) {
                     HasSubstr("--cold-start"), HasSubstr("/replicas/min"), HasSubstr("/scaling")));
 }
 
+TEST_F(CliSimulateTraffic, RefusesTrafficOfMoreThanAMonth) {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--speed-up", "1e-6"}, {"--loop", "800h"}}) {
+    const tests::CliResult result = Simulate(more);
+    EXPECT_EQ(result.code, 1) << more[0];
+    EXPECT_THAT(result.err, AllOf(HasSubstr("days; at most 31"), HasSubstr("--window"))) << more[0];
+  }
+}
+
 TEST_F(CliSimulateTraffic, RefusesOptionsThatItWouldIgnore) {
   for (const std::vector<std::string>& more : {std::vector<std::string>{"--nodes", "4"},
                                                {"--replicas", "4"},
