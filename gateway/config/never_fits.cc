@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <string_view>
 #include <utility>
 
 #include "scheduler/cycle/explain.h"
-#include "scheduler/io/units.h"
 #include "scheduler/placement/empty_cluster.h"
+#include "scheduler/queues/empty_queues.h"
 
 namespace gateway::config {
 namespace {
@@ -31,39 +29,6 @@ uint32_t MostThat(uint32_t most, const Holds& holds) {
     }
   }
   return fits;
-}
-
-// The fewest devices of a kind ("*": of any) that the job holds once it runs.
-int64_t LeastMilli(const scheduler::Role& role, std::string_view kind) {
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (const DeviceAsk& ask : role.ask.devices) {
-    const bool counts = kind == "*" || (ask.kinds.size() == 1 && ask.kinds.front() == kind);
-    least = std::min(least, counts ? scheduler::DeviceMilli(ask) : 0);
-  }
-  return role.ask.devices.empty() ? 0 : least * role.min_count;
-}
-
-std::optional<NeverFits> FindQuota(const std::vector<scheduler::Queue>& queues, const scheduler::Job& job) {
-  std::string name = job.queue;
-  for (size_t depth = 0; depth <= queues.size() && !name.empty(); ++depth) {
-    const auto queue = std::ranges::find(queues, name, &scheduler::Queue::name);
-    if (queue == queues.end()) return std::nullopt;
-    for (const auto& [quota, whose] :
-         {std::pair(&queue->limit, "may have"), std::pair(&queue->user_limit, "gives each user")}) {
-      for (const auto& [kind, most] : *quota) {
-        const int64_t least = LeastMilli(job.roles.front(), kind);
-        if (least <= most) continue;
-        const std::string noun = kind == "*" ? "devices" : kind;
-        return NeverFits{"/queue", job.queue,
-                         fmt::format("the queue {} {} at most {} {}, and this job takes {}; ask for less, or "
-                                     "choose another queue",
-                                     queue->name, whose, scheduler::io::FormatMilli(most), noun,
-                                     scheduler::io::FormatMilli(least))};
-      }
-    }
-    name = queue->parent;
-  }
-  return std::nullopt;
 }
 
 // Of a job of which not even one member fits.
@@ -125,7 +90,8 @@ NeverFits NoMember(scheduler::EmptyCluster& empty, scheduler::Job job) {
 std::optional<NeverFits> FindNeverFits(const scheduler::Cluster& cluster,
                                        const std::vector<scheduler::Queue>& queues, scheduler::Job job) {
   if (cluster.nodes.empty()) return std::nullopt;
-  if (auto quota = FindQuota(queues, job)) return quota;
+  if (const std::string refused = scheduler::EmptyQueues(cluster, queues).WhyRefused(job); !refused.empty())
+    return NeverFits{"/queue", job.queue, refused + "; ask for less, or choose another queue"};
   for (const scheduler::ResourceAsk& ask : job.resources) {
     const auto known = std::ranges::find(cluster.resources, ask.name, &scheduler::Resource::name);
     const uint32_t has = known == cluster.resources.end() ? 0 : known->count;

@@ -89,11 +89,16 @@ void JobLives::Arrive() {
   life.index = sim_.planner.Submit(sim_.arrivals.Submit(), sim_.now);
   life.stage = Stage::kWaiting;
   life.queue = queues_.at(asked.queue);
+  life.due = sim_.now;
   if (by_index_.size() <= life.index) by_index_.resize(life.index + size_t{1}, 0);
   by_index_[life.index] = job;
   ++sim_.counts.submitted;
   changed_ = sim_.now;
   sim_.something_happened = true;
+  if (life.hopeless) {
+    sim_.planner.Withdraw(life.index, sim_.now);
+    return Over(job, false);
+  }
   if (asked.not_before && *asked.not_before > sim_.now) {
     ++sim_.coming;
     sim_.events.Push({*asked.not_before, job, 0, EventKind::kBecomesDue});
@@ -407,18 +412,23 @@ void JobLives::Over(uint32_t job, bool well) {
   ++over_;
   sim_.something_happened = true;
   if (!RunOf(job)) --endless_;
-  if (!well) {
-    ++sim_.counts.failed;
-    return;
+  ++(well ? sim_.counts.finished : sim_.counts.failed);
+  for (const uint32_t next : DependentsOf(job)) {
+    if (well) {
+      --lives_[next].unmet;
+      BecomeDue(next);
+    } else {
+      lives_[next].hopeless = true;  // the planner stops those that it knows
+    }
   }
-  ++sim_.counts.finished;
-  if (dependents_.empty()) return;
+}
+
+std::vector<uint32_t> JobLives::DependentsOf(uint32_t job) const {
+  std::vector<uint32_t> dependents;
+  if (dependents_.empty()) return dependents;
   const auto rows = static_cast<uint32_t>(dependents_.size());
-  for (const uint32_t row : dependents_[job % rows]) {
-    const uint32_t next = job - job % rows + row;
-    --lives_[next].unmet;
-    BecomeDue(next);
-  }
+  for (const uint32_t row : dependents_[job % rows]) dependents.push_back(job - job % rows + row);
+  return dependents;
 }
 
 // Members start at the new places before they leave the old ones. What trains saves and restores once; a

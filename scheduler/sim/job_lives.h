@@ -57,7 +57,8 @@ class JobLives {
     JobIndex index = kNone;
     uint32_t epoch = 0;  // rises with every change that makes its events stale
     uint32_t queue = 0;
-    uint32_t unmet = 0;  // jobs that must end before it
+    uint32_t unmet = 0;     // jobs that must end before it
+    bool hopeless = false;  // one of those has failed
     Stage stage = Stage::kAhead;
     bool counted_waiting = false;
     bool saves = false;  // kStopping: its work will be kept
@@ -102,6 +103,8 @@ class JobLives {
   const Job& AskOf(uint32_t job) const { return sim_.arrivals.RowOf(job).job; }
   std::optional<conf::Duration> RunOf(uint32_t job) const { return sim_.arrivals.RowOf(job).run; }
   void CountActive(uint32_t job, int change);
+  // The jobs that wait for this one.
+  std::vector<uint32_t> DependentsOf(uint32_t job) const;
 
   Simulation& sim_;
   std::vector<Life> lives_;

@@ -9,6 +9,7 @@
 
 #include "scheduler/placement/empty_cluster.h"
 #include "scheduler/placement/shortfall.h"
+#include "scheduler/queues/empty_queues.h"
 #include "scheduler/sim/draws.h"
 
 namespace scheduler::sim {
@@ -84,6 +85,7 @@ std::vector<Queue> QueuesOf(const std::vector<TraceJob>& jobs) {
 void LeaveOutImpossible(Trace& trace, const std::string& file, const Cluster& cluster,
                         std::span<const Queue> queues) {
   EmptyCluster empty(cluster);
+  EmptyQueues unused(cluster, {queues.begin(), queues.end()});
   const std::set<std::string, std::less<>> leaves = LeavesOf(queues);
   absl::flat_hash_set<std::string> kept;
   std::erase_if(trace.jobs, [&](const TraceJob& job) {
@@ -99,6 +101,8 @@ void LeaveOutImpossible(Trace& trace, const std::string& file, const Cluster& cl
       why = fmt::format("waits for {}, which is not among the jobs before it", *missing);
     } else if (!empty.Holds(job.job)) {
       why = "impossible on this cluster: " + ShortfallOf(job.job, cluster, Among::kAllNodes);
+    } else if (const std::string refused = unused.WhyRefused(job.job); !refused.empty()) {
+      why = "can never start: " + refused;
     } else {
       kept.insert(id);
       return false;

@@ -10,9 +10,9 @@ using scheduler::Queue;
 
 scheduler::Cluster TwoNodes() {
   scheduler::Cluster cluster;
-  cluster.kinds = {{.name = "h100"}};
-  cluster.types = {{.name = "box", .kind = 0, .devices = 8}};
-  cluster.nodes = {{.name = "n1"}, {.name = "n2"}};
+  cluster.kinds = {{.name = "h100"}, {.name = "a100"}};
+  cluster.types = {{.name = "new", .kind = 0, .devices = 8}, {.name = "old", .kind = 1, .devices = 8}};
+  cluster.nodes = {{.name = "n1", .type = 0}, {.name = "n2", .type = 1}};
   scheduler::GroupIntoLeaves(cluster, 2);
   return cluster;
 }
@@ -61,6 +61,29 @@ TEST(NeverFits, AJobAboveWhatEachUserMayHaveNeverStarts) {
       WhyNever(queues, Of("team", 4, {{.milli = 500}})),
       "the queue team gives each user at most 1.5 devices, and this job takes 2; ask for less, or choose "
       "another queue");
+}
+
+TEST(NeverFits, AJobAboveWhatAQueueThatDoesNotBorrowDeservesNeverStarts) {
+  const std::vector<Queue> queues = {
+      {.name = "team", .parent = "", .deserved = {{"*", 2000}}, .borrows = false},
+      {.name = "other", .parent = "", .deserved = {{"*", 2000}}}};
+  EXPECT_EQ(WhyNever(queues, Of("team", 2, {{.count = 1}})), "");
+  EXPECT_EQ(WhyNever(queues, Of("other", 3, {{.count = 1}})), "") << "it borrows";
+  EXPECT_EQ(
+      WhyNever(queues, Of("team", 3, {{.count = 1}})),
+      "the queue team does not borrow and deserves 2 devices, and this job takes 3; ask for less, or choose "
+      "another queue");
+}
+
+TEST(NeverFits, AJobThatNeedsWhatOtherQueuesDoNotLendNeverStarts) {
+  const std::vector<Queue> queues = {
+      {.name = "kept", .parent = "", .deserved = {{"*", 12'000}}, .lends = scheduler::DeviceQuota{{"*", 0}}},
+      {.name = "team", .parent = ""}};
+  EXPECT_EQ(WhyNever(queues, Of("team", 4, {{.count = 1}})), "");
+  EXPECT_EQ(
+      WhyNever(queues, Of("team", 5, {{.count = 1}})),
+      "the cluster keeps 12 of 16 devices for queues that do not lend them, and this job takes 5; ask for "
+      "less, or choose another queue");
 }
 
 }  // namespace

@@ -101,6 +101,18 @@ TEST(Workload, LeavesOutJobsThatTheClusterCanNeverRun) {
   EXPECT_THAT(trace.report.problems[1].message, HasSubstr("waits for a"));
 }
 
+TEST(Workload, LeavesOutJobsThatTheirQueueNeverAdmits) {
+  const Cluster cluster = testing::EightWay(2);
+  Trace trace;
+  trace.jobs = Three();
+  for (const size_t other : {1u, 2u}) trace.jobs[other].job.roles = GangOf(4, 4);
+  const std::vector<Queue> queues = {{.name = "q", .parent = {}, .limit = {{"*", 4000}}}};
+  LeaveOutImpossible(trace, "jobs.jsonl", cluster, queues);
+  ASSERT_EQ(trace.report.left_out, 1u);
+  EXPECT_EQ(trace.report.problems[0].message,
+            "job a: can never start: the queue q may have at most 4 devices, and this job takes 8");
+}
+
 TEST(Workload, LeavesOutJobsThatAreGivenTwice) {
   const Cluster cluster = testing::EightWay(2);
   Trace trace;

@@ -349,6 +349,19 @@ TEST(World, AJobThatWaitsForOneStoppedAtItsLimitFailsAndHasNoWait) {
   EXPECT_LT(report.hours, 2);
 }
 
+TEST(World, AJobThatArrivesAfterOneThatItWaitsForHasFailedFailsToo) {
+  TraceJob first = JobOf("a", hours(0), hours(2), 8);
+  first.job.limit = hours(1);
+  TraceJob second = JobOf("b", hours(3), hours(2), 8);
+  second.job.after = {"a"};
+  TraceJob third = JobOf("c", hours(4), hours(2), 8);
+  third.job.after = {"b"};
+  const Report report = Simulate(EightWay(1), {first, second, third});
+  EXPECT_EQ(report.failed, 3u);
+  EXPECT_EQ(report.started, 1u);
+  EXPECT_EQ(report.waits.max_h, 0);
+}
+
 TEST(World, ADrainedNodeTakesNoNewWork) {
   const Cluster cluster = EightWay(1);
   WorldOptions options;
