@@ -64,7 +64,7 @@ class FramePool {
   };
   static constexpr size_t kStep = 128;
   static constexpr size_t kClasses = 128;
-  static constexpr size_t kMostKept = 8192;  // steps of a size: one megabyte
+  static constexpr size_t kMostKept = 2048;  // steps of a size: a quarter of a megabyte
   static size_t Class(size_t size) { return (size - 1) / kStep; }
 
   std::array<Node*, kClasses> lists_{};

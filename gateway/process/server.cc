@@ -100,11 +100,13 @@ void Server::OnOpen() {
   UpdateLimits();
   shard_.metrics.cells.connections_accepted.Add();
   shard_.metrics.cells.connections_open.Add();
+  memory_.Opened();
 }
 
 void Server::OnClosed(const Client& client) {
   shard_.metrics.cells.connections_open.Sub();
   counts_.Leave(client.address);
+  memory_.Closed();
 }
 
 net::Task<bool> Server::Serve(Client& client, ServerConnection::Status head) {

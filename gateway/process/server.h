@@ -14,6 +14,7 @@
 #include "gateway/net/fd.h"
 #include "gateway/net/http/listener.h"
 #include "gateway/net/tls_holder.h"
+#include "gateway/process/memory_return.h"
 #include "gateway/request/on_behalf.h"
 #include "gateway/shard/shard.h"
 
@@ -66,6 +67,7 @@ class Server final : private net::http::Listener::Handler {
   net::http::ConnectionLimits limits_;
   net::http::Listener listener_{shard_.loop, limits_, *this};
   absl::flat_hash_set<net::http::ServerConnection*> own_;
+  MemoryReturn memory_{shard_.loop};
 };
 
 }  // namespace gateway
