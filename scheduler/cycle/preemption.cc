@@ -16,7 +16,7 @@ bool Preemption::MayPreempt(JobIndex job) const {
 }
 
 bool Preemption::MayReclaim(JobIndex job) const {
-  // Whom a filler stopped could stop it at once, and so for ever.
+  // Every job may stop a filler. If a filler stopped one, the two would stop each other without end.
   if (!s_.policy.preemption.reclaim || IsFiller(s_.jobs[job].job)) return false;
   const JobAccount& account = s_.accounts[job];
   // A job of cores alone has no share of devices to claim; a job of higher priority would take back what it reclaims, for ever.

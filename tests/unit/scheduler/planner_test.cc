@@ -234,11 +234,23 @@ TEST(Planner, AStarvedQueueReclaimsSurplusMembersOfAGangThatMayNotStopAsAWhole) 
   EXPECT_EQ(w.plan.actions[0].members.size(), 2u);
 }
 
-// Else the job of higher priority, which holds what its queue does not deserve, and this one would stop each other for ever.
+// Queue b deserves two devices, and a none.
+std::vector<Queue> OnlyBDeserves() {
+  return {{.name = "a", .parent = "", .deserved = {{"*", 0}}},
+          {.name = "b", .parent = "", .deserved = {{"*", 2'000}}}};
+}
+
+// An ordinary job of queue b, for contrast, stops the one that holds the devices.
+void ExpectThatAnOrdinaryJobReclaimsFrom(PlannerWorld& w, const std::string& holder) {
+  Job due = w.Make("due", Devices(1));
+  due.queue = "b";
+  w.Submit(due);
+  EXPECT_THAT(w.Run(), ElementsAre("preempt " + holder));
+}
+
+// If it did, it and the job of higher priority, which holds more than its queue deserves, would stop each other without end.
 TEST(Planner, AJobWithoutDevicesReclaimsNone) {
-  PlannerWorld w(EightWay(1), {},
-                 {{.name = "a", .parent = "", .deserved = {{"*", 0}}},
-                  {.name = "b", .parent = "", .deserved = {{"*", 2'000}}}});
+  PlannerWorld w(EightWay(1), {}, OnlyBDeserves());
   Job urgent = w.Make("urgent", Devices(1));
   urgent.queue = "a";
   urgent.priority = 5;
@@ -250,17 +262,12 @@ TEST(Planner, AJobWithoutDevicesReclaimsNone) {
   cores.roles[0].ask.cpu_milli = 64'000;
   w.Submit(cores);
   EXPECT_THAT(w.Run(), IsEmpty());
-  Job due = w.Make("due", Devices(1));
-  due.queue = "b";
-  w.Submit(due);
-  EXPECT_THAT(w.Run(), ElementsAre("preempt urgent"));
+  ExpectThatAnOrdinaryJobReclaimsFrom(w, "urgent");
 }
 
-// Else whom it stops would stop it, as every job may, and so for ever.
+// Every job may stop a filler. If a filler stopped one, the two would stop each other without end.
 TEST(Planner, AFillerReclaimsNothing) {
-  PlannerWorld w(EightWay(1), {},
-                 {{.name = "a", .parent = "", .deserved = {{"*", 0}}},
-                  {.name = "b", .parent = "", .deserved = {{"*", 2'000}}}});
+  PlannerWorld w(EightWay(1), {}, OnlyBDeserves());
   Job holds = w.Make("holds", Devices(8));
   holds.queue = "a";
   w.Submit(holds);
@@ -270,10 +277,7 @@ TEST(Planner, AFillerReclaimsNothing) {
   filler.priority = kFillerPriority;
   w.Submit(filler);
   EXPECT_THAT(w.Run(), IsEmpty());
-  Job due = w.Make("due", Devices(1));
-  due.queue = "b";
-  w.Submit(due);
-  EXPECT_THAT(w.Run(), ElementsAre("preempt holds"));
+  ExpectThatAnOrdinaryJobReclaimsFrom(w, "holds");
 }
 
 TEST(Planner, AnElasticGangGrowsIntoFreeRoomAndShrinksForOthers) {

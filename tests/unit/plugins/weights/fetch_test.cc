@@ -223,7 +223,10 @@ TEST_F(WeightsFetch, AKilledFetchIsContinuedByTheNextProcess) {
   }
   const std::string part = store_ / fmt::format(".tidegate/parts/sha256-{}/files/m", Sha256Hex(content));
   std::error_code error;
-  while (!fs::exists(part, error) || fs::file_size(part, error) < (4U << 20)) usleep(1000);
+  while (!fs::exists(part, error) || fs::file_size(part, error) < (4U << 20)) {
+    ASSERT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "the fetch has ended without the first four MiB";
+    usleep(1000);
+  }
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   stall = false;
