@@ -53,7 +53,7 @@ nlohmann::json ToJson(const Loaning& l) {
 int Cross(const bench::StudyOptions& options, const CrossOptions& how, const std::string& only) {
   auto cases = LoadCrossCases(options.traces, how.quick);
   if (!cases) return 1;
-  std::erase_if(*cases, [&](const CrossCase& one) { return !one.name.contains(only); });
+  std::erase_if(*cases, [&](const CrossCase& one) { return one.name.find(only) == std::string::npos; });
   if (cases->empty()) {
     fmt::print(stderr, "--only: no case's name contains \"{}\"\n", only);
     return 2;
