@@ -24,6 +24,7 @@ struct MessagesOptions {
       false;                // give earlier thinking back to the model (`reasoning_content`), else drop it
   bool padded = false;      // as in ParseObject
   bool knows_top_k = true;  // the engine takes chat's sampling parameters, and `top_k` beside them
+  std::string_view bound = "max_tokens";  // the engine's name of the bound
 };
 
 Translated<ChatRequest> ChatFromMessages(std::string_view body, const MessagesOptions& options);

@@ -81,6 +81,14 @@ bool KnowsTopK(const ReplicaRuntime& replica) {
   return replica.config->engine != config::Engine::kOpenai;
 }
 
+// OpenAI's reasoning models refuse max_tokens; other providers may not know its successor.
+std::string_view BoundOf(const ReplicaRuntime& replica) {
+  const std::string_view host = replica.config->url.host;
+  const bool openai = replica.config->engine == config::Engine::kOpenai &&
+                      (host == "api.openai.com" || host.ends_with(".openai.azure.com"));
+  return openai ? "max_completion_tokens" : "max_tokens";
+}
+
 bool SaysContextExceeded(std::string_view body) {
   for (const std::string_view sign : {"context_length_exceeded", "maximum context length", "max_model_len"}) {
     if (body.find(sign) != std::string_view::npos) return true;
@@ -124,8 +132,9 @@ api::Translated<api::ChatRequest> Upstream::Translate() const {
     case Carry::kResponsesAsChat:
       return api::ChatFromResponses(body, model, true);
     case Carry::kMessagesAsChat:
-      return api::ChatFromMessages(body,
-                                   {.model = model, .padded = true, .knows_top_k = KnowsTopK(replica_)});
+      return api::ChatFromMessages(
+          body,
+          {.model = model, .padded = true, .knows_top_k = KnowsTopK(replica_), .bound = BoundOf(replica_)});
     default:
       return api::TokenizeFromMessages(body, {.model = model, .padded = true},
                                        TokenizerOf(replica_.config->engine));
@@ -157,6 +166,7 @@ std::optional<Failure> Upstream::TakeChat(api::Translated<api::ChatRequest> made
     router::SpliceRequest splice{
         .ask_usage = false, .members = try_.members, .cache_salt = salt, .only_prompt = try_.only_prompt};
     if (capped) splice.output_cap = request_.output_cap;
+    splice.bound_key = BoundOf(replica_);
     router::BodyFacts facts;
     chat_.body.append(net::Buffer::kPadding, '\0');
     const std::string_view text(chat_.body.data(), chat_.body.size() - net::Buffer::kPadding);
@@ -331,6 +341,7 @@ size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
   if (body.facts.model.view() != name_.name) splice.upstream_model_json = name_.json;
   splice.ask_usage = asks_usage_;
   splice.output_cap = request_.output_cap;
+  if (request_.identity.spec->api == router::Api::kChatCompletions) splice.bound_key = BoundOf(replica_);
   splice.members = try_.members;
   splice.only_prompt = try_.only_prompt;
   splice.cache_salt = CacheSalt(request_.identity.spec->api);
