@@ -222,7 +222,7 @@ net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now, FormReader* for
       co_await connection_->stream().AwaitBatch();
       const net::IoResult written = co_await connection_->Write(std::span(pieces).first(n));
       sent_ = net::Now();
-      if (!written) event = Lost(written);
+      if (!written) event = co_await ReadEarlyRefusal(written);
     }
     if (event.kind == Event::Kind::kStart) event = co_await ReadAnswer();
     try_.cancel.SetRunning(nullptr);
@@ -363,13 +363,13 @@ conf::TimePoint Upstream::ReplyDeadline(conf::TimePoint now) const {
 net::Task<Event> Upstream::StreamForm(FormReader& form) {
   const bool chunked = !request_.client.head().content_length;
   if (const net::IoResult written = co_await SendFormSoFar(form.client(), chunked); !written)
-    co_return Lost(written);
+    co_return co_await ReadEarlyRefusal(written);
   while (!request_.body.whole) {
     std::string_view piece;
     connection_->ClearTimeout();
     if (!co_await form.Next(piece)) co_return Event::Of(Event::Kind::kClientGone);
     if (const net::IoResult written = co_await SendFormPiece(form.client(), piece, chunked); !written)
-      co_return Lost(written);
+      co_return co_await ReadEarlyRefusal(written);
   }
   form.client().Watch();
   sent_ = net::Now();
@@ -452,6 +452,15 @@ net::Task<Event> Upstream::ReadAnswer() {
   connection_->ClearTimeout();
   co_return Event::Status(code, retry_after, code == 400 && SaysContextExceeded(refusal_.body),
                           code == 404 && api::SaysModelUnknown(refusal_.body, name_.name));
+}
+
+net::Task<Event> Upstream::ReadEarlyRefusal(net::IoResult write) {
+  const Event lost = Lost(write);
+  if (lost.kind != Event::Kind::kBroken && lost.kind != Event::Kind::kReusedClosed) co_return lost;
+  Event answer = co_await ReadAnswer();
+  const bool refused = answer.kind == Event::Kind::kStatus && refusal_.status > 0;
+  connection_->Abort();  // the request is not whole: it carries no other
+  co_return refused ? answer : lost;
 }
 
 void Upstream::Release(conf::TimePoint now) {

@@ -176,6 +176,31 @@ TEST(OddAnswer, AMessageWithoutUsageTellsTheCountedTokens) {
   EXPECT_THAT(answer.body, HasSubstr(fmt::format("\"output_tokens\":{}}}", record.output)));
 }
 
+// A proxy before an engine may bound the size of requests, and close while the rest of one is on its way.
+TEST(OddAnswer, ARefusalBeforeTheRequestIsReadIsTheClients) {
+  FakeUpstream engine(JsonAnswer(R"({"error":{"message":"too large for me","code":413}})", 413));
+  engine.AnswerEarly();
+  GatewayConfig config = Before(engine);
+  config.endpoint = "engine: vllm, apis: [chat, images]";
+  const GatewayProcess gateway(std::move(config));
+  const std::string large(20'000'000, 'x');
+  const std::string form = fmt::format(
+      "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nchat-small\r\n--b\r\n"
+      "Content-Disposition: form-data; name=\"image\"; filename=\"i\"\r\n\r\n{}\r\n--b--\r\n",
+      large);
+  const std::string upload = fmt::format(
+      "POST /v1/images/edits HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+      "Content-Length: {}\r\n\r\n{}",
+      form.size(), form);
+  const Json question = {{"model", "chat-small"}, {"messages", {{{"role", "user"}, {"content", large}}}}};
+  for (const std::string& request : {Post("/v1/chat/completions", question.dump()), upload}) {
+    const Answer answer = gateway.Ask(request);
+    EXPECT_EQ(answer.status, 413) << request.substr(0, 40) << answer.body;
+    EXPECT_EQ(Message(answer), "too large for me");
+    EXPECT_EQ(gateway.CloseOf(answer.header("x-request-id")).reason, "bad_request");
+  }
+}
+
 TEST(OddAnswer, AnErrorInPlaceOfAStreamKeepsItsWords) {
   const FakeUpstream engine(JsonAnswer(R"({"error":{"message":"no such voice","code":400}})"));
   const GatewayProcess gateway(Before(engine));
