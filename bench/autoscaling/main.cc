@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "bench/autoscaling/cross.h"
 #include "bench/autoscaling/fill.h"
@@ -48,9 +50,14 @@ nlohmann::json ToJson(const Loaning& l) {
 }
 
 // On traffic that no law was tuned on.
-int Cross(const bench::StudyOptions& options, const CrossOptions& how) {
-  const auto cases = LoadCrossCases(options.traces, how.quick);
+int Cross(const bench::StudyOptions& options, const CrossOptions& how, const std::string& only) {
+  auto cases = LoadCrossCases(options.traces, how.quick);
   if (!cases) return 1;
+  std::erase_if(*cases, [&](const CrossCase& one) { return one.name.find(only) == std::string::npos; });
+  if (cases->empty()) {
+    fmt::print(stderr, "--only: no case's name contains \"{}\"\n", only);
+    return 2;
+  }
   const CrossStudy study = RunCross(*cases, how);
   PrintCross(*cases, study);
   return bench::WriteFigures(options, ToJson(*cases, study));
@@ -83,10 +90,12 @@ int main(int argc, char** argv) {
   app.add_flag("--quick", quick, "one hour and few targets, as a quick check");
   bool cross = false;
   bool only_demand = false;
+  std::string only;
   CLI::Option* const of_cross =
       app.add_flag("--cross", cross, "instead: many clients, traces, worlds, engines and cold starts");
   app.add_flag("--only-demand", only_demand, "neither the other laws nor an oracle, to try a change")
       ->needs(of_cross);
+  app.add_option("--only", only, "cases whose name contains this")->needs(of_cross);
   bool fill = false;
   bool sleeping = false;
   app.add_flag("--fill", fill, "instead: a day of conversations beside a backlog of batch lines")
@@ -98,7 +107,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (fill) return Fill(options, quick);
   if (sleeping) return Sleeping(options, quick);
-  if (cross) return Cross(options, {.quick = quick, .only_demand = only_demand});
+  if (cross) return Cross(options, {.quick = quick, .only_demand = only_demand}, only);
   const auto cases = LoadCases(options.traces, quick);
   if (!cases) return 1;
 

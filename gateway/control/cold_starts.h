@@ -40,6 +40,21 @@ class ColdStarts {
     return longest;
   }
 
+  struct Start {
+    std::string kind{};
+    conf::Duration took{};
+  };
+  // The model's last ones, at most `most` of each kind, the oldest first.
+  std::vector<Start> Last(const std::string& model, size_t most) const {
+    std::vector<Start> out;
+    for (const auto& [of, took] : took_) {
+      if (of.first != model) continue;
+      for (size_t i = took.size() - std::min(most, took.size()); i < took.size(); ++i)
+        out.push_back({of.second, took[i]});
+    }
+    return out;
+  }
+
   struct Row {
     std::string model;
     std::string kind;

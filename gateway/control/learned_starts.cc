@@ -17,13 +17,28 @@ conf::Duration PhaseQuantile(std::vector<conf::Duration> all, double q) {
 
 void LearnedStarts::Add(const std::string& model, const std::string& node, const std::string& kind,
                         const StartPhases& phases) {
-  Starts& of = starts_[{model, node}];
-  if (of.kind != kind) of.last.clear();
-  of.kind = kind;
-  of.last.push_back(phases);
-  if (of.last.size() > kKept) of.last.pop_front();
+  Recall(model, {.node = node, .kind = kind, .phases = phases});
   transferred_ += phases.transferred;
   from_neighbours_ += phases.neighbours;
+}
+
+void LearnedStarts::Recall(const std::string& model, const Start& start) {
+  Starts& of = starts_[{model, start.node}];
+  if (of.kind != start.kind) of.last.clear();
+  of.kind = start.kind;
+  of.last.push_back(start.phases);
+  if (of.last.size() > kKept) of.last.pop_front();
+}
+
+std::vector<LearnedStarts::Start> LearnedStarts::Last(const std::string& model, size_t most) const {
+  std::vector<Start> out;
+  for (auto at = starts_.lower_bound({model, std::string()}); at != starts_.end() && at->first.first == model;
+       ++at) {
+    const Starts& of = at->second;
+    for (size_t i = of.last.size() - std::min(most, of.last.size()); i < of.last.size(); ++i)
+      out.push_back({.node = at->first.second, .kind = of.kind, .phases = of.last[i]});
+  }
+  return out;
 }
 
 bool LearnedStarts::Knows(const std::string& model) const {

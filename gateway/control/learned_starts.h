@@ -34,6 +34,16 @@ class LearnedStarts {
   void Add(const std::string& model, const std::string& node, const std::string& kind,
            const StartPhases& phases);
 
+  struct Start {
+    std::string node{};
+    std::string kind{};
+    StartPhases phases{};
+  };
+  // The model's last ones, at most `most` of each node, the oldest first.
+  std::vector<Start> Last(const std::string& model, size_t most) const;
+  // A start that an earlier process saw.
+  void Recall(const std::string& model, const Start& start);
+
   bool Knows(const std::string& model) const;
 
   // The longest at the places that the planner prefers: with free devices, and among these with the weights.

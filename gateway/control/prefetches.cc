@@ -78,6 +78,11 @@ uint32_t Prefetches::NodesWanted(const config::ModelPolicy& policy, conf::TimePo
   return nodes;
 }
 
+scheduler::autoscale::DailyPeaks::Memory Prefetches::PeaksOf(const std::string& model) const {
+  const auto found = peaks_.find(model);
+  return found == peaks_.end() ? scheduler::autoscale::DailyPeaks::Memory() : found->second.memory();
+}
+
 void Prefetches::Tick() {
   const conf::TimePoint now = context_.now();
   if (now < next_) return;

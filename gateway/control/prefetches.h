@@ -58,6 +58,12 @@ class Prefetches {
   void Tick();
   size_t under_way() const { return under_way_; }
 
+  // What the forecast of the model's demand knows, to be kept, and what an earlier process knew of it.
+  scheduler::autoscale::DailyPeaks::Memory PeaksOf(const std::string& model) const;
+  void Recall(const std::string& model, const scheduler::autoscale::DailyPeaks::Memory& peaks) {
+    peaks_[model].Recall(peaks);
+  }
+
   std::vector<PrefetchStatus> Rows() const;
   uint64_t done() const { return done_; }
   uint64_t failed() const { return failed_; }

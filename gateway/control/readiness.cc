@@ -131,6 +131,22 @@ void Readiness::LearnStart(Workload& replica, const std::string& kind, conf::Tim
   learned_starts_.Add(replica.model, NodeOf(context_.cluster(), replica.members.front().at), kind, phases);
 }
 
+void Readiness::Remember(const std::string& model, ModelMemory& memory) const {
+  constexpr size_t kOfKind = 16;
+  constexpr size_t kOfNode = 4;
+  constexpr size_t kOfModel = 1000;
+  memory.starts = learned_starts_.Last(model, kOfNode);
+  if (memory.starts.size() > kOfModel) memory.starts.resize(kOfModel);
+  memory.cold_starts = cold_starts_.Last(model, kOfKind);
+  memory.wakes = wakes_.Last(model, kOfKind);
+}
+
+void Readiness::Recall(const std::string& model, const ModelMemory& memory) {
+  for (const LearnedStarts::Start& start : memory.starts) learned_starts_.Recall(model, start);
+  for (const ColdStarts::Start& start : memory.cold_starts) cold_starts_.Add(model, start.kind, start.took);
+  for (const ColdStarts::Start& wake : memory.wakes) wakes_.Add(model, wake.kind, wake.took);
+}
+
 net::Task<Proof> Readiness::ProbeEngine(std::string run, std::string path, ReplicaKeys::Trial trial,
                                         std::shared_ptr<const config::Endpoint> endpoint) {
   auto made = TlsFor(*endpoint);

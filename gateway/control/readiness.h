@@ -11,6 +11,7 @@
 #include "gateway/config/model_policy.h"
 #include "gateway/control/cold_starts.h"
 #include "gateway/control/learned_starts.h"
+#include "gateway/control/model_memory.h"
 #include "gateway/control/replica_proof.h"
 #include "gateway/control/workloads.h"
 #include "gateway/net/abort_group.h"
@@ -46,6 +47,10 @@ class Readiness {
   const ColdStarts& cold_starts() const { return cold_starts_; }
   const ColdStarts& wakes() const { return wakes_; }  // of replicas that slept
   const LearnedStarts& learned_starts() const { return learned_starts_; }
+
+  // What is known of the model's starts goes into `memory`, or comes from there.
+  void Remember(const std::string& model, ModelMemory& memory) const;
+  void Recall(const std::string& model, const ModelMemory& memory);
 
  private:
   net::Task<void> ProbeReplica(std::string id);

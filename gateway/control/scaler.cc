@@ -32,9 +32,11 @@ void Scaler::Configure(const Runtime& runtime, conf::TimePoint now) {
     Pool& pool = at->second;
     pool.owned = true;
     if (!added && pool.policy.sha256 != policy.sha256) {
+      const std::optional<scheduler::autoscale::Hindsight::Memory> learned = pool.autoscaler.memory();
       pool.policy = policy;
       pool.autoscaler = scheduler::autoscale::Autoscaler(policy.scaling);
-      pool.held.reset();
+      pool.autoscaler.Hold(pool.held);
+      if (learned) pool.autoscaler.Recall(*learned, now, now);
     }
     if (added) UpdateCapacity(pool, now);
   }
@@ -73,16 +75,11 @@ void Scaler::Decide(conf::TimePoint now) {
   }
 }
 
-// The law goes on to see demand; its bounds are the number that is kept.
 void Scaler::ObeyHold(Pool& pool, conf::TimePoint now) {
   const ModelOrder* const order = env_.held(pool.policy.model(), now);
-  const std::optional<uint32_t> held = order == nullptr ? std::nullopt : std::optional(order->replicas);
+  pool.held = order == nullptr ? std::nullopt : std::optional(order->replicas);
   pool.why_held = order == nullptr ? std::string() : WhyHeld(*order);
-  if (held == pool.held) return;
-  pool.held = held;
-  scheduler::autoscale::ScalingPolicy policy = pool.policy.scaling;
-  if (held) policy.min = policy.max = *held;
-  pool.autoscaler = scheduler::autoscale::Autoscaler(std::move(policy));
+  pool.autoscaler.Hold(pool.held);
 }
 
 void Scaler::Decide(Pool& pool, const LineReplicas& lines, conf::TimePoint now) {
@@ -314,6 +311,25 @@ scheduler::autoscale::Claim Scaler::ClaimOf(const std::string& model) const {
           .oldest = pool.signals.demand.oldest,
           .longest_wait = pool.policy.scaling.hold,
           .is_owed = WaitingFor(model) == 0};
+}
+
+std::vector<std::string> Scaler::Models() const {
+  std::vector<std::string> out;
+  for (const auto& [model, pool] : pools_) {
+    if (pool.owned) out.push_back(model);
+  }
+  return out;
+}
+
+std::optional<scheduler::autoscale::Hindsight::Memory> Scaler::LearnedOf(const std::string& model) const {
+  const auto pool = pools_.find(model);
+  return pool == pools_.end() ? std::nullopt : pool->second.autoscaler.memory();
+}
+
+void Scaler::Recall(const std::string& model, const scheduler::autoscale::Hindsight::Memory& learned,
+                    conf::TimePoint at, conf::TimePoint now) {
+  const auto pool = pools_.find(model);
+  if (pool != pools_.end()) pool->second.autoscaler.Recall(learned, at, now);
 }
 
 bool Scaler::MayStart(const std::string& model, conf::TimePoint now) const {

@@ -68,6 +68,13 @@ class Scaler {
   std::vector<const config::ModelPolicy*> PoliciesWithPrefetch() const;
   void OnFailure(const std::string& model, std::string why, conf::Duration served, conf::TimePoint now);
 
+  std::vector<std::string> Models() const;  // that have a policy
+  // What the model's law has learned of its traffic until now. Absent: its law learns nothing.
+  std::optional<scheduler::autoscale::Hindsight::Memory> LearnedOf(const std::string& model) const;
+  // Before the first decision: what an earlier process had learned until `at`.
+  void Recall(const std::string& model, const scheduler::autoscale::Hindsight::Memory& learned,
+              conf::TimePoint at, conf::TimePoint now);
+
   std::vector<ModelStatus> Rows(conf::TimePoint now) const;
   std::optional<ScalingHistory> HistoryOf(const std::string& model) const;
 

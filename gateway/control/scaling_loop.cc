@@ -77,6 +77,7 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
                .scaled = &scaled_}),
       rollouts_(context_, workloads_, replicas_, RolloutEnvironment()),
       prefetches_(context_, PrefetchesEnvironment()),
+      memories_(context_, *env_.store, MemoriesEnvironment()),
       node_trust_(context_,
                   [this](std::map<std::string, NodeWatch::Runs>& runs) {
                     replicas_.CountRuns(runs);
@@ -318,6 +319,23 @@ Prefetches::Environment ScalingLoop::PrefetchesEnvironment() {
                        conf::TimePoint at) { node_weights_.Listed(node, holds, at); }};
 }
 
+ModelMemories::Environment ScalingLoop::MemoriesEnvironment() {
+  return {.models = [this] { return scaler_.Models(); },
+          .learned =
+              [this](const std::string& model) {
+                ModelMemory memory{.at = net::Now(), .law = scaler_.LearnedOf(model)};
+                memory.peaks = prefetches_.PeaksOf(model);
+                readiness_.Remember(model, memory);
+                return memory;
+              },
+          .recall =
+              [this](const std::string& model, const ModelMemory& memory) {
+                if (memory.law) scaler_.Recall(model, *memory.law, memory.at, net::Now());
+                prefetches_.Recall(model, memory.peaks);
+                readiness_.Recall(model, memory);
+              }};
+}
+
 void ScalingLoop::OnNewCluster() {
   node_trust_.OnNewNodes();
   cordons_.UpdatePlanner();
@@ -374,6 +392,7 @@ net::Task<absl::StatusOr<KnownWorkloads>> ScalingLoop::Load() {
   }
   if (const absl::Status cordons = co_await cordons_.Start(); !cordons.ok()) co_return cordons;
   if (const absl::Status weights = co_await node_weights_.Load(); !weights.ok()) co_return weights;
+  if (const absl::Status memories = co_await memories_.Load(); !memories.ok()) co_return memories;
   absl::StatusOr<ReplicaKeys> keys = co_await ReplicaKeys::Load(*env_.store);
   if (!keys.ok()) co_return keys.status();
   keys_ = *std::move(keys);
@@ -469,6 +488,7 @@ void ScalingLoop::OnAlarm() {
   start_reports_.Tick();
   readiness_.Tick();
   prefetches_.Tick();
+  memories_.Tick();
   reconciler_.Tick();
   SetAfter(Meter::kTick);
 }
@@ -522,11 +542,12 @@ void ScalingLoop::CountFirstStart(const scheduler::Action& action, conf::TimePoi
 }
 
 size_t ScalingLoop::under_way() const {
-  return node_weights_.under_way() + start_reports_.under_way() + prefetches_.under_way() +
-         runner_.under_way() + jobs_.under_way() + readiness_.under_way() + sleepers_.under_way() +
-         node_trust_.under_way() + device_faults_.under_way() + telemetry_.under_way() +
-         power_caps_.under_way() + node_discovery_.under_way() + scaled_.under_way() + rollouts_.under_way() +
-         (reconciler_.reconciling() ? 1 : 0) + (beginning_ ? 1 : 0);
+  return node_weights_.under_way() + memories_.under_way() + start_reports_.under_way() +
+         prefetches_.under_way() + runner_.under_way() + jobs_.under_way() + readiness_.under_way() +
+         sleepers_.under_way() + node_trust_.under_way() + device_faults_.under_way() +
+         telemetry_.under_way() + power_caps_.under_way() + node_discovery_.under_way() +
+         scaled_.under_way() + rollouts_.under_way() + (reconciler_.reconciling() ? 1 : 0) +
+         (beginning_ ? 1 : 0);
 }
 
 net::Task<void> ScalingLoop::Close(bool keep) {
@@ -567,7 +588,10 @@ net::Task<void> ScalingLoop::Close(bool keep) {
   cordons_.Stop();
   metering_.Close();
   // A gateway that leads no more leaves the rest to the one that does.
-  if (begun_ && env_.leads()) (void)co_await metering_.UpToNow({});
+  if (begun_ && env_.leads()) {
+    (void)co_await metering_.UpToNow({});
+    co_await memories_.Save();
+  }
   while (!metering_.ended() || !cordons_.idle()) co_await tick.For(kCloseTick);
   for (const Workload& workload : workloads_.all()) {
     if (workload.kind != Kind::kJob)

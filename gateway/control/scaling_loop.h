@@ -21,6 +21,7 @@
 #include "gateway/control/gateway_record.h"
 #include "gateway/control/jobs/jobs.h"
 #include "gateway/control/metering.h"
+#include "gateway/control/model_memories.h"
 #include "gateway/control/node_discovery.h"
 #include "gateway/control/node_drain.h"
 #include "gateway/control/node_power.h"
@@ -135,6 +136,7 @@ class ScalingLoop final : private net::Alarm {
   Jobs::Environment JobsEnvironment();
   Sleepers::Environment SleepersEnvironment();
   Prefetches::Environment PrefetchesEnvironment();
+  ModelMemories::Environment MemoriesEnvironment();
   NeighbourStores NeighboursOf(const config::Scaling& scaling, const std::string& node) const;
   std::optional<plugins::launchers::WeightsStep> WeightsStepFor(const config::ModelPolicy& policy,
                                                                 const std::string& node,
@@ -179,6 +181,7 @@ class ScalingLoop final : private net::Alarm {
   Scaler scaler_;
   RolloutDriver rollouts_;
   Prefetches prefetches_;
+  ModelMemories memories_;
   NodeTrust node_trust_;
   DeviceTelemetry telemetry_;
   DeviceFaults device_faults_;

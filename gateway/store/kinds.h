@@ -36,7 +36,9 @@ inline constexpr char kLeaderCall[] =
 inline constexpr char kFeedbackCall[] =
     "feedback_call";  // feedback: a call for the gateway that served a request, and its answer; sealed
 inline constexpr char kNodeWeights[] = "node_weights";  // control: what a node's store of weights holds
-inline constexpr char kFile[] = "file";                 // batches: a file that an application keeps here
+inline constexpr char kModelMemory[] =
+    "model_memory";                      // control: what scaling has learned of a model; id: the model
+inline constexpr char kFile[] = "file";  // batches: a file that an application keeps here
 inline constexpr char kFileRemoval[] =
     "file_removal";  // batches: an object in the bucket that no file needs; id: the file's that it was for
 inline constexpr char kBatch[] = "batch";  // batches: a batch, and how far it has come

@@ -26,6 +26,10 @@ Autoscaler::Autoscaler(ScalingPolicy policy)
       hpa_(policy_.hpa),
       limits_(BehaviorOf(policy_)) {}
 
+std::optional<Hindsight::Memory> Autoscaler::memory() const {
+  return policy_.law == Law::kDemand ? std::optional(demand_.memory()) : std::nullopt;
+}
+
 uint32_t Autoscaler::AskLaw(const Signals& signals, const Counts& counts, conf::Duration cold_start,
                             conf::TimePoint now, Decision& out) {
   const double in_flight = Sane(signals.in_flight);
@@ -86,7 +90,7 @@ uint32_t Autoscaler::Bounded(const Signals& signals, uint32_t wanted, uint32_t t
     to = policy_.max;
     out.why = "replicas.max";
   }
-  return to;
+  return held_.value_or(to);
 }
 
 Decision Autoscaler::Tick(const Signals& signals, std::span<const ReplicaView> replicas,

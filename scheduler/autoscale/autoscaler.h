@@ -62,6 +62,15 @@ class Autoscaler {
   Decision Tick(const Signals& signals, std::span<const ReplicaView> replicas, conf::Duration cold_start,
                 conf::TimePoint now);
 
+  // An operator keeps this number of replicas; absent: no longer. The law goes on to learn.
+  void Hold(std::optional<uint32_t> replicas) { held_ = replicas; }
+
+  // What the law has learned of the traffic, for another autoscaler of the model. Absent: its law learns nothing.
+  std::optional<Hindsight::Memory> memory() const;
+  bool Recall(const Hindsight::Memory& memory, conf::TimePoint at, conf::TimePoint now) {
+    return policy_.law == Law::kDemand && demand_.Recall(memory, at, now);
+  }
+
   const ScalingPolicy& policy() const { return policy_; }
   // Replicas that the requests of about the last minute keep busy, by the work that they are, wherever they wait.
   double recent_load() const { return recent_load_; }
@@ -87,6 +96,7 @@ class Autoscaler {
   std::optional<conf::TimePoint> last_;
   uint32_t floor_ = 0;  // of the schedule
   std::optional<conf::TimePoint> floor_at_;
+  std::optional<uint32_t> held_;
 };
 
 }  // namespace scheduler::autoscale

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "conf/time.h"
 
@@ -15,6 +16,15 @@ namespace scheduler::autoscale {
 class DailyPeaks {
  public:
   static constexpr size_t kDays = 7;
+
+  // What was observed, to be kept while no process runs: by slots of ten minutes since the epoch.
+  struct Memory {
+    int64_t first = 0;
+    std::vector<uint16_t> most{};  // replicas; empty: nothing was observed
+  };
+  Memory memory() const;
+  // Before the first look.
+  void Recall(const Memory& memory);
 
   // `wanted` replicas at `now`; times never go back.
   void Observe(conf::TimePoint now, uint32_t wanted);
@@ -30,7 +40,7 @@ class DailyPeaks {
 
   static int64_t SlotOf(conf::TimePoint at) { return at.time_since_epoch() / kSlot; }
   // 0 where it was not observed.
-  uint32_t At(int64_t slot) const;
+  uint16_t At(int64_t slot) const;
 
   std::array<uint16_t, kSlots> most_{};
   int64_t first_ = 0;  // the first slot that was observed

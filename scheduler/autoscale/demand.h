@@ -45,6 +45,12 @@ class DemandLaw {
   uint32_t Decide(const DemandSignals& signals, double running, uint32_t replicas, uint32_t coming,
                   conf::Duration cold_start, conf::TimePoint now);
 
+  // What it has learned of the traffic; see Hindsight.
+  Hindsight::Memory memory() const { return hindsight_.memory(); }
+  bool Recall(const Hindsight::Memory& memory, conf::TimePoint at, conf::TimePoint now) {
+    return hindsight_.Recall(memory, at, now);
+  }
+
   // As of the last tick.
   double demand() const { return demand_; }  // replicas
   const Headroom& headroom() const { return headroom_; }

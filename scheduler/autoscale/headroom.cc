@@ -12,7 +12,8 @@ constexpr double kOver = 900;          // seconds, "the last while"
 constexpr double kSpend = 0.75;        // of what is allowed
 constexpr double kMostSpent = 3;       // beyond which it grows no faster
 constexpr double kGrowth = 2e-4;       // of demand a second, for all that is allowed
-constexpr double kFewest = 5;          // first tokens that may be late: fewer tell nothing
+constexpr double kFewest = 5;          // first tokens that may be late: where fewer may, chance counts
+constexpr double kSureLate = 2;        // standard deviations that are no chance
 constexpr double kMostHopeless = 0.5;  // of what is allowed
 constexpr double kMostAttainment = 0.9999;
 
@@ -25,11 +26,13 @@ double Headroom::late() const {
   return sums_.came > 0 ? std::min((sums_.late + sums_.hopeless) / sums_.came, 1.0) : 0;
 }
 
-// 0 while there were too few to tell, and where the attainment is out of reach.
+// 0 while chance may explain it, and where the attainment is out of reach.
 double Headroom::Spent() const {
   const double allowed = may_be_late_ * sums_.came;
-  if (allowed < kFewest || sums_.hopeless >= allowed) return 0;
-  return std::min(sums_.late / (allowed - std::min(sums_.hopeless, kMostHopeless * allowed)), kMostSpent);
+  if (allowed <= 0 || sums_.hopeless >= allowed) return 0;
+  const double chance = allowed < kFewest ? kSureLate * std::sqrt(sums_.late) : 0;
+  const double late = std::max(sums_.late - chance, 0.0);
+  return std::min(late / (allowed - std::min(sums_.hopeless, kMostHopeless * allowed)), kMostSpent);
 }
 
 void Headroom::Learn(const FirstTokens& tokens, bool starting, conf::TimePoint now) {

@@ -8,7 +8,7 @@
 // that takes an idle replica longer than slo.ttft: it is late on any number of replicas. The other requests
 // make up for at most half of what is allowed; if hopeless tokens use up all of it, the attainment is out of
 // reach and nothing is kept free. Two more kinds of tokens do not make it grow: those that came while
-// replicas were starting or just after, and those of a period in which fewer than five tokens may be late.
+// replicas were starting or just after; and, while fewer than five may be late, two standard deviations of chance.
 // Headroom is a bounded part of the demand.
 //
 // Owner: the demand law. Pure but for what it remembers; times must not go back.

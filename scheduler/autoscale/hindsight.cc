@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scheduler/autoscale/sane.h"
+
 namespace scheduler::autoscale {
 namespace {
 
@@ -36,6 +38,43 @@ Hindsight::Hindsight(const ScalingPolicy& policy)
   static_assert(kHoldTimes.size() == kHolds && kMarginParts.size() == kMargins);
   for (size_t i = 0; i < kHolds; ++i)
     holds_[i].length = std::max<conf::Duration>(kHoldTimes[i], policy.demand.hold);
+}
+
+Hindsight::Memory Hindsight::memory() const {
+  Memory out{
+      .up_at = up_at_, .least = least_, .times = times_, .seconds = seconds_, .load_seconds = load_seconds_};
+  for (const Hold& hold : holds_) {
+    Memory::Hold& to = out.holds.emplace_back();
+    to.seconds = conf::ToSeconds(hold.length);
+    to.peak = hold.peak.value();
+    for (const Rule& rule : hold.rules)
+      to.rules.push_back({rule.replica_seconds, rule.late.sum, rule.late.worst});
+  }
+  return out;
+}
+
+bool Hindsight::Recall(const Memory& memory, conf::TimePoint at, conf::TimePoint now) {
+  const bool same = memory.up_at == up_at_ && memory.least == least_ && memory.times == times_ &&
+                    std::ranges::equal(memory.holds, holds_, [](const Memory::Hold& a, const Hold& b) {
+                      return a.seconds == conf::ToSeconds(b.length) && a.rules.size() == kMargins;
+                    });
+  if (!same) return false;
+  at = std::min(at, now);
+  const double part = std::exp(-conf::ToSeconds(now - at) / kRemembered);
+  seconds_ = Sane(memory.seconds) * part;
+  load_seconds_ = Sane(memory.load_seconds) * part;
+  for (size_t i = 0; i < kHolds; ++i) {
+    const Memory::Hold& from = memory.holds[i];
+    holds_[i].peak.Add(Sane(from.peak), holds_[i].length, at);
+    for (size_t j = 0; j < kMargins; ++j) {
+      Rule& rule = holds_[i].rules[j];
+      rule.replica_seconds = Sane(from.rules[j].replica_seconds) * part;
+      rule.late.sum = Sane(from.rules[j].late) * part;
+      rule.late.worst = Sane(from.rules[j].worst) * part;
+    }
+  }
+  Choose();
+  return true;
 }
 
 double Hindsight::MarginOf(size_t margin) const {

@@ -18,6 +18,7 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "conf/time.h"
 #include "scheduler/autoscale/policy.h"
@@ -27,7 +28,31 @@ namespace scheduler::autoscale {
 
 class Hindsight {
  public:
+  // What it has learned, to be kept while no process runs. Another one recalls it if the settings are the same.
+  struct Memory {
+    struct Rule {
+      double replica_seconds = 0;
+      double late = 0;   // load-seconds
+      double worst = 0;  // of these, in one episode
+    };
+    struct Hold {
+      double seconds = 0;
+      double peak = 0;  // load, in replicas
+      std::vector<Rule> rules{};
+    };
+    double up_at = 0;
+    double least = 0;  // replicas
+    double times = 0;  // all margins
+    double seconds = 0;
+    double load_seconds = 0;
+    std::vector<Hold> holds{};
+  };
+
   explicit Hindsight(const ScalingPolicy& policy);
+
+  Memory memory() const;
+  // Before the first tick: what was learned until `at`. False, and nothing changes: it is of other settings.
+  bool Recall(const Memory& memory, conf::TimePoint at, conf::TimePoint now);
 
   // Once a tick. `load`: replicas that are busy; `lead`: how long a start takes.
   void Add(double load, conf::Duration lead, conf::TimePoint now);

@@ -66,6 +66,27 @@ TEST(ScalingLoop, AHeldModelKeepsTheNumberOfItsReplicasAndSaysWhoHoldsIt) {
   });
 }
 
+TEST(ScalingLoop, WhatStartsTookIsKnownToTheNextProcess) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    const std::string policy = Policy("{min: 1, max: 1}");
+    Gateway before(loop, machine, policy);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return before.served == 1; }));
+    co_await before.control->Close(false);
+    EXPECT_EQ(machine.store.Count("model_memory"), 1u);
+    machine.start = absl::UnavailableError("not now");
+    Gateway after(loop, machine, policy);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return after.control->jobs() != nullptr; }));
+    const auto phases = after.control->status(net::Now()).start_phases;
+    EXPECT_EQ(phases.size(), 1u);
+    if (!phases.empty()) EXPECT_EQ(phases[0].starts, 1u);
+    EXPECT_TRUE(after.control->history("chat-small")->cold_start.has_value());
+    co_await after.control->Close(false);
+    engine.Stop();
+  });
+}
+
 TEST(ScalingLoop, AReplicaOnADrainedNodeEndsWhenAnotherIsReadyElsewhere) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;

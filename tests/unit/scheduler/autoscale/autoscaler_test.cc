@@ -195,6 +195,17 @@ TEST(Autoscaler, KeepsToMinMaxAndTheScheduledFloor) {
   EXPECT_EQ(most.why, "replicas.max");
 }
 
+TEST(Autoscaler, AHeldNumberIsKeptWhileTheLawGoesOnToLearn) {
+  Autoscaler scaler(Demand(0, 20));
+  const std::vector<ReplicaView> replicas = {Ready(1), Ready(2)};
+  scaler.Hold(2);
+  EXPECT_EQ(Settled(scaler, Working(8), replicas).wanted, 2u);
+  EXPECT_GT(scaler.memory()->load_seconds, 0);
+  scaler.Hold(std::nullopt);
+  EXPECT_GT(scaler.Tick(Working(8), replicas, kColdStart, kBegin + seconds(1)).wanted, 8u)
+      << "what was learned meanwhile counts at once";
+}
+
 TEST(Autoscaler, BehaviorLimitsTheRateOfChange) {
   ScalingPolicy policy = Demand(0, 50);
   policy.behavior = Behavior{.scale_up = {.policies = {{RateUnit::kReplicas, 2, seconds(60)}}}};

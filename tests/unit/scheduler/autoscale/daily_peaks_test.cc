@@ -54,5 +54,19 @@ TEST(DailyPeaks, ManyReplicasAreNotWrappedAround) {
   EXPECT_EQ(peaks.Forecast(kMidnight + 24h, 10min), 65'535u);
 }
 
+TEST(DailyPeaks, ADayThatAnEarlierProcessSawIsForeseen) {
+  DailyPeaks before;
+  ObserveADay(before, 0, 6);
+  DailyPeaks after;
+  after.Recall(before.memory());
+  EXPECT_EQ(after.Forecast(kMidnight + 24h + 8h + 5min, 1h), 6u);
+  after.Observe(kMidnight + 24h + 8h, 1);
+  EXPECT_EQ(after.Forecast(kMidnight + 24h + 8h + 5min, 1h), 6u);
+  EXPECT_EQ(after.memory().most.size(), 144u + 49u);
+  DailyPeaks none;
+  none.Recall(DailyPeaks().memory());
+  EXPECT_EQ(none.Forecast(kMidnight + 24h, 1h), 0u);
+}
+
 }  // namespace
 }  // namespace scheduler::autoscale

@@ -60,10 +60,13 @@ TEST(Headroom, AllowedLatenessFollowsTheAttainment) {
   EXPECT_EQ(DrivenHeadroom(0.5).Feed(tokens, 900), 0);
 }
 
-TEST(Headroom, FewFirstTokensAreNoEvidence) {
-  // In 15 minutes 360: four may be late.
-  EXPECT_EQ(DrivenHeadroom().Feed({.came = 0.4, .late = 0.4}, 7200), 0);
-  EXPECT_GT(DrivenHeadroom().Feed({.came = 0.8, .late = 0.4}, 7200), 0);
+TEST(Headroom, AmongFewFirstTokensOnlyWhatIsNoChanceIsEvidence) {
+  // In 15 minutes 360, of which four may be late: five are by chance, 14 are not.
+  EXPECT_EQ(DrivenHeadroom().Feed({.came = 0.4, .late = 0.0056}, 7200), 0);
+  EXPECT_GT(DrivenHeadroom().Feed({.came = 0.4, .late = 0.016}, 7200), 0.1);
+  // One of ten is nothing, all of them are something.
+  EXPECT_EQ(DrivenHeadroom().Feed({.came = 0.011, .late = 0.0011}, 7200), 0);
+  EXPECT_GT(DrivenHeadroom().Feed({.came = 0.011, .late = 0.011}, 7200), 0.1);
 }
 
 TEST(Headroom, GoesWhenNothingIsHeardAnyMore) {

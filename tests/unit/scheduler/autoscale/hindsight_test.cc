@@ -26,6 +26,7 @@ class ReplayedHindsight {
       Feed(8, minutes(3));
     }
   }
+  conf::TimePoint now() const { return now_; }
   std::optional<Hindsight> hindsight;
 
  private:
@@ -65,6 +66,51 @@ TEST(Hindsight, GrowthDuringALongStartIsKeptFree) {
     return growing.hindsight->margin();
   };
   EXPECT_GT(margin(minutes(5)), margin(seconds(15)));
+}
+
+TEST(Hindsight, WhatWasLearnedIsRecalledByTheNextProcess) {
+  ReplayedHindsight before;
+  before.Bursts(5);
+  before.Feed(0.1, minutes(5));
+  ScalingPolicy policy;
+  policy.attainment = 0.99;
+  Hindsight after(policy);
+  ASSERT_NE(after.hold(), before.hindsight->hold());
+  const conf::TimePoint at = before.now();
+  EXPECT_TRUE(after.Recall(before.hindsight->memory(), at, at + minutes(1)));
+  EXPECT_EQ(after.hold(), before.hindsight->hold());
+  EXPECT_EQ(after.margin(), before.hindsight->margin());
+  after.Add(0.1, seconds(90), at + minutes(1));
+  EXPECT_EQ(after.kept(), before.hindsight->kept()) << "replicas of the last burst are kept";
+  after.Add(0.1, seconds(90), at + minutes(1) + before.hindsight->hold() + seconds(1));
+  EXPECT_LT(after.kept(), 1);
+}
+
+TEST(Hindsight, WhatWasLearnedWithOtherSettingsIsNotRecalled) {
+  ReplayedHindsight before;
+  before.Bursts(5);
+  ScalingPolicy policy;
+  policy.min = 3;
+  Hindsight after(policy);
+  const conf::Duration usual = after.hold();
+  EXPECT_FALSE(after.Recall(before.hindsight->memory(), before.now(), before.now()));
+  EXPECT_EQ(after.hold(), usual);
+  Hindsight::Memory cut = before.hindsight->memory();
+  cut.holds[2].rules.pop_back();
+  policy.min = 0;
+  Hindsight same(policy);
+  EXPECT_FALSE(same.Recall(cut, before.now(), before.now()));
+}
+
+TEST(Hindsight, WhatWasLearnedDaysAgoIsWeakEvidence) {
+  ReplayedHindsight before;
+  before.Bursts(5);
+  ScalingPolicy policy;
+  policy.attainment = 0.99;
+  Hindsight after(policy);
+  EXPECT_TRUE(
+      after.Recall(before.hindsight->memory(), before.now(), before.now() + std::chrono::hours(24 * 9)));
+  EXPECT_LT(after.memory().load_seconds, before.hindsight->memory().load_seconds / 1'000);
 }
 
 }  // namespace
