@@ -81,6 +81,7 @@ class Watch(threading.Thread):
         self.held = {}  # run -> [Span]
         self.devices = {}  # run -> the places of its devices, as its processes are told
         self.known = {}  # (pid, ticks) -> (run or None, seen at)
+        self.stray_ticks = {}  # (run, pid) -> ticks of the process that is meant
         self.looks = 0
         self.ending = False
         with open("/proc/stat", encoding="ascii") as file:
@@ -113,9 +114,11 @@ class Watch(threading.Thread):
             if key not in self.known or (run is None and now - since < SETTLED):
                 run = self.run_of(pid)
                 self.known[key] = (run, since)
-            # A stray is nobody's by its environment. A number may be used again: strays are `sleep`s or shells.
+            # A stray is nobody's by its environment. A number may be used again: strays are `sleep`s or shells, and the
+            # first one with the number is meant.
             if run is None and pid in strays and stat[2] in ("sleep", "sh", "dash", "bash"):
-                run = strays[pid]
+                if self.stray_ticks.setdefault((strays[pid], pid), stat[1]) == stat[1]:
+                    run = strays[pid]
             if run is not None:
                 alive.append(Process(pid, stat[1], stat[2], run))
         for key in [key for key in self.known if key not in seen]:
