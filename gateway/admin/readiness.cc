@@ -90,9 +90,9 @@ void JudgeClock(std::vector<Condition>& out) {
   out.push_back(
       {"clock",
        fmt::format(
-           "the time of this gateway is {} {} the machine's: after the start of the gateway, the machine\'s "
+           "the time of this gateway is {} {} the machine's: after the start of the gateway, the machine's "
            "clock was set, or the machine was suspended; restart the gateway to take over the "
-           "machine\'s time",
+           "machine's time",
            conf::InWords(by), ahead ? "ahead of" : "behind")});
 }
 
