@@ -213,8 +213,7 @@ constexpr Meaning kMeanings[] = {
      "in quotes or brackets"},
     {"end of sequence not found",
      "expected a further entry of the list: begin its \"- \" in the column of the entries before it, and "
-     "what "
-     "belongs to an entry right of its \"- \""},
+     "what belongs to an entry right of its \"- \""},
     {"end of map flow not found", "expected \",\" or \"}\": a mapping that begins with \"{\" is not closed"},
     {"end of sequence flow not found",
      "expected \",\" or \"]\": a list that begins with \"[\" is not closed"},
