@@ -55,6 +55,7 @@ double TimeoutsOf(const GatewayProcess& gateway) {
 struct Large {
   const char* name;
   std::string (*answer)(const std::string& much);
+  bool events = false;
 };
 
 class SlowReader : public testing::TestWithParam<Large> {};
@@ -66,7 +67,7 @@ TEST_P(SlowReader, IsNotTakenForAReplicaThatFellSilent) {
       {.replicas = {upstream.port()},
        .model = fmt::format("{}, timeouts: {{idle: 1500ms, first_byte: 2500ms}}", kStrict)});
   RawClient client = gateway.Connect();
-  ASSERT_TRUE(client.Send(Chat({{"stream", true}})));
+  ASSERT_TRUE(client.Send(Chat({{"stream", GetParam().events}})));
   tests::Pause(milliseconds(4000));  // the system has taken what it could, and all time-outs have passed
   const Answer answer = client.Read();
   EXPECT_EQ(answer.status, 200);
@@ -98,7 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
         Large{"stream",
               [](const std::string& much) {
                 return "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + Events(much);
-              }}),
+              },
+              true}),
     [](const auto& info) { return info.param.name; });
 
 TEST(SlowForm, IsWaitedForWithoutBlameForTheReplica) {
