@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "conf/json_dump.h"
+#include "conf/shown.h"
 #include "conf/time.h"
 #include "gateway/ledger/export.h"
 #include "gateway/ledger/record.h"
@@ -145,6 +146,10 @@ void SetQuantity(Cells& cells, const std::string& quantity, const std::string& u
   cells["ConsumedUnit"] = cells["PricingUnit"] = unit;
 }
 
+std::string Counted(int64_t count, std::string_view noun) {
+  return conf::Counted(static_cast<uint64_t>(count), noun);
+}
+
 void AppendRow(const Cells& cells, std::string& out) {
   for (size_t i = 0; i < kColumns.size(); ++i) {
     if (i > 0) out += ',';
@@ -169,14 +174,18 @@ std::string FocusCsv(const std::vector<UsageRow>& rows) {
     if (row.input + row.output > 0 || row.cost_micro_usd > 0) {
       Cells cells = common;
       SetCost(cells, row.cost_micro_usd);
-      SetQuantity(cells, std::to_string(row.input + row.output), "Tokens");
+      // Images and audio are priced without tokens: a charge needs a quantity that is not 0.
+      const bool counts_tokens = row.input + row.output > 0;
+      SetQuantity(cells, std::to_string(counts_tokens ? row.input + row.output : row.requests),
+                  counts_tokens ? "Tokens" : "Requests");
       cells["ChargeDescription"] =
-          fmt::format("{}: {} requests, {} input tokens ({} of them cached), {} output tokens", row.group[3],
-                      row.requests, row.input, row.cached, row.output);
+          fmt::format("{}: {}, {} ({} of them cached), {}", row.group[3], Counted(row.requests, "request"),
+                      Counted(row.input, "input token"), row.cached, Counted(row.output, "output token"));
       cells["ServiceName"] = "Tidegate model serving";
       cells["ServiceSubcategory"] = "Generative AI";
-      cells["SkuId"] = row.group[3];
-      cells["SkuMeter"] = "Tokens";
+      // The model's prices are the price list.
+      cells["SkuId"] = cells["SkuPriceId"] = row.group[3];
+      cells["SkuMeter"] = counts_tokens ? "Tokens" : "Requests";
       AppendRow(cells, out);
     }
     for (const auto& [kind, us] : row.device_us) {
@@ -188,7 +197,7 @@ std::string FocusCsv(const std::vector<UsageRow>& rows) {
       cells["ChargeDescription"] = fmt::format("Device time of {}", kind);
       cells["ServiceName"] = "Tidegate devices";
       cells["ServiceSubcategory"] = "Other (AI and Machine Learning)";
-      cells["SkuId"] = kind;
+      cells["SkuId"] = cells["SkuPriceId"] = kind;
       cells["SkuMeter"] = "Device hours";
       AppendRow(cells, out);
     }

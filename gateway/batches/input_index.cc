@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "conf/byte_order_mark.h"
 #include "conf/text.h"
 #include "gateway/net/buffer.h"
 #include "gateway/net/files.h"
@@ -93,10 +94,9 @@ void InputIndexer::Problem(std::string code, std::string message, std::string pa
 }
 
 void InputIndexer::Add(std::string_view text, uint64_t offset, bool too_long) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (++number_ == 1 && text.starts_with(kByteOrderMark)) {
-    text.remove_prefix(kByteOrderMark.size());
-    offset += kByteOrderMark.size();
+  if (++number_ == 1 && text.starts_with(conf::kByteOrderMark)) {
+    text.remove_prefix(conf::kByteOrderMark.size());
+    offset += conf::kByteOrderMark.size();
   }
   if (too_long)
     return Problem("line_too_long", fmt::format("the line is longer than {} bytes", kMaxLineBytes));

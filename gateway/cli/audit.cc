@@ -169,15 +169,16 @@ int ExportAll(const AuditOptions& options) {
     fmt::print(stderr, "tidegate: {}: {}\n", options.out, std::strerror(errno));
     return kFailed;
   }
-  std::FILE* const to = to_file ? file.get() : stdout;
   bool broken = false;
   const absl::StatusOr<uint64_t> records = ExportMerged(options.all, wanted, [&](std::string_view line) {
-    broken = std::fwrite(line.data(), 1, line.size(), to) != line.size();
+    broken = file ? std::fwrite(line.data(), 1, line.size(), file.get()) != line.size() : !WriteOutput(line);
     return !broken;
   });
   if (!records.ok()) return Fail(records.status());
-  if (broken || std::fflush(to) != 0)
-    return Fail(absl::UnavailableError(fmt::format("the export is not complete: {}", std::strerror(errno))));
+  if (file && (broken || std::fflush(file.get()) != 0))
+    return Fail(absl::UnavailableError(
+        fmt::format("the export into {} is not complete: {}", options.out, std::strerror(errno))));
+  if (!file && (broken || !OutputWritten())) return Fail(OutputError());
   if (options.json) {
     const nlohmann::ordered_json summary = {
         {"records", *records}, {"ledgers", options.all.size()}, {"file", options.out}};
@@ -227,16 +228,14 @@ int Export(const AuditOptions& options) {
       if (options.format == "csv") fmt::print("{}", ledger::CsvHeader());
       bool broken = false;
       result = ledger::Export(dir, wanted, [&](std::string_view text) {
-        broken = std::fwrite(text.data(), 1, text.size(), stdout) != text.size();
+        broken = !WriteOutput(text);
         return !broken;
       });
-      if (result.ok() && (broken || std::fflush(stdout) != 0)) {
-        result = absl::UnavailableError("standard output was closed before all was written");
-      }
+      if (result.ok() && (broken || !OutputWritten())) result = OutputError();
     }
   }
   if (!result.ok()) {
-    fmt::print(stderr, "tidegate: {}\n", conf::Std(result.status().message()));
+    Fail(result.status());
     return kFailed;
   }
   if (options.json) {
@@ -324,7 +323,7 @@ int Tail(const AuditOptions& options) {
     const auto batch = tail.Read(kTailRecords, kTailBytes);
     if (!batch.ok()) return Fail(batch.status());
     for (const ledger::Tail::Line& line : batch->lines) fmt::print("{}\n", line.text);
-    if (std::fflush(stdout) != 0) return kFailed;
+    if (!OutputWritten()) return kFailed;
     if (!batch->lines.empty()) continue;
     if (!options.follow) return kOk;
     std::this_thread::sleep_for(kTailInterval);

@@ -126,7 +126,8 @@ int ExportThere(const RemoteAudit& options) {
   ledger::RecordParser parser;
   ledger::Record record;
   const auto write = [&](std::string_view text) {
-    broken = broken || std::fwrite(text.data(), 1, text.size(), out) != text.size();
+    broken = broken ||
+             (to_file ? std::fwrite(text.data(), 1, text.size(), out) != text.size() : !WriteOutput(text));
   };
   if (csv) write(ledger::CsvHeader());
   const absl::StatusOr<uint64_t> next = ReadAll(options, std::max<uint64_t>(options.from_seq, 1),
@@ -142,10 +143,10 @@ int ExportThere(const RemoteAudit& options) {
                                                   ++records;
                                                   return !broken;
                                                 });
-  broken = std::fflush(out) != 0 || broken;
   if (to_file) broken = std::fclose(out) != 0 || broken;
   if (!next.ok()) return Fail(next.status());
-  if (broken) return Fail(absl::UnavailableError("the output could not be written whole"));
+  if (!to_file && (broken || !OutputWritten())) return Fail(OutputError());
+  if (broken) return Fail(absl::UnavailableError(fmt::format("{} could not be written whole", options.out)));
   if (options.json) {
     const nlohmann::ordered_json summary = {
         {"records", records}, {"last_seq", *next - 1}, {"file", options.out}};
@@ -210,7 +211,7 @@ int TailThere(const RemoteAudit& options) {
   }
   while (true) {
     if (!next.ok()) return Fail(next.status());
-    if (std::fflush(stdout) != 0) return kFailed;
+    if (!OutputWritten()) return kFailed;
     if (!options.follow) return kOk;
     std::this_thread::sleep_for(kFollowInterval);
     next = ReadAll(options, *next, "", print);

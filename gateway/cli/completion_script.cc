@@ -8,6 +8,7 @@
 #include <array>
 #include <vector>
 
+#include "gateway/audit/feedback_usage.h"
 #include "gateway/ledger/index.h"
 #include "gateway/ledger/record.h"
 
@@ -119,6 +120,7 @@ std::vector<std::string> KnownWords(std::string_view option) {
   std::vector<std::string> words;
   if (option == "--by") {
     for (size_t i = 0; i < ledger::kUsageBys; ++i) words.emplace_back(Name(static_cast<ledger::UsageBy>(i)));
+    words.emplace_back(kByFeedback);
   } else if (option == "--kind") {
     for (size_t i = 0; i < ledger::kKinds; ++i) words.emplace_back(Name(static_cast<ledger::Kind>(i)));
   } else if (option == "--role") {

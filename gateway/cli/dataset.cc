@@ -222,17 +222,15 @@ int ExportDataset(const DatasetOptions& options) {
   const auto take = [&](std::string_view line) {
     if (file) {
       written = file->Add(line);
-    } else if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size() ||
-               std::fputc('\n', stdout) == EOF) {
-      written = absl::UnavailableError("standard output does not accept the data set");
+    } else if (!WriteOutput(line) || !WriteOutput("\n")) {
+      written = OutputError();
     }
     return written.ok() && ++manifest.examples < options.most;
   };
   const absl::Status read =
       there ? ExportPages(options, manifest, take) : ExportFiles(options, *config, where, manifest, take);
   if (!read.ok()) return Fail(read);
-  if (written.ok() && !file && std::fflush(stdout) != 0)
-    written = absl::UnavailableError("standard output does not accept the data set");
+  if (written.ok() && !file && !OutputWritten()) written = OutputError();
   if (written.ok() && file) written = file->Finish(manifest);
   if (!written.ok()) return Fail(written);
   TellExport(options, manifest, to_file);

@@ -1,5 +1,6 @@
 #include "gateway/cli/files.h"
 
+#include <absl/strings/str_replace.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include <system_error>
 
 #include "conf/text.h"
+#include "gateway/cli/output.h"
 #include "gateway/net/files.h"
 
 namespace gateway::cli {
@@ -89,15 +91,14 @@ absl::Status WriteWhole(const std::string& path, std::string_view text) {
   if (written.ok() && exists && chmod(fresh.c_str(), info.st_mode & 07777) != 0)
     written = net::SystemError("set the mode of", fresh, errno);
   if (written.ok()) written = net::RenameFile(fresh, target);
-  if (!written.ok()) unlink(fresh.c_str());
-  return written;
+  if (written.ok()) return written;
+  unlink(fresh.c_str());
+  // Nobody has given the name of the file beside it.
+  return {written.code(), absl::StrReplaceAll(written.message(), {{fresh, target}})};
 }
 
 absl::Status Print(std::string_view text) {
-  errno = 0;
-  const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (whole && std::fflush(stdout) == 0) return absl::OkStatus();
-  return net::SystemError("write to", "standard output", errno);
+  return WriteOutput(text) && OutputWritten() ? absl::OkStatus() : OutputError();
 }
 
 }  // namespace gateway::cli

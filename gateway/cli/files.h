@@ -26,7 +26,7 @@ std::string WhyNotWritable(const std::string& path);
 // file still has its old content.
 absl::Status WriteWhole(const std::string& path, std::string_view text);
 
-// To standard output. A full disk behind it is an error.
+// To standard output. The error is OutputError().
 absl::Status Print(std::string_view text);
 
 }  // namespace gateway::cli

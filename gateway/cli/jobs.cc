@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include "conf/file_problem.h"
 #include "conf/text.h"
 #include "gateway/cli/admin_client.h"
 #include "gateway/cli/commands.h"
@@ -72,15 +73,19 @@ absl::StatusOr<std::string> ReadParameters(const std::string& job_file, const st
 
 int Submit(const JobsOptions& options) {
   const absl::StatusOr<std::string> text = ReadWhole(options.file, kMostJobFile);
-  if (!text.ok()) {
-    return Fail(absl::InvalidArgumentError(text.status().message()));
-  }
+  if (!text.ok())
+    return PrintProblems({conf::FileProblem(options.file, conf::Std(text.status().message()))},
+                         options.admin.json);
   const absl::StatusOr<std::string> parameters = ReadParameters(options.file, *text);
   if (!parameters.ok()) return Fail(parameters.status());
   const auto read = config::ReadJobFile(*text, options.file, config::ReferencesOnly(), *parameters);
   if (!read.value) return PrintProblems(read.problems, options.admin.json);
   if (options.check) {
-    if (!options.admin.json) fmt::print("{}: valid\n", options.file);
+    if (options.admin.json) {
+      fmt::print("{}\n", ordered_json{{"valid", true}, {"name", read.value->name}}.dump());
+    } else {
+      fmt::print("{}: valid\n", options.file);
+    }
     return kOk;
   }
   json body = {{"job", *text}, {"file", options.file}};

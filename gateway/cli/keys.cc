@@ -125,9 +125,7 @@ int PrintOrRevoke(OpenKeys& open, const Keys::Made& made, bool json, std::string
   int error = 0;
   try {
     PrintNewKey(made, json, note);
-    errno = 0;
     if (OutputWritten()) return kOk;
-    error = errno;
   } catch (const std::system_error& failed) {
     error = failed.code().value();
   }
@@ -138,7 +136,7 @@ int PrintOrRevoke(OpenKeys& open, const Keys::Made& made, bool json, std::string
              revoked.ok() ? "is revoked, because its secret could not be shown"
                           : "could not be shown, nor revoked: revoke it with tidegate keys revoke");
   if (revoked.ok()) open.AwaitGateway(revoked->number);
-  return OutputFailed(error == 0 ? EIO : error);
+  return OutputFailed(error);
 }
 
 // A key that a gateway has made. Its secret cannot be asked for again, so that a key whose secret could not be
@@ -152,7 +150,6 @@ int PrintOrRevokeThere(const KeysOptions& options, const ordered_json& made, std
     } else {
       fmt::print("{}\n", TextOr(made, "secret"));
     }
-    errno = 0;
     if (OutputWritten()) {
       const std::string expires = TextOr(made, "expires");
       if (!options.json) {
@@ -163,7 +160,6 @@ int PrintOrRevokeThere(const KeysOptions& options, const ordered_json& made, std
       }
       return kOk;
     }
-    error = errno;
   } catch (const std::system_error& failed) {
     error = failed.code().value();
   }
@@ -174,7 +170,7 @@ int PrintOrRevokeThere(const KeysOptions& options, const ordered_json& made, std
   fmt::print(stderr, "tidegate: {} {}\n", id,
              revoked.ok() ? "is revoked, because its secret could not be shown"
                           : "could not be shown, nor revoked: revoke it with tidegate keys revoke");
-  return OutputFailed(error == 0 ? EIO : error);
+  return OutputFailed(error);
 }
 
 int CreateThere(const KeysOptions& options) {

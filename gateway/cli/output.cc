@@ -1,5 +1,6 @@
 #include "gateway/cli/output.h"
 
+#include <absl/strings/cord.h>
 #include <fmt/format.h>
 #include <pwd.h>
 #include <unistd.h>
@@ -18,6 +19,14 @@
 
 namespace gateway::cli {
 namespace {
+
+constexpr char kOfOutput[] = "tidegate/output";
+int output_error = 0;  // the first one of standard output; 0: none
+
+bool Noted(bool written) {
+  if (!written && output_error == 0) output_error = errno == 0 ? EIO : errno;
+  return written;
+}
 
 size_t Characters(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(),
@@ -101,6 +110,7 @@ std::string VisibleLines(std::string_view text) {
 }
 
 int Fail(const absl::Status& status) {
+  if (status.GetPayload(kOfOutput)) return kFailed;
   fmt::print(stderr, "tidegate: {}\n", VisibleLines(conf::Std(status.message())));
   return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? kUsage : kFailed;
 }
@@ -120,20 +130,32 @@ std::optional<int> FailOrPrintJson(const absl::StatusOr<std::vector<nlohmann::or
   return kOk;
 }
 
+bool WriteOutput(std::string_view text) {
+  errno = 0;
+  return Noted(std::fwrite(text.data(), 1, text.size(), stdout) == text.size());
+}
+
 bool OutputWritten() {
-  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  errno = 0;
+  return Noted(std::fflush(stdout) == 0 && std::ferror(stdout) == 0);
+}
+
+absl::Status OutputError() {
+  absl::Status status = absl::UnavailableError("the output cannot be written");
+  status.SetPayload(kOfOutput, absl::Cord());
+  return status;
 }
 
 int OutputFailed(int error) {
-  const std::string why = std::generic_category().message(error);
+  const std::string why = std::generic_category().message(error == 0 ? output_error : error);
   std::fputs(fmt::format("tidegate: the output cannot be written: {}\n", why).c_str(), stderr);
+  output_error = 0;
   return kFailed;
 }
 
 int CheckOutput(int code) {
-  errno = 0;
   if (OutputWritten()) return code;
-  const int failed = OutputFailed(errno == 0 ? EIO : errno);
+  const int failed = OutputFailed();
   return code == kOk ? failed : code;
 }
 

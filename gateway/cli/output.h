@@ -48,10 +48,13 @@ std::string WordsOf(const nlohmann::ordered_json& value);
 // "cli:" and the name of the user that runs the command, under sudo of the one who called it: the actor in the ledger.
 std::string Actor();
 
-// Whether all that was printed has been written. OutputFailed() says so, with the reason, and returns
-// kFailed.
-bool OutputWritten();
-int OutputFailed(int error);
+// Standard output. The first error is kept, because a stream forgets its reason. False: it could not be written.
+bool WriteOutput(std::string_view text);
+bool OutputWritten();  // all that was printed before
+// The status of such an output. Fail() does not print it: CheckOutput() does, at the end of every command.
+absl::Status OutputError();
+// Prints the reason, by default that of the first error, and returns kFailed.
+int OutputFailed(int error = 0);
 // `code`, unless that was kOk and the output could not be written.
 int CheckOutput(int code);
 

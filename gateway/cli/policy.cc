@@ -6,6 +6,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "conf/document.h"
+#include "conf/file_problem.h"
 #include "conf/reader.h"
 #include "conf/text.h"
 #include "gateway/cli/commands.h"
@@ -18,6 +20,14 @@
 namespace gateway::cli {
 namespace {
 
+// The planner's policies have other keys: as a model's, each of them would be a problem of its own.
+bool IsOfPlanner(std::string_view text, const conf::Sources& sources) {
+  conf::Document document(text, "", sources);
+  const conf::Value root = document.root();
+  if (root.kind() != conf::Kind::kMapping || root.Find("model")) return false;
+  return root.Find("order") || root.Find("queues") || root.Find("backfill");
+}
+
 int CheckPolicies(const std::vector<std::string>& files, bool json) {
   const conf::Sources sources = SystemSources();
   std::vector<conf::Problem> problems;
@@ -25,11 +35,17 @@ int CheckPolicies(const std::vector<std::string>& files, bool json) {
   for (const std::string& file : files) {
     const absl::StatusOr<std::string> text = sources.file(file);
     if (!text.ok()) {
+      problems.push_back(conf::FileProblem(file, conf::Std(text.status().message())));
+      continue;
+    }
+    if (IsOfPlanner(*text, sources)) {
       problems.push_back({.file = file,
-                          .pointer = "",
+                          .pointer = {},
                           .line = 0,
-                          .value = "",
-                          .message = std::string(conf::Std(text.status().message()))});
+                          .value = {},
+                          .message =
+                              "is a policy of the planner, not of a model: name it as scaling.planner in a "
+                              "configuration, which tidegate check reads with it"});
       continue;
     }
     auto loaded = config::ReadModelPolicy(*text, file, sources);

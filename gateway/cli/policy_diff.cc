@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "conf/file_problem.h"
 #include "conf/reader.h"
 #include "conf/shown.h"
 #include "conf/text.h"
@@ -273,15 +274,9 @@ int DiffPolicies(const PolicyDiffOptions& options) {
   }
   const conf::Sources sources = SystemSources();
   const absl::StatusOr<std::string> text = sources.file(options.file);
-  if (!text.ok()) {
-    const std::vector<conf::Problem> problems = {
-        {.file = options.file,
-         .pointer = "",
-         .line = 0,
-         .value = "",
-         .message = std::string(conf::Std(text.status().message()))}};
-    return PrintProblems(problems, options.admin.json);
-  }
+  if (!text.ok())
+    return PrintProblems({conf::FileProblem(options.file, conf::Std(text.status().message()))},
+                         options.admin.json);
   const auto loaded = config::ReadModelPolicy(*text, options.file, sources);
   if (!loaded.value) return PrintProblems(loaded.problems, options.admin.json);
   const std::string& model = loaded.value->model();

@@ -38,6 +38,48 @@ int PrintAnswer(const TenantsOptions& options, const absl::StatusOr<ordered_json
   return kOk;
 }
 
+std::string BudgetInWords(ordered_json budget) {
+  const auto take = [&budget](const char* name) {
+    const auto found = budget.find(name);
+    const ordered_json value = found == budget.end() ? ordered_json() : *found;
+    budget.erase(name);
+    return value;
+  };
+  const ordered_json hours = take("device_hours");
+  const ordered_json model = take("model");
+  const ordered_json device = take("device");
+  std::vector<std::string> words;
+  if (budget.contains("usd") || budget.contains("tokens"))
+    words.push_back(LimitsInWords(ordered_json{{"budget", budget}}.dump()));
+  if (!hours.is_null())
+    words.push_back(
+        fmt::format("{}/{}", Counted(hours.get<uint64_t>(), "device-hour"), TextOf(budget["period"])));
+  std::string text = fmt::format("{}", fmt::join(words, ", "));
+  if (!device.is_null()) text += " of " + TextOf(device);
+  if (!model.is_null()) text += " for " + TextOf(model);
+  return text;
+}
+
+// Tenants of the configuration have limits that keys do not have: several budgets, those of one model or kind of
+// device, and limits of one model.
+std::string TenantLimitsInWords(const ordered_json& limits) {
+  ordered_json rates = ordered_json::object();
+  std::vector<std::string> words;
+  for (const auto& [name, value] : limits.items()) {
+    if (name == "budget") {
+      for (const ordered_json& one : value.is_array() ? value : ordered_json::array({value}))
+        words.push_back(BudgetInWords(one));
+    } else if (name == "per_model") {
+      for (const auto& [model, of] : value.items())
+        words.push_back(fmt::format("{} for {}", LimitsInWords(of.dump()), model));
+    } else {
+      rates[name] = value;
+    }
+  }
+  if (!rates.empty()) words.insert(words.begin(), LimitsInWords(rates.dump()));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
 int List(const TenantsOptions& options) {
   const absl::StatusOr<std::vector<ordered_json>> all = ListAdmin(options.admin, "/admin/v1/tenants");
   if (const auto code = FailOrPrintJson(all, options.admin.json)) return *code;
@@ -46,7 +88,7 @@ int List(const TenantsOptions& options) {
     const bool made = tenant["at_run_time"].get<bool>();
     table.Add({TextOf(tenant["path"]), WordsOf(tenant["state"]),
                made ? TextOf(tenant["made_by"]) : "(configuration)", TextOf(tenant["weight"]),
-               tenant.contains("limits") ? LimitsInWords(tenant["limits"].dump()) : "-",
+               tenant.contains("limits") ? TenantLimitsInWords(tenant["limits"]) : "-",
                fmt::format("{}", fmt::join(tenant["models"].get<std::vector<std::string>>(), ","))});
   }
   fmt::print("{}", table.Render());

@@ -8,6 +8,8 @@
 
 #include "conf/json_fields.h"
 #include "conf/reader.h"
+#include "conf/shown.h"
+#include "conf/text.h"
 #include "gateway/audit/all_usage.h"
 #include "gateway/audit/feedback_usage.h"
 #include "gateway/audit/focus.h"
@@ -28,7 +30,9 @@ namespace {
 struct UsageOptions {
   AdminOptions admin;
   UsageRequest request;
+  bool by_given = false;
   std::string format = "table";
+  bool format_given = false;
   bool json = false;
 };
 
@@ -273,10 +277,32 @@ int UsageOfFeedback(const UsageOptions& options) {
   return PrintFeedback(options, query, feedback->sums);
 }
 
+// A name that nothing has may be a mistake: without a remark, its figures of 0 look true.
+void TellUnknownNames(const UsageRequest& request, const Config& config) {
+  const auto tell = [](std::string_view noun, const std::string& name, const auto& all) {
+    std::vector<std::string_view> names;
+    for (const auto& one : all) names.push_back(one.name);
+    fmt::print(
+        stderr,
+        "tidegate: the ledger has no usage of \"{}\" in this time, and the configuration has no such {}{}\n",
+        conf::Visible(name), noun, conf::DidYouMean(name, names));
+  };
+  if (!request.tenant.empty() && !TenantPath(config, request.tenant))
+    tell("tenant", request.tenant, config.tenants);
+  if (!request.model.empty() && config.FindModel(request.model) == nullptr)
+    tell("model", request.model, config.models);
+}
+
 int Usage(UsageOptions options) {
+  if (options.json && options.format_given && options.format != "json")
+    return Fail(absl::InvalidArgumentError(
+        fmt::format("--json and --format {} exclude each other; give one of them", options.format)));
   if (AsksForFeedback(options.request)) return UsageOfFeedback(options);
   ledger::UsageQuery query;
-  if (options.format == "focus" && !options.json) {
+  if (options.format == "focus") {
+    if (options.by_given)
+      return Fail(absl::InvalidArgumentError(
+          "--by: has no effect with --format focus, which has groups of its own; leave it out"));
     options.request.by.clear();
     for (const ledger::UsageBy by : FocusGroups()) options.request.by.emplace_back(Name(by));
   }
@@ -296,6 +322,7 @@ int Usage(UsageOptions options) {
   const auto usage = QueryAllUsage(dir, query, *others);
   if (!usage.ok()) return Fail(usage.status());
   if (*others) TellFreshness(AsOf(usage->others, net::Now()));
+  if (usage->rows.empty()) TellUnknownNames(options.request, *config);
   return PrintRows(options, query, usage->rows);
 }
 
@@ -309,13 +336,14 @@ void AddUsage(CLI::App& app, Run& run) {
   UsageRequest& request = options->request;
   request.by = {"tenant", "model"};
   request.since = "7d";
-  command
-      ->add_option(
-          "--by", request.by,
-          "Columns to group by: tenant, key, model, replica, api, reason, hour, day, job; or feedback, "
-          "alone or with tenant, key, model, version, replica, hour, day")
-      ->delimiter(',')
-      ->capture_default_str();
+  CLI::Option* const by =
+      command
+          ->add_option(
+              "--by", request.by,
+              "Columns to group by: tenant, key, model, replica, api, reason, hour, day, job; or feedback, "
+              "alone or with tenant, key, model, version, replica, hour, day")
+          ->delimiter(',')
+          ->capture_default_str();
   command
       ->add_option("--since", request.since,
                    "The beginning: an age such as 7d, or a time such as 2027-01-31T00:00:00Z")
@@ -324,12 +352,12 @@ void AddUsage(CLI::App& app, Run& run) {
                       "The end, not included; in the form of --since; default: now");
   command->add_option("--tenant", request.tenant, "Only this tenant and the tenants below it");
   command->add_option("--model", request.model, "Only this model");
-  command
-      ->add_option("--format", options->format,
-                   "table, csv, json, or focus: a CSV in the format FOCUS "
-                   "1.2, hour by hour")
-      ->check(CLI::IsMember({"table", "csv", "json", "focus"}))
-      ->capture_default_str();
+  CLI::Option* const format = command
+                                  ->add_option("--format", options->format,
+                                               "table, csv, json, or focus: a CSV in the format FOCUS "
+                                               "1.2, hour by hour")
+                                  ->check(CLI::IsMember({"table", "csv", "json", "focus"}))
+                                  ->capture_default_str();
   command->add_flag("--json", options->json, "The same as --format json");
   command->footer(
       "REFUSED requests are errors of the caller: credentials, rights, limits, a request that the engine "
@@ -344,7 +372,11 @@ void AddUsage(CLI::App& app, Run& run) {
       "  tidegate usage --by feedback,model,version --since 30d\n"
       "  tidegate usage --by day --tenant search --since 2027-01-01 --until 2027-02-01 --format csv\n"
       "  tidegate usage --since 2027-01-01 --until 2027-02-01 --format focus");
-  command->callback([options, &run] { run = [options] { return Usage(*options); }; });
+  command->callback([options, by, format, &run] {
+    options->by_given = by->count() > 0;
+    options->format_given = format->count() > 0;
+    run = [options] { return Usage(*options); };
+  });
 }
 
 }  // namespace gateway::cli

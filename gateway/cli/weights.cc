@@ -202,7 +202,7 @@ int FetchStep(const WeightsOptions& options) {
 }
 
 int HoldWeights(const WeightsOptions& options) {
-  const absl::StatusOr<weights::Store> store = weights::Store::Open(options.store);
+  const absl::StatusOr<weights::Store> store = weights::Store::OpenExisting(options.store);
   if (!store.ok()) return Fail(store.status());
   const Interruption interruption;
   std::vector<weights::Lease> leases;
@@ -266,7 +266,7 @@ std::string StateOf(const weights::StoredEntry& stored) {
 }
 
 int ListStore(const WeightsOptions& options) {
-  const absl::StatusOr<weights::Store> store = weights::Store::Open(options.store);
+  const absl::StatusOr<weights::Store> store = weights::Store::OpenExisting(options.store);
   if (!store.ok()) return Fail(store.status());
   const auto entries = store->List();
   if (!entries.ok()) return Fail(entries.status());
@@ -323,7 +323,7 @@ absl::StatusOr<std::string> FindEntry(const weights::Store& store, const std::st
 
 template <class Act>
 int ForEach(const WeightsOptions& options, Act act) {
-  const absl::StatusOr<weights::Store> store = weights::Store::Open(options.store);
+  const absl::StatusOr<weights::Store> store = weights::Store::OpenExisting(options.store);
   if (!store.ok()) return Fail(store.status());
   for (const std::string& text : options.digests) {
     const absl::StatusOr<std::string> id = FindEntry(*store, text);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "conf/document.h"
+#include "conf/file_problem.h"
 #include "conf/reader.h"
 #include "conf/text.h"
 #include "gateway/config/adapters.h"
@@ -24,11 +25,7 @@ LoadResult LoadConfig(const std::string& path, const conf::Sources& sources,
   const absl::StatusOr<std::string> text = sources.file(path);
   if (text.ok()) return ParseConfig(*text, path, sources, probe);
   LoadResult out;
-  out.problems.push_back({.file = path,
-                          .pointer = "",
-                          .line = 0,
-                          .value = "",
-                          .message = std::string(conf::Std(text.status().message()))});
+  out.problems.push_back(conf::FileProblem(path, conf::Std(text.status().message())));
   return out;
 }
 

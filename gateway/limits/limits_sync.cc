@@ -271,7 +271,10 @@ net::Task<absl::Status> LimitsSync::ClaimFor(std::span<const std::shared_ptr<Ent
   if (redis_.state().breaker != net::RedisClient::Breaker::kClosed) {
     script_loaded_ = false;
     for (const auto& entry : entries_) entry->holder.OnNoAnswer(net::Now());
-    co_return absl::UnavailableError(fmt::format("redis {}: {}", redis_.address(), redis_.state().reason));
+    // The reason names the server.
+    const std::string& why = redis_.state().reason;
+    co_return absl::UnavailableError(
+        why.empty() ? fmt::format("redis {}: not connected yet", redis_.address()) : why);
   }
   const conf::TimePoint now = net::Now();
   std::vector<net::RedisCommand> commands;

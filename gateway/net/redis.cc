@@ -84,8 +84,9 @@ Task<std::vector<RedisClient::Reply>> RedisClient::Pipeline(std::vector<RedisCom
   if (commands.empty()) co_return std::move(batch.replies);
   if (closed_ || state_.breaker != Breaker::kClosed) {
     state_.refused += commands.size();
-    batch.replies.assign(commands.size(),
-                         closed_ ? Unavailable("the client is closed") : Unavailable(state_.reason));
+    batch.replies.assign(commands.size(), closed_                 ? Unavailable("the client is closed")
+                                          : state_.reason.empty() ? Unavailable("not connected yet")
+                                                                  : absl::UnavailableError(state_.reason));
     co_return std::move(batch.replies);
   }
   std::string bytes;

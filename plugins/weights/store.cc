@@ -103,6 +103,14 @@ absl::StatusOr<Store> Store::Open(std::string folder) {
   return store;
 }
 
+absl::StatusOr<Store> Store::OpenExisting(std::string folder) {
+  std::error_code error;
+  if (!fs::is_directory(Store(folder).Hidden("parts"), error))
+    return absl::FailedPreconditionError(
+        fmt::format("{} is no store of weights; the first fetch into a folder makes it one", folder));
+  return Open(std::move(folder));
+}
+
 std::string Store::Hidden(std::string_view name) const {
   return fmt::format("{}/{}/{}", folder_, kHidden, name);
 }

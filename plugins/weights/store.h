@@ -57,6 +57,8 @@ class Store {
  public:
   // Makes the folder where it is missing.
   static absl::StatusOr<Store> Open(std::string folder);
+  // Makes nothing: a folder that is no store is FailedPrecondition.
+  static absl::StatusOr<Store> OpenExisting(std::string folder);
 
   std::string FolderOf(std::string_view id) const;
   std::string PartsOf(std::string_view id) const;  // of a fetch

@@ -3,14 +3,15 @@
 
 #include <string_view>
 
+#include "conf/byte_order_mark.h"
+
 namespace scheduler::io {
 
 // Calls `each(line, number)`, numbers from 1, without line ends ("\n" or "\r\n") and without a byte order
 // mark before the first.
 template <class Each>
 void ForEachLine(std::string_view text, const Each& each) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  if (text.starts_with(conf::kByteOrderMark)) text.remove_prefix(conf::kByteOrderMark.size());
   int number = 0;
   while (!text.empty()) {
     const size_t end = text.find('\n');

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "conf/file_problem.h"
 #include "conf/text.h"
 #include "gateway/cli/files.h"
 #include "scheduler/io/bounds.h"
@@ -50,7 +51,7 @@ void ReadTime(std::string_view option, const std::string& text, conf::Duration& 
 std::optional<std::string> ReadFile(const std::string& path, Problems& problems) {
   absl::StatusOr<std::string> text = ReadWhole(path, kMostBytes);
   if (text.ok()) return *std::move(text);
-  Refuse(problems, path, {}, std::string(conf::Std(text.status().message())));
+  problems.push_back(conf::FileProblem(path, conf::Std(text.status().message())));
   return std::nullopt;
 }
 

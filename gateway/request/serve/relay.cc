@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "conf/byte_order_mark.h"
 #include "conf/find.h"
 #include "conf/json_parse.h"
 #include "conf/text.h"
@@ -631,10 +632,10 @@ net::Task<bool> StreamRelay::Send(std::string_view piece, bool last) {
 
 // Clients that do not know it would lose the first event with it.
 void StreamRelay::SkipByteOrderMark() {
-  if (!upstream_.payload().starts_with(kByteOrderMark)) return;
+  if (!upstream_.payload().starts_with(conf::kByteOrderMark)) return;
   upstream_.KeepHead();
-  upstream_.Take(kByteOrderMark.size());
-  framer_.Taken(kByteOrderMark.size());
+  upstream_.Take(conf::kByteOrderMark.size());
+  framer_.Taken(conf::kByteOrderMark.size());
 }
 
 std::optional<RelayEnd> StreamRelay::CheckLimits(conf::TimePoint now) {

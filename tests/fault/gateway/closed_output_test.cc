@@ -82,6 +82,27 @@ TEST_F(ClosedOutput, EveryCommandSaysThatItsOutputCannotBeWritten) {
   }
 }
 
+TEST_F(ClosedOutput, EveryCommandTellsTheReasonOnce) {
+  for (const std::string command :
+       {"keys create --config CONFIG --tenant demo", "audit export --config CONFIG",
+        "audit export --config CONFIG --format csv", "audit verify --config CONFIG",
+        "audit tail --config CONFIG --last 5", "statement demo 2026-01 --config CONFIG",
+        "usage --config CONFIG"}) {
+    const Result full = Shell(fmt::format("TIDEGATE {} >/dev/full", command));
+    EXPECT_EQ(full.code, 1) << command;
+    EXPECT_THAT(full.err,
+                testing::EndsWith("tidegate: the output cannot be written: No space left on device\n"))
+        << command;
+    EXPECT_EQ(full.err.find("cannot be written"), full.err.rfind("cannot be written")) << full.err;
+    EXPECT_THAT(full.err, Not(HasSubstr("standard output"))) << command;
+    const Result closed = Shell(fmt::format("TIDEGATE {} >&-", command));
+    EXPECT_EQ(closed.code, 1) << command;
+    EXPECT_THAT(closed.err,
+                testing::EndsWith("tidegate: the output cannot be written: Bad file descriptor\n"))
+        << command;
+  }
+}
+
 TEST_F(ClosedOutput, AWrongCommandLineIsReportedWhereverItsOutputGoes) {
   const Result result = Shell("TIDEGATE keys creat >/dev/full");
   EXPECT_EQ(result.code, 2);

@@ -39,6 +39,30 @@ TEST(RefusedCommands, TellTheAddressForApplicationsFromThatOfTheConsole) {
   EXPECT_THAT(refused.err, HasSubstr("this is the address for applications: give that of the console"));
 }
 
+TEST(RefusedCommands, UsageRefusesOptionsThatHaveNoEffectAndTellsUnknownNames) {
+  const FakeUpstream engine(JsonAnswer("{}"));
+  const GatewayProcess gateway({.replicas = {engine.port()}});
+  const auto usage = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), {"usage", "--config", gateway.config_path()});
+    return RunCli(args);
+  };
+  const CliResult focus = usage({"--format", "focus", "--by", "tenant"});
+  EXPECT_EQ(focus.code, 2);
+  EXPECT_THAT(focus.err, HasSubstr("--by: has no effect with --format focus"));
+  EXPECT_EQ(usage({"--format", "focus"}).code, 0);
+  const CliResult both = usage({"--json", "--format", "csv"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, HasSubstr("--json and --format csv exclude each other"));
+  EXPECT_EQ(usage({"--json", "--format", "json"}).code, 0);
+
+  EXPECT_THAT(
+      usage({"--tenant", "dmeo"}).err,
+      HasSubstr("no usage of \"dmeo\" in this time, and the configuration has no such tenant, did you mean "
+                "\"demo\"?"));
+  EXPECT_THAT(usage({"--model", "nope"}).err, HasSubstr("the configuration has no such model"));
+  EXPECT_EQ(usage({"--tenant", "demo"}).err, "");
+}
+
 TEST(RefusedCommands, SayHowTheyReachAGateway) {
   const TempDir dir;
   for (const std::vector<std::string>& command : {std::vector<std::string>{"usage"},

@@ -172,6 +172,38 @@ TEST(Focus, HasTheColumnsOfTheSpecificationAndARowForTokensAndForDevices) {
                          HasSubstr("2028-01-01T00:00:00Z,2027-12-01T00:00:00Z"), Not(HasSubstr(",=chat"))));
 }
 
+TEST(Focus, EveryChargeHasAPriceIdAndAQuantity) {
+  const gateway::ledger::UsageRow images{
+      .group = {"2027-12-31T23:00:00.000000Z", "acme", "Ab3", "painter", ""},
+      .requests = 1,
+      .cost_micro_usd = 40'000};
+  const std::string csv = gateway::FocusCsv({images});
+  const auto cells = [&](size_t line) {
+    std::vector<std::string> out(1);
+    bool quoted = false;
+    size_t begin = 0;
+    for (size_t i = 0; i < line; ++i) begin = csv.find("\r\n", begin) + 2;
+    for (const char c : csv.substr(begin, csv.find("\r\n", begin) - begin)) {
+      if (c == '"') quoted = !quoted;
+      if (c == ',' && !quoted) {
+        out.emplace_back();
+      } else {
+        out.back() += c;
+      }
+    }
+    return out;
+  };
+  std::map<std::string, std::string> row;
+  for (size_t i = 0; i < 57; ++i) row[cells(0).at(i)] = cells(1).at(i);
+  EXPECT_EQ(row["SkuId"], "painter");
+  EXPECT_EQ(row["SkuPriceId"], "painter");
+  EXPECT_EQ(row["PricingQuantity"], "1");
+  EXPECT_EQ(row["PricingUnit"], "Requests");
+  EXPECT_EQ(row["SkuMeter"], "Requests");
+  EXPECT_EQ(row["BilledCost"], "0.040000");
+  EXPECT_THAT(row["ChargeDescription"], HasSubstr("painter: 1 request, 0 input tokens"));
+}
+
 TEST(Focus, TheAdminApiGivesItAsAFile) {
   World world;
   world.Serve("demo/search", "chat-small", 3, 4);

@@ -61,6 +61,7 @@ TEST(Completion, BashOffersCommandsOptionsAndWords) {
   EXPECT_THAT(bash.Complete("tidegate usage --format c"), testing::Eq("csv\n"));
   EXPECT_THAT(bash.Complete("tidegate usage --format = c"), testing::Eq("csv\n"));
   EXPECT_THAT(bash.Complete("tidegate usage --by tenant,mod"), testing::Eq("tenant,model\n"));
+  EXPECT_THAT(bash.Complete("tidegate usage --by feedb"), testing::Eq("feedback\n"));
   EXPECT_THAT(bash.Complete("tidegate ''"), AllOf(HasSubstr("serve\n"), Not(HasSubstr("reference"))));
 }
 

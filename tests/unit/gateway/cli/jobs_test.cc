@@ -36,7 +36,16 @@ TEST_F(CliJobs, AFileIsCheckedWithoutAGateway) {
     EXPECT_EQ(refused.code, 2);
     EXPECT_THAT(refused.err, AllOf(HasSubstr("bad.yaml:/name"), HasSubstr("did you mean \"members\"?")));
   }
-  EXPECT_EQ(RunCli({"jobs", "submit", folder_ / "none.yaml", "--check"}).code, 2);
+  const CliResult none = RunCli({"jobs", "submit", folder_ / "none.yaml", "--check"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("none.yaml: cannot open it: No such file or directory"));
+
+  const CliResult as_json = RunCli({"jobs", "submit", good, "--check", "--json"});
+  EXPECT_EQ(as_json.code, 0);
+  EXPECT_EQ(as_json.out, "{\"valid\":true,\"name\":\"a\"}\n");
+  const CliResult none_as_json = RunCli({"jobs", "submit", folder_ / "none.yaml", "--check", "--json"});
+  EXPECT_EQ(none_as_json.code, 2);
+  EXPECT_THAT(none_as_json.out, HasSubstr("\"message\": \"cannot open it: No such file or directory\""));
 }
 
 TEST_F(CliJobs, NamesWhatIsMissingAndShowsNoKey) {

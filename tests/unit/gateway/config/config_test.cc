@@ -695,8 +695,7 @@ TEST(Config, ReportsAFileThatCannotBeRead) {
   const LoadResult result = LoadConfig("gone.yaml", FakeSources());
   EXPECT_FALSE(result.config.has_value());
   ASSERT_EQ(result.problems.size(), 1U);
-  EXPECT_EQ(conf::ToString(result.problems[0]),
-            "gone.yaml: cannot read \"gone.yaml\": No such file or directory");
+  EXPECT_EQ(conf::ToString(result.problems[0]), "gone.yaml: cannot read it: No such file or directory");
 }
 
 TEST(Config, AFailedLoadLeavesTheRunningOneAlone) {

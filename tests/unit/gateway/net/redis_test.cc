@@ -199,7 +199,10 @@ TEST(RedisClient, TimesOutRefusesAtOnceAndComesBack) {
     EXPECT_EQ(client.state().breaker, Breaker::kOpen);
     EXPECT_THAT(client.state().reason, HasSubstr("no answer to a command within 200ms"));
 
-    EXPECT_EQ((co_await client.Command("ECHO", "c")).status().code(), absl::StatusCode::kUnavailable);
+    const auto unsent = co_await client.Command("ECHO", "c");
+    EXPECT_EQ(unsent.status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(Message(unsent).find(client.address()), Message(unsent).rfind(client.address()))
+        << "it names the server once: " << Message(unsent);
     EXPECT_GE(client.state().refused, 1u) << "at once: it was not sent at all";
 
     // A server that accepts and says nothing is not one that is back.

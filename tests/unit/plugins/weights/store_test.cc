@@ -44,6 +44,17 @@ class WeightsStoreTest : public ::testing::Test {
   const Store store_ = *Store::Open(folder_ / "store/");
 };
 
+TEST_F(WeightsStoreTest, LookingIntoAFolderMakesNoStoreOfIt) {
+  for (const std::string& folder : {folder_ / "no-store", folder_.path()}) {
+    const auto none = Store::OpenExisting(folder);
+    EXPECT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition) << folder;
+    EXPECT_NE(std::string(none.status().message()).find("is no store of weights"), std::string::npos);
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "no-store"));
+  EXPECT_FALSE(fs::exists(folder_ / ".tidegate"));
+  EXPECT_TRUE(Store::OpenExisting(folder_ / "store").ok());
+}
+
 TEST_F(WeightsStoreTest, TheLeastUsedMakesRoomAndWhatIsHeldStays) {
   Put(EntryId('1'), kMib, kThen);
   Put(EntryId('2'), kMib, kThen + std::chrono::minutes(1));

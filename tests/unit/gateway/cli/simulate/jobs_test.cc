@@ -396,11 +396,17 @@ TEST_F(CliSimulate, ReportsAFullDiskAndLeavesNoHalfFile) {
   EXPECT_THAT(Files(), ElementsAre("cluster.yaml", "fifo.yaml", "jobs.jsonl", "s.csv", "teams.yaml"));
 }
 
+TEST_F(CliSimulate, AFileThatCannotBeWrittenIsNamedAsItWasGiven) {
+  EXPECT_EQ(gateway::cli::WriteWhole(dir_ / "none/s.csv", "x").message(),
+            "cannot open " + (dir_ / "none/s.csv") + ": No such file or directory");
+}
+
 TEST_F(CliSimulate, ExitCodesTellWhatWasWrong) {
   EXPECT_EQ(Call({}).code, 2);
   EXPECT_EQ(Call({dir_ / "none.jsonl"}).code, 2);
-  EXPECT_THAT(Call({dir_ / "none.jsonl"}).err, HasSubstr("none.jsonl: No such file or directory"));
-  EXPECT_THAT(Call({dir_.path()}).err, HasSubstr("cannot read " + dir_.path() + ": Is a directory"));
+  EXPECT_THAT(Call({dir_ / "none.jsonl"}).err,
+              HasSubstr("none.jsonl: cannot open it: No such file or directory"));
+  EXPECT_THAT(Call({dir_.path()}).err, HasSubstr(dir_.path() + ": cannot read it: Is a directory"));
   for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
            {"--placement", "fdg"},
            {"--estimates", "noisy:99"},
