@@ -253,6 +253,17 @@ void Jobs::CheckData(const config::JobFile& job, const Wrong& wrong) const {
     wrong(pointer, job.data[i], fmt::format("unknown data set \"{}\"{}", job.data[i], hint));
   }
 }
+  // Left as it is, the command would look for a folder of that name.
+  const auto is_named = [&](const std::string& placeholder) {
+    const auto in = [&](const std::string& text) { return text.find(placeholder) != std::string::npos; };
+    return std::ranges::any_of(job.command, in) || std::ranges::any_of(job.checkpoint.resume, in) ||
+           std::ranges::any_of(job.env, [&](const auto& variable) { return in(variable.second); });
+  };
+  for (const std::string& name : env_.data_sets()) {
+    const std::string placeholder = fmt::format("{{data.{}}}", name);
+    if (std::ranges::find(job.data, name) == job.data.end() && is_named(placeholder))
+      wrong("/data", name, fmt::format("lacks {}, which the job names as {}; add it", name, placeholder));
+  }
 
 void Jobs::CheckFits(const config::JobFile& job, const std::vector<scheduler::Queue>& queues,
                      const Wrong& wrong) const {

@@ -319,6 +319,8 @@ TEST_F(SweepsTest, ARerunHasTheSeedAndSaysWhatCannotBeTheSame) {
   world->Settle();
   const gateway::control::Provenance first = (*world)["t-1"].of->provenance;
   EXPECT_EQ(first.version, TIDEGATE_VERSION);
+  EXPECT_THAT(Problems("name: d\ncommand: [train, \"{data.corpus}\", \"{data.shape}\"]\n"),
+              ElementsAre(HasSubstr("lacks corpus, which the job names as {data.corpus}; add it")));
   EXPECT_EQ(first.configuration, "0123456789abcdef");
   EXPECT_EQ(first.seed, gateway::control::SeedOf("t-1"));
   EXPECT_THAT(first.data, ElementsAre(std::pair("corpus", std::string(kDigest))));
