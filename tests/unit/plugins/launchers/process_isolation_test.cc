@@ -339,11 +339,13 @@ TEST_F(ProcessIsolation, WhereTheBrokerIsGoneStartsAreRefusedAndStopsGoOn) {
   With(options, [&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     co_await MustStart(launcher, As(kUser, Script("a", "echo ready; exec sleep 1000")));
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return LogText("a") == "ready\n"; }));
+    EXPECT_EQ(launcher.trouble(), "");
     kill(broker->pid(), SIGKILL);
     waitpid(broker->pid(), nullptr, 0);
     const absl::Status refused = co_await launcher.Start(As(kUser, Script("b", "id")));
     EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
     EXPECT_THAT(refused.message(), HasSubstr("the launch broker is gone"));
+    EXPECT_THAT(launcher.trouble(), HasSubstr("start the gateway again"));
     co_await MustStop(launcher, "a", seconds(5));
     EXPECT_EQ((co_await Until(loop, launcher, "a", RunState::kEnded)).signal, SIGTERM);
   });
