@@ -32,6 +32,26 @@ class Builder : public YAML::EventHandler {
 
   std::shared_ptr<const Node> root() { return root_; }
 
+  // The place of the next value: its pointer, and the line of its key or of the value before it.
+  std::string Pointer() const {
+    std::string pointer;
+    for (const Frame& frame : stack_) {
+      if (frame.node->kind == Kind::kSequence) {
+        pointer = JoinPointer(pointer, std::to_string(frame.node->items.size()));
+      } else if (frame.key) {
+        pointer = JoinPointer(pointer, *frame.key);
+      }
+    }
+    return pointer;
+  }
+  int LineBefore() const {
+    if (stack_.empty()) return 1;
+    const Frame& top = stack_.back();
+    if (top.key) return top.key_line;
+    if (!top.node->items.empty()) return top.node->items.back()->line;
+    return top.node->fields.empty() ? top.node->line : top.node->fields.back().value->line;
+  }
+
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (root_ != nullptr) Refuse(mark, "holds more than one document; keep the first, without a second ---");
   }
@@ -95,18 +115,6 @@ class Builder : public YAML::EventHandler {
 
   bool ExpectsKey() const {
     return !stack_.empty() && stack_.back().node->kind == Kind::kMapping && !stack_.back().key;
-  }
-
-  std::string Pointer() const {
-    std::string pointer;
-    for (const Frame& frame : stack_) {
-      if (frame.node->kind == Kind::kSequence) {
-        pointer = JoinPointer(pointer, std::to_string(frame.node->items.size()));
-      } else if (frame.key) {
-        pointer = JoinPointer(pointer, *frame.key);
-      }
-    }
-    return pointer;
   }
 
   [[noreturn]] void Refuse(const YAML::Mark& mark, std::string message) const {
@@ -189,6 +197,51 @@ int LineWithTab(std::string_view text, int last) {
   return 0;
 }
 
+// What yaml-cpp says, and what that means for the person who edits the file.
+struct Meaning {
+  std::string_view message;  // its beginning
+  std::string_view meaning;
+};
+constexpr std::string_view kQuoteNotClosed = "illegal EOF in scalar";
+constexpr std::string_view kUnquotedStar =
+    "a \"*\" without quotes stands for a value that \"&\" has marked before; put a pattern such as \"*\" or "
+    "\"chat-*\" in quotes";
+constexpr Meaning kMeanings[] = {
+    {kQuoteNotClosed, "a text that begins with a quote has no quote at its end"},
+    {"end of map not found",
+     "expected a further key: begin it in the column of the keys before it, and write nothing after a value "
+     "in quotes or brackets"},
+    {"end of sequence not found",
+     "expected a further entry of the list: begin its \"- \" in the column of the entries before it, and "
+     "what "
+     "belongs to an entry right of its \"- \""},
+    {"end of map flow not found", "expected \",\" or \"}\": a mapping that begins with \"{\" is not closed"},
+    {"end of sequence flow not found",
+     "expected \",\" or \"]\": a list that begins with \"[\" is not closed"},
+    {"illegal flow end", "this \"]\" or \"}\" closes nothing that is open"},
+    {"illegal map value",
+     "a \":\" is not expected here: write a space after the colon of each key, begin keys of one mapping in "
+     "one column, and put a text that contains \": \" in quotes"},
+    {"illegal map key", "a key is not expected here: begin it on a line of its own"},
+    {"illegal block entry", "a \"- \" is not expected here: begin the list on a line of its own"},
+    {"unknown token", "a text that begins with @, % or ` must be in quotes"},
+    {"unknown escape character",
+     "after a \\ in double quotes stands a character that it cannot escape: write \\\\ for a \\, or use "
+     "single quotes"},
+    {"bad character found while scanning hex number", "\\x, \\u and \\U need 2, 4 and 8 hex digits"},
+    {"invalid unicode", "\\u and \\U need the number of a character"},
+    {"alias not found after *", kUnquotedStar},
+    {"the referenced anchor is not defined", kUnquotedStar},
+    {"illegal character found while scanning alias", kUnquotedStar},
+    {"anchor not found after &", "a text that begins with & must be in quotes"},
+};
+
+std::string_view MeaningOf(std::string_view message) {
+  const auto known = std::ranges::find_if(
+      kMeanings, [message](const Meaning& of) { return message.starts_with(of.message); });
+  return known == std::end(kMeanings) ? message : known->meaning;
+}
+
 }  // namespace
 
 const Node::Field* Node::Find(std::string_view key) const {
@@ -206,7 +259,8 @@ const Node* Node::Child(std::string_view token) const {
 Parsed ParseYaml(std::string_view text, const ParseLimits& limits) {
   Parsed out;
   Builder builder(limits, out.problems);
-  std::istringstream stream{std::string(text)};
+  // yaml-cpp takes a quote that is open at the last line break for closed. A comment behind it makes that an error.
+  std::istringstream stream(std::string(text) + (text.ends_with('\n') ? "#" : ""));
   try {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {
@@ -217,11 +271,15 @@ Parsed ParseYaml(std::string_view text, const ParseLimits& limits) {
     out.problems.push_back({"", refused.pointer, refused.line, "", refused.message});
   } catch (const YAML::Exception& error) {
     const int line = error.mark.line + 1;
-    if (const int tab = LineWithTab(text, line); tab > 0) {
+    if (error.msg == kQuoteNotClosed) {
+      out.problems.push_back({"", builder.Pointer(), builder.LineBefore(), "",
+                              fmt::format("is not well-formed YAML: {}", MeaningOf(error.msg))});
+    } else if (const int tab = LineWithTab(text, line); tab > 0) {
       out.problems.push_back(
           {"", "", tab, "", "is indented by a tab, which YAML does not allow; use spaces"});
     } else {
-      out.problems.push_back({"", "", line, "", "is not well-formed YAML: " + error.msg});
+      out.problems.push_back(
+          {"", "", line, "", fmt::format("is not well-formed YAML: {}", MeaningOf(error.msg))});
     }
   }
   return out;

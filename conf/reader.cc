@@ -73,6 +73,9 @@ bool IsTooLarge(std::string_view text, const Parse& parse) {
   return parse("1" + std::string(text.substr(digits))).has_value();
 }
 
+// Up to this length a word is shown whole, in or without quotes of its own.
+constexpr size_t kShortWord = 64;
+
 std::string Listed(std::span<const std::string_view> words) {
   std::vector<std::string> out(words.begin(), words.end());
   return absl::StrJoin(out, ", ");
@@ -226,7 +229,9 @@ std::optional<size_t> ReadWord(const Value& value, std::string_view noun,
   if (found != words.end()) return static_cast<size_t>(found - words.begin());
   std::string hint = DidYouMean(value.text(), words);
   if (hint.empty()) hint = ", expected one of " + Listed(words);
-  value.Error(fmt::format("unknown {} {}{}", noun, value.Found(), hint));
+  const bool is_short = value.text().size() <= kShortWord;
+  const std::string shown = is_short ? fmt::format("\"{}\"", value.text()) : value.Found();
+  value.Error(fmt::format("unknown {} {}{}", noun, shown, hint));
   return std::nullopt;
 }
 
@@ -271,6 +276,7 @@ Object::~Object() {
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
     std::string hint = DidYouMean(key, known_);
     if (hint.empty()) hint = value_->document().HintElsewhere(key);
+    if (key == "<<") hint = ": mappings are not merged; write the keys out";
     if (hint.empty()) hint = ", expected one of " + Listed(known_);
     value_->ErrorAtKey(key, fmt::format("unknown key \"{}\"{}", key, hint));
   }

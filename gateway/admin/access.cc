@@ -32,12 +32,12 @@ std::variant<Caller, api::ApiError> ByKey(std::string_view secret, const Credent
   const conf::Secret& bootstrap = credentials.config.admin.bootstrap_key;
   if (!bootstrap.empty() &&
       auth::EqualInConstantTime(auth::Sha256(secret), auth::Sha256(bootstrap.Reveal()))) {
-    const bool done = HasAdmin(credentials.keys, now) ||
-                      (credentials.sessions != nullptr && credentials.sessions->AnyWith(Role::kAdmin));
-    if (!done) return Caller{Caller::Kind::kBootstrap, "bootstrap", Authority({{Role::kAdmin, {}}})};
-    return api::Make(api::Code::kKeyRevoked,
-                     "the bootstrap key works only until there is an admin: use an admin key or sign in; "
-                     "'tidegate keys create --admin admin' makes a key on the gateway's machine");
+    if (!HadAdmin(credentials))
+      return Caller{Caller::Kind::kBootstrap, "bootstrap", Authority({{Role::kAdmin, {}}})};
+    return api::Make(
+        api::Code::kKeyRevoked,
+        "the bootstrap key works only until there is a first admin: use an admin key or sign in; "
+        "'tidegate keys create --admin admin' makes a key on the gateway's machine");
   }
   const auth::Verdict verdict = Check(credentials.keys, secret, now);
   switch (verdict.kind) {
@@ -76,12 +76,20 @@ std::variant<Caller, api::ApiError> ByToken(std::string_view token, const Creden
                 .authority = Authority({{identity.role, identity.tenant}})};
 }
 
+// A session by the link of a key works for as long as the key does.
+bool ItsKeyIsOver(const Session& session, const auth::KeyTable& keys, conf::TimePoint now) {
+  const auth::KeyRecordPtr* const key = keys.Find(session.person.id);
+  if (key == nullptr) return false;
+  const std::optional<conf::TimePoint> end = (*key)->EndsAt();
+  return (*key)->revoked_at || (end && *end <= now);
+}
+
 std::variant<Caller, api::ApiError> BySession(std::string_view secret, bool browser,
                                               const Credentials& credentials, conf::TimePoint now) {
   const Session* const session = credentials.sessions == nullptr ? nullptr
                                  : credentials.prolongs          ? credentials.sessions->Find(secret, now)
                                                                  : credentials.sessions->Check(secret, now);
-  if (session == nullptr || session->command_line == browser)
+  if (session == nullptr || session->command_line == browser || ItsKeyIsOver(*session, credentials.keys, now))
     return api::Make(api::Code::kKeyExpired, "this session has ended; sign in again");
   std::vector<RoleOver> roles = session->person.roles;
   if (credentials.projects != nullptr) {
@@ -152,11 +160,10 @@ std::variant<Caller, api::ApiError> Identify(const net::http::Head& head, const 
   return BySession(secret, true, credentials, now);
 }
 
-bool HasAdmin(const auth::KeyTable& keys, conf::TimePoint now) {
-  return std::ranges::any_of(keys.List(), [&](const auth::KeyRecordPtr& key) {
-    const std::optional<conf::TimePoint> end = key->EndsAt();
-    return key->role == Role::kAdmin && !key->revoked_at && (!end || now < *end);
-  });
+bool HadAdmin(const Credentials& credentials) {
+  return (credentials.sessions != nullptr && credentials.sessions->HadAdmin()) ||
+         std::ranges::any_of(credentials.keys.List(),
+                             [](const auth::KeyRecordPtr& key) { return key->role == Role::kAdmin; });
 }
 
 std::optional<api::ApiError> CheckOwnPage(const net::http::Head& head, const Caller& caller) {

@@ -48,8 +48,9 @@ struct Credentials {
 std::variant<Caller, api::ApiError> Identify(const net::http::Head& head, const Credentials& credentials,
                                              conf::TimePoint now);
 
-// Whether the bootstrap key has done its work: somebody else has the role admin.
-bool HasAdmin(const plugins::auth::KeyTable& keys, conf::TimePoint now);
+// Whether the bootstrap key has done its work: an admin key was made, even one that works no more, or somebody with the
+// role admin has signed in.
+bool HadAdmin(const Credentials& credentials);
 
 // A call that changes something and comes by a cookie must come from our own pages. The error, or nothing.
 std::optional<api::ApiError> CheckOwnPage(const net::http::Head& head, const Caller& caller);

@@ -15,6 +15,7 @@
 #include "gateway/people/key_limits.h"
 #include "gateway/people/key_request.h"
 #include "gateway/people/overlay.h"
+#include "gateway/people/same_person.h"
 #include "scheduler/planner.h"
 #include "scheduler/state/cluster_state.h"
 
@@ -64,13 +65,15 @@ std::optional<answers::GrantedDevices> Show(const std::optional<DeviceAllowance>
   return answers::GrantedDevices{.kind = devices->kind, .count = devices->count};
 }
 
-// Whether the one who asked stands behind the call, also with a key of theirs.
+// Whether the one who asked stands behind the call, also with a key of theirs or a token of their provider.
 bool IsOwn(const Operations& operations, const Call& call, std::string_view asked_by) {
-  if (call.caller.actor == asked_by) return true;
+  const Config& config = call.runtime->config();
+  if (IsSamePerson(config, call.caller.actor, asked_by)) return true;
   const auto keys = operations.shared->keys->Table();
   const auto belongs = [&](std::string_view key_id, std::string_view person) {
     const plugins::auth::KeyRecordPtr* const key = keys->Find(key_id);
-    return key != nullptr && ((*key)->created_by == person || (*key)->owner == person);
+    return key != nullptr &&
+           (IsSamePerson(config, (*key)->created_by, person) || IsSamePerson(config, (*key)->owner, person));
   };
   return belongs(call.caller.actor, asked_by) || belongs(asked_by, call.caller.actor);
 }

@@ -77,12 +77,13 @@ Answer ListTenants(const Operations& operations, const Call& call) {
     in_force.insert(tenant.path);
     if (!call.May(Permission::kSeeTenants, tenant.path)) continue;
     const bool made = tenant.config->at_run_time && operations.projects != nullptr;
-    all.push_back(RowOf(*call.runtime, tenant, made ? operations.projects->Find(tenant.path) : nullptr));
+    all.push_back(
+        RowOf(call, *call.runtime, tenant, made ? operations.projects->Find(tenant.path) : nullptr));
   }
   for (const Project& project :
        operations.projects == nullptr ? std::vector<Project>() : operations.projects->List()) {
     if (!in_force.contains(project.path) && call.May(Permission::kSeeTenants, project.path))
-      all.push_back(RowOf(project));
+      all.push_back(RowOf(call, project));
   }
   std::ranges::sort(all, {}, &answers::Tenant::path);
   return ListPage(std::move(all), &answers::Tenant::path, call);

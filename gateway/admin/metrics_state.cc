@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gateway/admin/clock_offset.h"
 #include "gateway/admin/metrics.h"
 #include "gateway/admin/process_stats.h"
 #include "gateway/batches/service.h"
@@ -612,6 +613,9 @@ void Metrics::CollectProcess(MetricFamilies& out) const {
   const ReloadState reloads = operations_.reloads();
   out.Gauge("tidegate_build_info", "Always 1; the version and the compiler are labels")
       .Add(true, {{"version", TIDEGATE_VERSION}, {"compiler", __VERSION__}});
+  out.Gauge("tidegate_clock_offset_seconds",
+            "Time of the gateway minus that of its machine, whose clock may be set while the gateway runs")
+      .Add(conf::ToSeconds(admin::ClockOffset()));
   out.Gauge("tidegate_config_info", "Always 1; the hash of the applied configuration is a label")
       .Add(true, {{"sha256", runtime->hash()}});
   out.Gauge("tidegate_config_loaded_timestamp_seconds", "When the configuration was applied")

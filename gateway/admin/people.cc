@@ -162,7 +162,8 @@ Answer ShowMe(const Operations& operations, const Call& call) {
                  .name = caller.name,
                  .kind = conf::WordOf(kCallers, caller.kind),
                  .roles = ShowRoles(caller.authority.roles()),
-                 .base_url = BaseUrlOf(call, operations.port())};
+                 .base_url = BaseUrlOf(call, operations.port()),
+                 .scaling = call.runtime->config().scaling.has_value()};
   for (const Permission permission : caller.authority.all())
     me.permissions.push_back(gateway::Name(permission));
   if (operations.events != nullptr) me.last_event = operations.events->last_id();
@@ -202,7 +203,12 @@ net::Task<Answer> MakeSignInLink(const Operations& operations, const Call& call)
                 .roles = call.caller.authority.roles(),
                 .rights = call.caller.authority.rights()};
   const conf::TimePoint ends = call.now + kLinkLife;
-  const absl::StatusOr<std::string> code = co_await operations.sessions->MakeCode(std::move(person), ends);
+  SignInCode made{.person = std::move(person), .ends = ends};
+  // Links do not prolong what a sign-in has given.
+  const std::vector<Session> all = operations.sessions->List(call.now);
+  if (const auto own = std::ranges::find(all, call.caller.session, &Session::id); own != all.end())
+    made.session_ends = own->ends;
+  const absl::StatusOr<std::string> code = co_await operations.sessions->MakeCode(std::move(made));
   if (!code.ok()) co_return RefuseStore(code.status(), call);
   co_return Json(answers::SignInLink{.url = fmt::format("{}/sign-in/link?code={}", AddressOf(call), *code),
                                      .ends = {ends}},
@@ -214,10 +220,11 @@ net::Task<Answer> RedeemSignInLink(const Operations& operations, const Call& cal
   if (!IsKnownHost(call.host, call.runtime->config()))
     co_return Refuse(api::Code::kPermissionDenied, "links work at the address of people.url only",
                      call.request_id);
-  absl::StatusOr<Person> person = co_await operations.sessions->RedeemCode(call.Query("code"), call.now);
-  if (!person.ok()) co_return ToSignInPage(person.status(), call);
+  absl::StatusOr<SignInCode> code = co_await operations.sessions->RedeemCode(call.Query("code"), call.now);
+  if (!code.ok()) co_return ToSignInPage(code.status(), call);
+  Sessions::Client client{.address = call.address, .agent = call.agent, .latest = code->session_ends};
   const absl::StatusOr<Sessions::Begun> begun =
-      co_await operations.sessions->Begin(*std::move(person), {call.address, call.agent}, {}, call.now);
+      co_await operations.sessions->Begin(std::move(code->person), std::move(client), {}, call.now);
   if (!begun.ok()) co_return RefuseStore(begun.status(), call);
   Record(operations, "session.begin", begun->session.person.id, begun->session);
   co_return GoTo("/", {SessionCookie(begun->secret, call.secure)});
@@ -259,11 +266,12 @@ net::Task<Answer> FinishSignIn(const Operations& operations, const Call& call) {
 
 net::Task<Answer> RedeemLinkForTerminal(const Operations& operations, const Call& call) {
   if (operations.sessions == nullptr) co_return NoSessions(call);
-  absl::StatusOr<Person> person = co_await operations.sessions->RedeemCode(call.Text("code"), call.now);
-  if (!person.ok()) co_return RefuseStore(person.status(), call);
-  Sessions::Client client{.address = call.address, .agent = call.agent, .command_line = true};
+  absl::StatusOr<SignInCode> code = co_await operations.sessions->RedeemCode(call.Text("code"), call.now);
+  if (!code.ok()) co_return RefuseStore(code.status(), call);
+  Sessions::Client client{
+      .address = call.address, .agent = call.agent, .command_line = true, .latest = code->session_ends};
   const absl::StatusOr<Sessions::Begun> begun =
-      co_await operations.sessions->Begin(*std::move(person), std::move(client), {}, call.now);
+      co_await operations.sessions->Begin(std::move(code->person), std::move(client), {}, call.now);
   if (!begun.ok()) co_return RefuseStore(begun.status(), call);
   Record(operations, "session.begin", begun->session.person.id, begun->session);
   co_return Json(ShowTerminalSession(*begun));

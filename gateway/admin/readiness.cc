@@ -5,12 +5,16 @@
 #include <algorithm>
 
 #include "conf/shown.h"
+#include "gateway/admin/clock_offset.h"
 #include "gateway/control/control_plane.h"
 
 namespace gateway::admin {
 namespace {
 
 using answers::Condition;
+
+// A clock that is kept by NTP differs by less.
+constexpr conf::Duration kClockTolerance = std::chrono::seconds(2);
 
 void JudgeModels(const Runtime& runtime, conf::TimePoint now, std::vector<Condition>& out) {
   for (const router::Model& model : runtime.routes().models()) {
@@ -78,6 +82,20 @@ void JudgeScaling(const control::Status& status, std::vector<Condition>& out) {
   }
 }
 
+void JudgeClock(std::vector<Condition>& out) {
+  const conf::Duration offset = ClockOffset();
+  const bool ahead = offset > conf::Duration::zero();
+  const conf::Duration by = ahead ? offset : -offset;
+  if (by < kClockTolerance) return;
+  out.push_back(
+      {"clock",
+       fmt::format(
+           "the time of this gateway is {} {} the machine's: after the start of the gateway, the machine's "
+           "clock was set, or the machine was suspended; restart the gateway to take over the "
+           "machine's time",
+           conf::InWords(by), ahead ? "ahead of" : "behind")});
+}
+
 }  // namespace
 
 answers::Readiness Judge(const Operations& operations, conf::TimePoint now) {
@@ -110,6 +128,7 @@ answers::Readiness Judge(const Operations& operations, conf::TimePoint now) {
   JudgeScaling(scaling, out);
   if (!scaling.run_warning.empty()) readiness.warnings.push_back({"runs", scaling.run_warning});
   if (!scaling.device_warning.empty()) readiness.warnings.push_back({"devices", scaling.device_warning});
+  JudgeClock(readiness.warnings);
   if (const ReloadState reloads = operations.reloads(); !reloads.last_ok) {
     out.push_back({"config", "the last configuration was refused, the older one stays: " + reloads.why});
   }

@@ -96,6 +96,7 @@ Answer ListScaling(const Operations& operations, const Call& call) {
     out.reason = model.why;
     out.headroom = model.headroom;
     out.capacity_by = model.capacity;
+    if (model.lead_time > conf::Duration::zero()) out.lead_time_ms = conf::ToMillis(model.lead_time);
     out.outstanding_requests = model.in_flight;
     out.held_requests = model.held;
     out.waiting = in(ReplicaState::kWaiting);

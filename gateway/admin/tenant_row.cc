@@ -7,6 +7,8 @@
 namespace gateway::admin {
 namespace {
 
+namespace limits = router::limits;
+
 std::vector<std::string> ModelNames(const Runtime& runtime, const std::vector<bool>& allowed) {
   std::vector<std::string> names;
   for (size_t i = 0; i < allowed.size(); ++i) {
@@ -59,9 +61,10 @@ std::string ConfiguredLimits(const Runtime& runtime, const std::string& path) {
   return json.empty() ? std::string() : json.dump();
 }
 
-// The name of the tenant above, which is the last part of its path where that was made at run time.
-std::string ParentOf(const config::Tenant& tenant) {
-  return tenant.parent.substr(tenant.parent.rfind('/') + 1);
+// A tenant that was made at run time is changed by those who may change the tenants below its parent.
+void AddRights(const Call& call, answers::Tenant& row) {
+  row.may_change = row.at_run_time && call.May(Permission::kChangeTenants, limits::ParentPath(row.path));
+  row.may_add = row.self_service && call.May(Permission::kChangeTenants, row.path);
 }
 
 }  // namespace
@@ -74,10 +77,11 @@ std::vector<std::string_view> Families(config::ApiSet apis) {
   return names;
 }
 
-answers::Tenant RowOf(const Runtime& runtime, const TenantRuntime& tenant, const Project* project) {
+answers::Tenant RowOf(const Call& call, const Runtime& runtime, const TenantRuntime& tenant,
+                      const Project* project) {
   answers::Tenant row{.path = tenant.path,
                       .name = tenant.config->name,
-                      .parent = answers::TextOrNull(ParentOf(*tenant.config)),
+                      .parent = answers::TextOrNull(tenant.config->parent),
                       .models = ModelNames(runtime, tenant.models),
                       .endpoints = Families(tenant.apis),
                       .priority = tenant.config->priority,
@@ -91,19 +95,21 @@ answers::Tenant RowOf(const Runtime& runtime, const TenantRuntime& tenant, const
   } else if (std::string limits = ConfiguredLimits(runtime, tenant.path); !limits.empty()) {
     row.limits = conf::RawJson{std::move(limits)};
   }
+  AddRights(call, row);
   return row;
 }
 
-answers::Tenant RowOf(const Project& project) {
+answers::Tenant RowOf(const Call& call, const Project& project) {
   answers::Tenant row{.path = project.path,
                       .name = std::string(project.name()),
-                      .parent = answers::TextOrNull(project.parent().substr(project.parent().rfind('/') + 1)),
+                      .parent = answers::TextOrNull(std::string(project.parent())),
                       .priority = "normal",
                       .weight = project.weight,
                       .store_content = "none",
                       .at_run_time = true,
                       .state = "not_in_force"};
   Add(project, row);
+  AddRights(call, row);
   return row;
 }
 

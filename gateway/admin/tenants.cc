@@ -132,10 +132,10 @@ class ProjectReader {
 };
 
 // Of the tenant as it is in force after the change.
-Answer ShowTenant(const Operations& operations, const Project& project, int status) {
+Answer ShowTenant(const Operations& operations, const Call& call, const Project& project, int status) {
   const std::shared_ptr<const Runtime> runtime = operations.runtime();
   const TenantRuntime* const tenant = runtime->FindTenant(project.path);
-  return Json(tenant == nullptr ? RowOf(project) : RowOf(*runtime, *tenant, &project), status);
+  return Json(tenant == nullptr ? RowOf(call, project) : RowOf(call, *runtime, *tenant, &project), status);
 }
 
 std::vector<auth::KeyRecordPtr> WorkingKeys(const Operations& operations, const Call& call,
@@ -161,7 +161,7 @@ net::Task<Answer> SetDisabled(const Operations& operations, const Call& call, bo
   const absl::StatusOr<Project> changed = co_await operations.projects->Change(
       call.item, [disabled](Project& project) { project.disabled = disabled; }, call.caller.actor);
   if (!changed.ok()) co_return RefuseChange(changed.status(), call);
-  co_return ShowTenant(operations, *changed, 200);
+  co_return ShowTenant(operations, call, *changed, 200);
 }
 
 answers::TenantMember ShowMember(const gateway::Member& member) {
@@ -228,7 +228,7 @@ net::Task<Answer> CreateTenant(const Operations& operations, const Call& call) {
   if (std::optional<Answer> refused = RefuseUnrecorded(operations, call)) co_return *std::move(refused);
   if (absl::Status made = co_await operations.projects->Create(project); !made.ok())
     co_return RefuseChange(made, call);
-  co_return ShowTenant(operations, project, 201);
+  co_return ShowTenant(operations, call, project, 201);
 }
 
 net::Task<Answer> ChangeTenant(const Operations& operations, const Call& call) {
@@ -245,7 +245,7 @@ net::Task<Answer> ChangeTenant(const Operations& operations, const Call& call) {
   const absl::StatusOr<Project> changed =
       co_await operations.projects->Change(call.item, edit, call.caller.actor);
   if (!changed.ok()) co_return RefuseChange(changed.status(), call);
-  co_return ShowTenant(operations, *changed, 200);
+  co_return ShowTenant(operations, call, *changed, 200);
 }
 
 net::Task<Answer> DisableTenant(const Operations& operations, const Call& call) {

@@ -24,6 +24,7 @@ struct MessagesOptions {
       false;                // give earlier thinking back to the model (`reasoning_content`), else drop it
   bool padded = false;      // as in ParseObject
   bool knows_top_k = true;  // the engine takes chat's sampling parameters, and `top_k` beside them
+  std::string_view bound = "max_tokens";  // the engine's name of the bound
 };
 
 Translated<ChatRequest> ChatFromMessages(std::string_view body, const MessagesOptions& options);
@@ -38,8 +39,9 @@ struct MessageIdentity {
 };
 
 // A tool's arguments that are not a JSON object (an error of the engine, or an answer cut short) become
-// `{"raw_arguments": "…"}`, so that nothing is lost.
-Translated<std::string> MessageFromChat(std::string_view chat, const MessageIdentity& identity);
+// `{"raw_arguments": "…"}`, so that nothing is lost. `counted`: told in place of the engine's report.
+Translated<std::string> MessageFromChat(std::string_view chat, const MessageIdentity& identity,
+                                        const std::optional<Usage>& counted = std::nullopt);
 
 // `count_tokens` by way of the engine: the body for its `/tokenize`, the count in its answer, the client's
 // answer. Engines differ in what they tokenize: a conversation under its template (vLLM), or one text, which
@@ -70,8 +72,8 @@ class MessagesStream {
   explicit MessagesStream(MessageIdentity identity) : identity_(std::move(identity)) {}
 
   void OnData(std::string_view chunk, std::string& out);  // the JSON of one `data:` line
-  // `output_tokens_estimate`: told where the engine has reported no usage.
-  void OnDone(uint64_t output_tokens_estimate, std::string& out);
+  // `counted`: told in place of the engine's report.
+  void OnDone(std::string& out, const std::optional<Usage>& counted = std::nullopt);
   void OnError(const ApiError& error, std::string& out);
 
   StreamState state() const { return state_; }

@@ -137,7 +137,12 @@ bool MessagesContent::UserPart(JsonObject block, std::string_view type, const Pa
     return true;
   }
   if (type == "image") return Image(block, path);
-  if (type == "document") return Document(block, path);
+  if (type == "document" || type == "search_result") {
+    std::string text;
+    if (!(type == "document" ? Document(block, path, text) : SearchResult(block, path, text))) return false;
+    TextPart(text);
+    return true;
+  }
   return faults_.Unsupported(
       path / "type", fmt::format("has the value \"{}\", which is not supported for this model", type));
 }
@@ -175,12 +180,11 @@ bool MessagesContent::Image(JsonObject block, const Path& path) {
   return true;
 }
 
-bool MessagesContent::Document(JsonObject block, const Path& path) {
+bool MessagesContent::Document(JsonObject block, const Path& path, std::string& text) {
   const Path source_path = path / "source";
   JsonObject source;
   std::string_view type;
   if (!Source(block, source_path, source, type)) return false;
-  std::string text;
   const std::string_view member = type == "text" ? "data" : "content";
   if (type != "text" && type != "content") {
     return faults_.Unsupported(
@@ -190,10 +194,26 @@ bool MessagesContent::Document(JsonObject block, const Path& path) {
   const auto content = Find(source, member);
   if (!content) return faults_.Missing(source_path / member);
   const Path content_path = source_path / member;
-  if (!JoinText(*content, content_path, "\n", text)) return false;
-  if (const std::string_view title = StringOr(block, "title"); !title.empty())
-    text = fmt::format("{}\n\n{}", title, text);
-  TextPart(text);
+  for (const char* about : {"title", "context"}) {
+    if (const std::string_view words = StringOr(block, about); !words.empty())
+      text.append(words).append("\n\n");
+  }
+  std::string body;
+  if (!JoinText(*content, content_path, "\n", body)) return false;
+  text += body;
+  return true;
+}
+
+bool MessagesContent::SearchResult(JsonObject block, const Path& path, std::string& text) {
+  std::string_view title;
+  std::string_view source;
+  if (!Require(block, "title", path, faults_, title) || !Require(block, "source", path, faults_, source))
+    return false;
+  const auto content = Find(block, "content");
+  if (!content) return faults_.Missing(path / "content");
+  std::string body;
+  if (!JoinText(*content, path / "content", "\n", body)) return false;
+  text += fmt::format("{}\n{}\n\n{}", title, source, body);
   return true;
 }
 
@@ -235,9 +255,10 @@ bool MessagesContent::ToolResultPart(JsonObject part, const Path& path, std::str
     text += fmt::format("The tool {} can be called now.", piece);
     return true;
   }
-  if (type != "text") return UserPart(part, type, path);
-  if (!Require(part, "text", path, faults_, piece)) return false;
+  if (type != "text" && type != "search_result") return UserPart(part, type, path);
   if (!text.empty()) text += '\n';
+  if (type == "search_result") return SearchResult(part, path, text);
+  if (!Require(part, "text", path, faults_, piece)) return false;
   text += piece;
   return true;
 }

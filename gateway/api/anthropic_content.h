@@ -31,7 +31,9 @@ class MessagesContent {
   bool UserPart(JsonObject block, std::string_view type, const Path& path);
   bool Source(JsonObject block, const Path& path, JsonObject& source, std::string_view& type);
   bool Image(JsonObject block, const Path& path);
-  bool Document(JsonObject block, const Path& path);
+  // Their text is appended.
+  bool Document(JsonObject block, const Path& path, std::string& text);
+  bool SearchResult(JsonObject block, const Path& path, std::string& text);
   bool ToolResult(JsonObject block, const Path& path);
   bool ToolResultPart(JsonObject part, const Path& path, std::string& text);
   bool Assistant(Json content, const Path& path);

@@ -128,6 +128,7 @@ bool MessagesTranslator::Member(std::string_view key, Json value, const Path& pa
   if (key == "top_k" && !options_.knows_top_k)
     return faults_.Unsupported(path, "is not known to this model's engine");
   if (Among(key, kDropped)) return true;
+  if (key == "max_tokens") key = options_.bound;
   json_.Key(key).Raw(Minified(value));
   return true;
 }

@@ -44,7 +44,8 @@ void WriteToolUse(JsonWriter& json, const ChatToolCall& call, std::string_view i
 
 }  // namespace
 
-Translated<std::string> MessageFromChat(std::string_view chat, const MessageIdentity& identity) {
+Translated<std::string> MessageFromChat(std::string_view chat, const MessageIdentity& identity,
+                                        const std::optional<Usage>& counted) {
   ChatReader reader;
   ChatPiece piece;
   if (auto error = reader.Read(chat, piece)) return *std::move(error);
@@ -71,7 +72,7 @@ Translated<std::string> MessageFromChat(std::string_view chat, const MessageIden
   WriteStop(json, MessagesStopReason(piece.finish_reason, number > 0, !piece.stop_text.empty()),
             piece.stop_text);
   json.Key("usage");
-  WriteMessagesUsage(json, piece.usage.value_or(Usage{}));
+  WriteMessagesUsage(json, counted ? *counted : piece.usage.value_or(Usage{}));
   json.Close('}');
   return out;
 }

@@ -41,7 +41,7 @@ void MessagesStream::OnData(std::string_view chunk, std::string& out) {
   }
 }
 
-void MessagesStream::OnDone(uint64_t output_tokens_estimate, std::string& out) {
+void MessagesStream::OnDone(std::string& out, const std::optional<Usage>& counted) {
   if (state_ != StreamState::kRunning) return;
   if (finish_reason_.empty()) {
     return OnError(
@@ -61,8 +61,7 @@ void MessagesStream::OnDone(uint64_t output_tokens_estimate, std::string& out) {
     WriteStop(event.json(), MessagesStopReason(finish_reason_, !tools_.empty(), !stop_text_.empty()),
               stop_text_);
     event.json().Close('}').Key("usage");
-    WriteMessagesUsage(event.json(), usage_.value_or(Usage{.input = identity_.input_tokens_estimate,
-                                                           .output = output_tokens_estimate}));
+    WriteMessagesUsage(event.json(), counted ? *counted : usage_.value_or(Usage{}));
   }
   {
     const Event stop(out, "message_stop");

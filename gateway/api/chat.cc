@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace gateway::api {
 namespace {
+
+constexpr size_t kMostIndexes = 512;  // of calls in one answer; more than any client is told of
 
 // FastAPI's `detail`: a text, or a list of problems, of which the first is told with its place.
 std::string DetailOf(JsonObject object) {
@@ -49,10 +53,18 @@ ApiError FromErrorObject(int status, JsonObject object) {
   return error;
 }
 
-// The error that an answer reports in its member `error`.
+// FastChat's form, in which the answer itself is the error.
+bool IsFlatError(JsonObject root) {
+  return StringOr(root, "object") == "error" && Find(root, "message");
+}
+
+// The error that an answer reports in its member `error`, or is.
 std::optional<ApiError> ErrorIn(JsonObject root) {
   const std::optional<Json> error = Find(root, "error");
-  if (!error) return std::nullopt;
+  if (!error) {
+    if (!IsFlatError(root)) return std::nullopt;
+    return FromErrorObject(Info(Code::kUpstreamError).status, root);
+  }
   JsonObject object;
   if (error->get(object) == simdjson::SUCCESS)
     return FromErrorObject(Info(Code::kUpstreamError).status, object);
@@ -65,6 +77,7 @@ std::optional<ApiError> ErrorIn(JsonObject root) {
 
 std::optional<ApiError> ChatReader::Read(std::string_view json, ChatPiece& piece) {
   piece = {};
+  texts_.clear();
   Faults faults;
   JsonObject root;
   if (!ParseObject(parser_, json, faults, root)) {
@@ -97,27 +110,74 @@ std::optional<ApiError> ChatReader::Read(std::string_view json, ChatPiece& piece
 }
 
 void ChatReader::ReadMessage(JsonObject message, ChatPiece& piece) {
-  piece.content = StringOr(message, "content");
   piece.reasoning = StringOr(message, "reasoning_content", StringOr(message, "reasoning"));
+  ReadContent(message, piece);
   piece.refusal = StringOr(message, "refusal");
   JsonArray calls;
   if (message.at_key("tool_calls").get(calls) != simdjson::SUCCESS) return;
-  size_t position = 0;
+  uint64_t position = 0;
   for (const Json element : calls) {
     JsonObject call;
     JsonObject function;
     if (element.get(call) != simdjson::SUCCESS) continue;
     ChatToolCall read;
     uint64_t index = 0;
-    read.index = call.at_key("index").get(index) == simdjson::SUCCESS ? index : position;
+    if (call.at_key("index").get(index) != simdjson::SUCCESS) index = position;
     read.id = StringOr(call, "id");
-    if (call.at_key("function").get(function) == simdjson::SUCCESS) {
-      read.name = StringOr(function, "name");
-      read.arguments = StringOr(function, "arguments");
-    }
+    if (call.at_key("function").get(function) == simdjson::SUCCESS) ReadFunction(function, read);
+    read.index = NumberOf(index, read);
     piece.tool_calls.push_back(read);
     ++position;
   }
+}
+
+// A text, or Mistral's list of parts: texts, and thoughts that are lists of texts.
+void ChatReader::ReadContent(JsonObject message, ChatPiece& piece) {
+  piece.content = StringOr(message, "content");
+  JsonArray parts;
+  if (message.at_key("content").get(parts) != simdjson::SUCCESS) return;
+  std::string& text = texts_.emplace_back();
+  std::string& thinking = texts_.emplace_back();
+  for (const Json element : parts) {
+    JsonObject part;
+    if (element.get(part) != simdjson::SUCCESS) continue;
+    text += StringOr(part, "text");
+    thinking += StringOr(part, "thinking");
+    JsonArray thoughts;
+    if (part.at_key("thinking").get(thoughts) != simdjson::SUCCESS) continue;
+    for (const Json thought : thoughts) {
+      JsonObject of_text;
+      if (thought.get(of_text) == simdjson::SUCCESS) thinking += StringOr(of_text, "text");
+    }
+  }
+  piece.content = text;
+  if (!thinking.empty()) piece.reasoning = thinking;
+}
+
+// Arguments are a text; some engines send the object that it should hold.
+void ChatReader::ReadFunction(JsonObject function, ChatToolCall& call) {
+  call.name = StringOr(function, "name");
+  call.arguments = StringOr(function, "arguments");
+  JsonObject object;
+  if (function.at_key("arguments").get(object) == simdjson::SUCCESS)
+    call.arguments = texts_.emplace_back(Minified(object));
+}
+
+// A named call with another id, or with arguments behind whole ones, is another call, even if its index is not.
+size_t ChatReader::NumberOf(uint64_t index, const ChatToolCall& call) {
+  auto known =
+      std::find_if(calls_.begin(), calls_.end(), [&](const Call& other) { return other.index == index; });
+  if (known == calls_.end()) {
+    if (calls_.size() == kMostIndexes) return call_count_++;
+    known = calls_.insert(known, Call{.index = index, .number = call_count_++});
+  } else if (!call.name.empty()) {
+    const bool other = call.id.empty() ? known->scan.complete() && !call.arguments.empty()
+                                       : !known->id.empty() && known->id != call.id;
+    if (other) *known = Call{.index = index, .number = call_count_++};
+  }
+  if (known->id.empty()) known->id = call.id;
+  known->scan.Feed(call.arguments);
+  return known->number;
 }
 
 void WriteArguments(JsonWriter& json, std::string_view arguments) {
@@ -151,6 +211,9 @@ ApiError FromUpstream(int status, std::string_view body) {
     error.should_retry.reset();
   }
   error.status = status;
+  const bool of_caller = status >= 400 && status < 500 && status != 429;
+  if (of_caller && error.type == Info(Code::kUpstreamError).openai_type)
+    error.type = Info(Code::kInvalidValue).openai_type;
   return error;
 }
 
@@ -158,7 +221,7 @@ std::optional<ApiError> ReportedError(std::string_view answer) {
   simdjson::dom::parser parser;
   Faults faults;
   JsonObject root;
-  if (!ParseObject(parser, answer, faults, root)) return std::nullopt;
+  if (!ParseObject(parser, WithoutArray(answer), faults, root)) return std::nullopt;
   return ErrorIn(root);
 }
 
@@ -166,18 +229,23 @@ std::optional<ApiError> ErrorWithoutAnswer(std::string_view answer) {
   simdjson::dom::parser parser;
   Faults faults;
   JsonObject root;
-  if (!conf::Contains(answer, "\"error\"") || !ParseObject(parser, answer, faults, root)) return std::nullopt;
+  if (!conf::Contains(answer, "\"error\"") || !ParseObject(parser, WithoutArray(answer), faults, root))
+    return std::nullopt;
   for (const char* result : {"choices", "content", "output", "data", "results", "text", "tokens", "object"}) {
-    if (Find(root, result)) return std::nullopt;
+    if (Find(root, result) && !IsFlatError(root)) return std::nullopt;
   }
   return ErrorIn(root);
 }
 
-bool IsErrorObject(std::string_view body) {
+bool IsErrorOf(Protocol protocol, std::string_view body) {
   simdjson::dom::parser parser;
   Faults faults;
   JsonObject root;
-  return ParseObject(parser, body, faults, root);
+  JsonObject error;
+  if (!ParseObject(parser, body, faults, root) || root.at_key("error").get(error) != simdjson::SUCCESS)
+    return false;
+  if (protocol == Protocol::kAnthropic && StringOr(root, "type") != "error") return false;
+  return !StringOr(error, "message").empty();
 }
 
 bool SaysModelUnknown(std::string_view body, std::string_view model) {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,7 +49,7 @@ struct ChatRequest {
 };
 
 struct ChatToolCall {
-  size_t index = 0;
+  size_t index = 0;  // in the order of the calls, whatever the engine's own indexes are
   std::string_view id;
   std::string_view name;
   std::string_view arguments;
@@ -66,39 +67,6 @@ struct ChatPiece {
   bool has_choice = false;
 };
 
-class ChatReader {
- public:
-  // kUpstreamError: the upstream's own error (`{"error":…}`), or text that is not a chat answer.
-  std::optional<ApiError> Read(std::string_view json, ChatPiece& piece);
-
- private:
-  void ReadMessage(JsonObject message, ChatPiece& piece);
-
-  simdjson::dom::parser parser_;
-  std::string mended_;  // an answer with half a surrogate pair
-};
-
-// A call's arguments as an object. What is none becomes `{"raw_arguments": "…"}`, so that nothing is lost.
-void WriteArguments(JsonWriter& json, std::string_view arguments);
-
-// Whether generation ended because the engine failed, not because the answer is complete.
-bool IsFailedFinish(std::string_view finish_reason);
-
-// An upstream's error answer, for another protocol: its status, and its message, type and code if the body
-// has them in one of the usual forms.
-ApiError FromUpstream(int status, std::string_view body);
-// Whether it has one of those forms, so that a client's library can read it as it is.
-bool IsErrorObject(std::string_view body);
-// The error that a successful answer, or the data of an event, reports in its member `error`.
-std::optional<ApiError> ReportedError(std::string_view answer);
-// The same, where the answer has no result beside it, in any protocol: a Responses object that tells why its response
-// failed is an answer.
-std::optional<ApiError> ErrorWithoutAnswer(std::string_view answer);
-
-// Whether a 404 says, by its code, that the engine has no model of this name. A message may quote the caller,
-// and engines also answer 404 to a path that they do not serve.
-bool SaysModelUnknown(std::string_view body, std::string_view model);
-
 // Reads a JSON text piece by piece; knows when the outermost object or array has closed.
 class CompletionScan {
  public:
@@ -111,5 +79,52 @@ class CompletionScan {
   bool escaped_ = false;
   bool complete_ = false;
 };
+
+class ChatReader {
+ public:
+  // kUpstreamError: the upstream's own error (`{"error":…}`), or text that is not a chat answer.
+  std::optional<ApiError> Read(std::string_view json, ChatPiece& piece);
+
+ private:
+  // A call that the engine is writing. Some engines give every call of a stream the same index, or none.
+  struct Call {
+    uint64_t index = 0;  // the engine's
+    size_t number = 0;   // in the order of the calls
+    std::string id = {};
+    CompletionScan scan = {};  // of its arguments
+  };
+
+  void ReadMessage(JsonObject message, ChatPiece& piece);
+  void ReadContent(JsonObject message, ChatPiece& piece);
+  void ReadFunction(JsonObject function, ChatToolCall& call);
+  size_t NumberOf(uint64_t index, const ChatToolCall& call);
+
+  simdjson::dom::parser parser_;
+  std::string mended_;             // an answer with half a surrogate pair
+  std::deque<std::string> texts_;  // of the last piece, where the answer has them in another form
+  std::vector<Call> calls_;        // the last one of each index
+  size_t call_count_ = 0;
+};
+
+// A call's arguments as an object. What is none becomes `{"raw_arguments": "…"}`, so that nothing is lost.
+void WriteArguments(JsonWriter& json, std::string_view arguments);
+
+// Whether generation ended because the engine failed, not because the answer is complete.
+bool IsFailedFinish(std::string_view finish_reason);
+
+// An upstream's error answer, for another protocol: its status, and its message, type and code if the body
+// has them in one of the usual forms.
+ApiError FromUpstream(int status, std::string_view body);
+// Whether it has the form that this protocol's libraries read.
+bool IsErrorOf(Protocol protocol, std::string_view body);
+// The error that a successful answer, or the data of an event, reports in its member `error`, or is.
+std::optional<ApiError> ReportedError(std::string_view answer);
+// The same, where the answer has no result beside it, in any protocol: a Responses object that tells why its response
+// failed is an answer.
+std::optional<ApiError> ErrorWithoutAnswer(std::string_view answer);
+
+// Whether a 404 says, by its code, that the engine has no model of this name. A message may quote the caller,
+// and engines also answer 404 to a path that they do not serve.
+bool SaysModelUnknown(std::string_view body, std::string_view model);
 
 }  // namespace gateway::api

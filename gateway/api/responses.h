@@ -34,7 +34,9 @@ struct ResponseIdentity {
   int64_t created_at = 0;              // seconds since the Unix epoch
 };
 
-Translated<std::string> ResponseFromChat(std::string_view chat, const ResponseIdentity& identity);
+// `counted`: told in place of the engine's report.
+Translated<std::string> ResponseFromChat(std::string_view chat, const ResponseIdentity& identity,
+                                         const std::optional<Usage>& counted = std::nullopt);
 
 // Translates chat chunks to Responses events, numbered from 0. The last events repeat the whole answer, so it
 // is kept, in at most kMaxHeld bytes; a longer answer fails the stream.
@@ -50,7 +52,8 @@ class ResponsesStream {
   explicit ResponsesStream(ResponseIdentity identity) : identity_(std::move(identity)) {}
 
   void OnData(std::string_view chunk, std::string& out);  // the JSON of one `data:` line
-  void OnDone(std::string& out);
+  // `counted`: told in place of the engine's report.
+  void OnDone(std::string& out, const std::optional<Usage>& counted = std::nullopt);
   void OnError(const ApiError& error, std::string& out);
 
   StreamState state() const { return state_; }

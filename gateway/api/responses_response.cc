@@ -115,7 +115,8 @@ std::string ItemId(std::string_view prefix, std::string_view response_id, size_t
   return fmt::format("{}_{}_{}", prefix, response_id, index);
 }
 
-Translated<std::string> ResponseFromChat(std::string_view chat, const ResponseIdentity& identity) {
+Translated<std::string> ResponseFromChat(std::string_view chat, const ResponseIdentity& identity,
+                                         const std::optional<Usage>& counted) {
   ChatReader reader;
   ChatPiece piece;
   if (auto error = reader.Read(chat, piece)) return *std::move(error);
@@ -162,7 +163,7 @@ Translated<std::string> ResponseFromChat(std::string_view chat, const ResponseId
   std::string out;
   out.reserve(output.size() + identity.echo.size() + 512);
   JsonWriter json(out);
-  WriteResponse(json, identity, state, output, piece.usage);
+  WriteResponse(json, identity, state, output, counted ? counted : piece.usage);
   return out;
 }
 

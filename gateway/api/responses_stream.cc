@@ -86,7 +86,7 @@ void ResponsesStream::OnData(std::string_view chunk, std::string& out) {
   }
 }
 
-void ResponsesStream::OnDone(std::string& out) {
+void ResponsesStream::OnDone(std::string& out, const std::optional<Usage>& counted) {
   if (state_ != StreamState::kRunning) return;
   if (finish_reason_.empty()) {
     return OnError(
@@ -101,7 +101,7 @@ void ResponsesStream::OnDone(std::string& out) {
   {
     Event event(*this, out, state.status == "completed" ? "response.completed" : "response.incomplete");
     event.json().Key("response");
-    WriteResponse(event.json(), identity_, state, Output(), usage_);
+    WriteResponse(event.json(), identity_, state, Output(), counted ? counted : usage_);
   }
   state_ = StreamState::kDone;
 }

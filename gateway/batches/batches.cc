@@ -47,6 +47,11 @@ LineResult ResultOf(const BatchRun::Line& line, LineAnswer answer) {
   return result;
 }
 
+// A reload may have removed the tenant, perhaps by mistake: its lines wait until another reload brings it back.
+bool IsConfigured(const Batches::Environment& environment, const std::string& tenant) {
+  return environment.principal(tenant, {}) != nullptr;
+}
+
 }  // namespace
 
 Batches::Batches(net::Loop& loop, store::Store& store, Files& files, Environment environment)
@@ -696,6 +701,7 @@ bool Batches::SendNext(conf::TimePoint now) {
   auto at = by_tenant.upper_bound(last_tenant_);
   for (size_t i = 0; i < by_tenant.size(); ++i, ++at) {
     if (at == by_tenant.end()) at = by_tenant.begin();
+    if (!IsConfigured(environment_, std::string(at->first))) continue;
     std::ranges::sort(at->second, {}, [](const RunRef& run) { return run->batch().created; });
     for (const RunRef& run : at->second) {
       std::optional<BatchRun::Line> line = run->Take(now);
@@ -723,7 +729,9 @@ net::Task<void> Batches::RunLine(RunRef run, BatchRun::Line line) {
   --in_flight_;
   const conf::TimePoint now = net::Now();
   const bool cut = answer.status == 0 && !answer.too_large && (run->end() || run->lost() || stopped_);
-  switch (cut ? LineVerdict::kWait : Judge(answer)) {
+  const bool removed =
+      (answer.status == 401 || answer.status == 403) && !IsConfigured(environment_, batch.tenant);
+  switch (cut || removed ? LineVerdict::kWait : Judge(answer)) {
     case LineVerdict::kWait:
       if (cut) {
         run->Drop(line);
@@ -749,7 +757,7 @@ net::Task<void> Batches::RunLine(RunRef run, BatchRun::Line line) {
       std::string code = ErrorCodeOf(answer.body);
       run->EndBy({.state = BatchState::kFailed,
                   .code = code.empty() ? "key_revoked" : std::move(code),
-                  .message = "the key of this batch is no longer valid"},
+                  .message = "the key or the tenant of this batch is no longer valid"},
                  now);
       run->Drop(line);
       break;

@@ -15,6 +15,7 @@
 #include "gateway/people/sessions.h"
 #include "gateway/process/open_state.h"
 #include "gateway/store/followed.h"
+#include "gateway/store/kinds.h"
 
 namespace gateway::cli {
 namespace {
@@ -54,11 +55,17 @@ absl::StatusOr<RoleOver> RoleAskedFor(const LoginOptions& options, const Config&
             ? fmt::format("--tenant: missing; the role {} is over a tenant", options.role)
             : fmt::format("--tenant: has no effect; the role {} is over the whole gateway", options.role));
   }
-  if (options.tenant.empty()) return RoleOver{*role, {}};
-  const std::optional<std::string> path = TenantPath(config, options.tenant);
-  if (!path)
-    return absl::InvalidArgumentError(fmt::format("--tenant: unknown tenant \"{}\"", options.tenant));
-  return RoleOver{*role, *path};
+  return RoleOver{*role, TenantPath(config, options.tenant).value_or(options.tenant)};
+}
+
+// One that the configuration does not name may be made at run time.
+absl::Status CheckTenant(net::Loop& loop, store::Store& store, const Config& config,
+                         const std::string& tenant) {
+  if (tenant.empty() || TenantPath(config, tenant)) return absl::OkStatus();
+  const auto made = net::Await(loop, store.Get(store::kTenant, tenant));
+  if (!made.ok()) return made.status();
+  if (made->has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("--tenant: unknown tenant \"{}\"", tenant));
 }
 
 absl::StatusOr<std::string> StoreCode(const Config& config, Person person, conf::TimePoint ends) {
@@ -66,7 +73,12 @@ absl::StatusOr<std::string> StoreCode(const Config& config, Person person, conf:
   auto store = OpenState(loop, config);
   if (!store.ok()) return store.status();
   Sessions sessions(loop, **store, [] { return SessionTerms(); });
-  absl::StatusOr<std::string> code = net::Await(loop, sessions.MakeCode(std::move(person), ends));
+  absl::StatusOr<std::string> code;
+  if (absl::Status known = CheckTenant(loop, **store, config, person.roles.front().tenant); !known.ok()) {
+    code = std::move(known);
+  } else {
+    code = net::Await(loop, sessions.MakeCode({.person = std::move(person), .ends = ends}));
+  }
   sessions.Stop();
   loop.Stop();
   loop.Run();

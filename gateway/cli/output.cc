@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -21,6 +22,13 @@ namespace {
 size_t Characters(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(),
                                            [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
+}
+
+// Of a root shell that sudo opened, the user who asked for it.
+uid_t ActingUser() {
+  const uid_t uid = getuid();
+  const char* const by = uid == 0 ? std::getenv("SUDO_UID") : nullptr;
+  return by == nullptr ? uid : conf::ReadNumber<uid_t>(by).value_or(uid);
 }
 
 }  // namespace
@@ -74,7 +82,7 @@ std::string Actor() {
   passwd entry{};
   passwd* found = nullptr;
   std::array<char, 4096> buffer{};
-  const uid_t uid = getuid();
+  const uid_t uid = ActingUser();
   if (getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
     return fmt::format("cli:{}", found->pw_name);
   }

@@ -45,7 +45,7 @@ std::string TextOf(const nlohmann::ordered_json& value);
 // A word of the API as people read it: "in force" for in_force.
 std::string WordsOf(const nlohmann::ordered_json& value);
 
-// "cli:" and the name of the user that runs the command: the actor in the ledger.
+// "cli:" and the name of the user that runs the command, under sudo of the one who called it: the actor in the ledger.
 std::string Actor();
 
 // Whether all that was printed has been written. OutputFailed() says so, with the reason, and returns

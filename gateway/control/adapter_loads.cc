@@ -99,7 +99,8 @@ void AdapterLoads::OnAlarm() {
   std::set<std::string> bases;
   for (const Adapter& adapter : adapters_.All()) bases.insert(adapter.base);
   for (auto& [identity, known] : replicas_) known.seen = false;
-  for (const std::string& base : bases) TickBase(runtime, base);
+  const AdapterUses elsewhere = env_.acts() ? env_.elsewhere() : AdapterUses();
+  for (const std::string& base : bases) TickBase(runtime, base, elsewhere);
   std::erase_if(replicas_, [](auto& entry) {
     if (entry.second.seen || entry.second.busy) return false;
     entry.second.state->adapters.SetHeld({});
@@ -111,7 +112,8 @@ void AdapterLoads::OnAlarm() {
   if (!bases.empty() || !replicas_.empty()) SetAfter(kTickOfAdapters);
 }
 
-void AdapterLoads::TickBase(const std::shared_ptr<const Runtime>& runtime, const std::string& base) {
+void AdapterLoads::TickBase(const std::shared_ptr<const Runtime>& runtime, const std::string& base,
+                            const AdapterUses& elsewhere) {
   const std::vector<Adapter> adapters = OfBase(base);
   const std::vector<Place> places = PlacesOf(*runtime, base);
   const conf::TimePoint now = net::Now();
@@ -131,7 +133,7 @@ void AdapterLoads::TickBase(const std::shared_ptr<const Runtime>& runtime, const
     }
   }
   if (!env_.acts()) return;
-  Act(runtime, base, places);
+  Act(runtime, base, places, elsewhere);
   ForgetGone(*runtime, adapters, places);
 }
 
@@ -147,22 +149,30 @@ void AdapterLoads::ShowHeld(const Place& place, const std::vector<Adapter>& adap
 }
 
 void AdapterLoads::Act(const std::shared_ptr<const Runtime>& runtime, const std::string& base,
-                       const std::vector<Place>& places) {
+                       const std::vector<Place>& places, const AdapterUses& elsewhere) {
   const conf::TimePoint now = net::Now();
   const std::vector<Adapter> adapters = OfBase(base);
   std::vector<std::string> waited_for;
   if (const std::optional<ModelId> id = runtime->routes().Find(base))
     waited_for = runtime->model(*id).waits->WaitedFor();
+  static const AdapterUse unused;
+  const auto use_elsewhere = [&](const std::string& name) -> const AdapterUse& {
+    const auto at = elsewhere.find(IdOf(base, name));
+    return at == elsewhere.end() ? unused : at->second;
+  };
   std::vector<router::PlannedAdapter> planned;
   for (const Adapter& adapter : adapters) {
+    const AdapterUse& there = use_elsewhere(adapter.name);
+    conf::TimePoint& used = used_[{base, adapter.name}];
+    if (there.idle) used = std::max(used, now - *there.idle);
     const std::string model =
         config::ModelOfAdapter(runtime->configured().models, {adapter.base, adapter.name});
-    const bool waits = std::ranges::find(waited_for, model) != waited_for.end() ||
+    const bool waits = there.waits || std::ranges::find(waited_for, model) != waited_for.end() ||
                        wanted_.contains(IdOf(adapter.base, adapter.name));
     planned.push_back({.id = router::AdapterIdOf(adapter.name),
                        .leaves = adapter.leaves,
                        .waited_for = waits && !adapter.leaves,
-                       .used = used_[{base, adapter.name}]});
+                       .used = used});
   }
   std::vector<router::AdapterReplica> replicas;
   for (const Place& place : places) {
@@ -171,8 +181,9 @@ void AdapterLoads::Act(const std::shared_ptr<const Runtime>& runtime, const std:
     for (size_t a = 0; a < adapters.size(); ++a) {
       const std::string& name = adapters[a].name;
       if (known.Lists(name)) {
-        replica.held.push_back(
-            {.id = planned[a].id, .in_use = known.state->adapters.ReadUse(planned[a].id).in_flight > 0});
+        replica.held.push_back({.id = planned[a].id,
+                                .in_use = known.state->adapters.ReadUse(planned[a].id).in_flight > 0 ||
+                                          use_elsewhere(name).in_flight.contains(place.identity)});
       }
       const auto refused = known.refused.find(name);
       if (refused != known.refused.end() && now < refused->second.until)
@@ -375,6 +386,30 @@ net::Task<std::optional<std::string>> AdapterLoads::AwaitFirst(std::string base,
   }
   wanted_.erase(id);
   co_return why;
+}
+
+AdapterUses AdapterLoads::UsesHere() const {
+  AdapterUses uses;
+  const std::shared_ptr<const Runtime> runtime = env_.runtime();
+  const conf::TimePoint now = net::Now();
+  for (const Adapter& adapter : adapters_.All()) {
+    AdapterUse use;
+    if (const std::optional<ModelId> id = runtime->routes().Find(adapter.base)) {
+      const std::vector<std::string> waited_for = runtime->model(*id).waits->WaitedFor();
+      const std::string model =
+          config::ModelOfAdapter(runtime->configured().models, {adapter.base, adapter.name});
+      use.waits = std::ranges::find(waited_for, model) != waited_for.end();
+    }
+    for (const Place& place : PlacesOf(*runtime, adapter.base)) {
+      const auto known = replicas_.find(place.identity);
+      if (known == replicas_.end() || known->second.state == nullptr) continue;
+      const auto seen = known->second.state->adapters.ReadUse(router::AdapterIdOf(adapter.name));
+      if (seen.in_flight > 0) use.in_flight[place.identity] = seen.in_flight;
+      if (seen.last) use.idle = std::min(use.idle.value_or(conf::Duration::max()), now - *seen.last);
+    }
+    if (use != AdapterUse()) uses.emplace(IdOf(adapter.base, adapter.name), std::move(use));
+  }
+  return uses;
 }
 
 std::vector<AdapterAtReplica> AdapterLoads::At(const std::string& base, const std::string& name) const {

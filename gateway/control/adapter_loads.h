@@ -6,8 +6,8 @@
 // to replicas that hold it; while none does, they wait in the queue of its base. router/load/adapter_plan.h decides
 // what is loaded where, and what leaves for it.
 //
-// Of several gateways the leader alone loads and unloads; the others only ask. Where nothing is scaled none leads,
-// and each of them does, which is harmless: an engine refuses to load an adapter twice.
+// Of several gateways the leader alone loads and unloads, by the requests of all; the others only ask. Where nothing is
+// scaled none leads, and each of them does, which is harmless: an engine refuses to load an adapter twice.
 //
 // Owner: the Process. Thread: the control loop's.
 #pragma once
@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "gateway/control/adapters.h"
+#include "gateway/control/gateway_record.h"
 #include "gateway/net/abort_group.h"
 #include "gateway/net/http/fetch.h"
 #include "gateway/net/loop.h"
@@ -48,6 +49,8 @@ class AdapterLoads final : private net::Alarm {
     std::function<std::shared_ptr<const Runtime>()> runtime;
     // Whether this gateway tells engines what to load.
     std::function<bool()> acts = [] { return true; };
+    // How the requests of other gateways use adapters.
+    std::function<AdapterUses()> elsewhere = [] { return AdapterUses(); };
     // What replicas hold has changed.
     std::function<void()> changed = [] {};
   };
@@ -64,6 +67,9 @@ class AdapterLoads final : private net::Alarm {
   // later. Otherwise every engine has refused it: what one of them said.
   net::Task<std::optional<std::string>> AwaitFirst(std::string base, std::string name,
                                                    conf::Duration patience);
+
+  // How the requests of this gateway use adapters; those that none has used are left out.
+  AdapterUses UsesHere() const;
 
   std::vector<AdapterAtReplica> At(const std::string& base, const std::string& name) const;
 
@@ -93,13 +99,14 @@ class AdapterLoads final : private net::Alarm {
   };
 
   void OnAlarm() override;
-  void TickBase(const std::shared_ptr<const Runtime>& runtime, const std::string& base);
+  void TickBase(const std::shared_ptr<const Runtime>& runtime, const std::string& base,
+                const AdapterUses& elsewhere);
   std::vector<Place> PlacesOf(const Runtime& runtime, const std::string& base) const;
   std::vector<Adapter> OfBase(const std::string& base) const;
   bool CanAsk(const Runtime& runtime, router::ReplicaId replica) const;
   void ShowHeld(const Place& place, const std::vector<Adapter>& adapters);
   void Act(const std::shared_ptr<const Runtime>& runtime, const std::string& base,
-           const std::vector<Place>& places);
+           const std::vector<Place>& places, const AdapterUses& elsewhere);
   void ForgetGone(const Runtime& runtime, const std::vector<Adapter>& adapters,
                   const std::vector<Place>& places);
   std::string SourceOf(const std::string& base, const std::string& name) const;

@@ -7,6 +7,7 @@
 
 #include "conf/text.h"
 #include "gateway/api/coded_status.h"
+#include "gateway/audit/stored_events.h"
 #include "gateway/config/types.h"
 #include "gateway/store/kinds.h"
 
@@ -15,6 +16,17 @@ namespace {
 
 absl::Status Refused(api::Code code, std::string message) {
   return api::WithCode(absl::FailedPreconditionError(conf::Abseil(message)), code);
+}
+
+ledger::Event EventOf(const Adapter& adapter, std::string_view action, std::string_view replica = {},
+                      std::string_view why = {}) {
+  ledger::Event event;
+  event.kind = ledger::Kind::kAction;
+  event.action = action;
+  event.actor = adapter.by;
+  event.subject = adapter.name;
+  event.detail = DetailOf(adapter, replica, why);
+  return event;
 }
 
 }  // namespace
@@ -92,20 +104,13 @@ absl::Status Adapters::Check(const Adapter& adapter) const {
 
 net::Task<absl::Status> Adapters::Note(Adapter adapter, std::string_view action, std::string replica,
                                        std::string why) {
-  ledger::Event event;
-  event.kind = ledger::Kind::kAction;
-  event.action = action;
-  event.actor = adapter.by;
-  event.subject = adapter.name;
-  event.detail = DetailOf(adapter, replica, why);
-  co_return co_await env_.record(std::move(event));
+  co_return co_await env_.record(EventOf(adapter, action, replica, why));
 }
 
 net::Task<absl::Status> Adapters::Load(Adapter adapter) {
   if (absl::Status wrong = Check(adapter); !wrong.ok()) co_return wrong;
-  if (absl::Status recorded = co_await Note(adapter, kLoadAdapterAction, {}, {}); !recorded.ok())
-    co_return recorded;
   co_return co_await Commit(
+      EventOf(adapter, kLoadAdapterAction),
       store::Write::Create(store::kAdapter, IdOf(adapter.base, adapter.name), BodyOf(adapter)));
 }
 
@@ -118,10 +123,10 @@ net::Task<absl::Status> Adapters::Unload(std::string base, std::string name, std
   Adapter adapter = entry->value;
   const uint64_t version = entry->version;
   adapter.by = std::move(by);
-  if (absl::Status recorded = co_await Note(adapter, kUnloadAdapterAction, {}, {}); !recorded.ok())
-    co_return recorded;
+  ledger::Event event = EventOf(adapter, kUnloadAdapterAction);
   adapter.leaves = true;
   co_return co_await Commit(
+      std::move(event),
       {.kind = store::kAdapter, .id = IdOf(base, name), .replaces = version, .body = BodyOf(adapter)});
 }
 
@@ -129,16 +134,21 @@ net::Task<absl::Status> Adapters::Forget(std::string base, std::string name, std
                                          std::string why) {
   const auto* const entry = stored_.Find(IdOf(base, name));
   if (entry == nullptr) co_return absl::OkStatus();
-  const Adapter adapter = entry->value;
-  const uint64_t version = entry->version;
-  if (absl::Status recorded = co_await Note(adapter, action, {}, std::move(why)); !recorded.ok())
-    co_return recorded;
   co_return co_await Commit(
-      {.kind = store::kAdapter, .id = IdOf(base, name), .replaces = version, .body = std::nullopt});
+      EventOf(entry->value, action, {}, why),
+      {.kind = store::kAdapter, .id = IdOf(base, name), .replaces = entry->version, .body = std::nullopt});
 }
 
-net::Task<absl::Status> Adapters::Commit(store::Write write) {
-  return stored_.Commit({std::move(write)}, env_.epoch());
+net::Task<absl::Status> Adapters::Commit(ledger::Event event, store::Write write) {
+  const uint64_t epoch = env_.epoch();
+  std::vector<store::Write> writes;
+  if (epoch != 0) {
+    writes.push_back(StoredEvent(std::move(event)));
+  } else if (absl::Status recorded = co_await env_.record(std::move(event)); !recorded.ok()) {
+    co_return recorded;
+  }
+  writes.push_back(std::move(write));
+  co_return co_await stored_.Commit(std::move(writes), epoch);
 }
 
 }  // namespace gateway::control

@@ -40,7 +40,8 @@ class Adapters {
   net::Task<absl::Status> Start() { return stored_.Start(); }
   void Stop() { stored_.Stop(); }
 
-  // Checks, then records in the ledger and in the store. Errors with codes: NotFound (no such base),
+  // Checks, then records in the ledger and in the store; in a shared store both with one write, as the store alone knows
+  // who leads. Errors with codes: NotFound (no such base),
   // InvalidArgument (name or source), AlreadyExists, ResourceExhausted; and the store's.
   net::Task<absl::Status> Load(Adapter adapter);
   // Its requests are refused from now on, and the engines unload it. NotFound: there is none.
@@ -62,7 +63,7 @@ class Adapters {
 
  private:
   absl::Status Check(const Adapter& adapter) const;
-  net::Task<absl::Status> Commit(store::Write write);
+  net::Task<absl::Status> Commit(ledger::Event event, store::Write write);
 
   const Environment env_;
   store::StoredCopy<Adapter> stored_;

@@ -141,6 +141,7 @@ absl::StatusOr<std::unique_ptr<ScalingLoop>> ControlPlane::MakeLoop(uint64_t epo
     served_elsewhere_->BeginTerm();
     env.served_elsewhere = [this] { return served_elsewhere_->TakeNew(); };
     env.demand_elsewhere = [this] { return gateways_->Demand(net::Now()); };
+    env.tries_elsewhere = [this] { return gateways_->tries(); };
     env.left_elsewhere = [this](const std::string& replica, uint64_t change) {
       return gateways_->LeftAt(replica, change, net::Now());
     };
@@ -203,15 +204,20 @@ GatewayRecord ControlPlane::Self() const {
                      .public_key = options_.public_key,
                      .since = began_};
   if (options_.scales) self.epoch = leadership_->epoch();
+  if (gateways_) self.adapters = env_.adapters();
   if (!followed_) {
     if (gateways_) self.followed = gateways_->number();
+    // Where none leads, each loads what its own requests wait for.
+    for (auto& [id, use] : self.adapters) use.waits = false;
     return self;
   }
   self.followed = Routed(now);
   self.leaving = followed_->Leaving();
   // The leader's own demand needs no telling.
   const std::vector<const ShardMetrics*> shards = env_.loop.shards();
-  self.demand = DemandHere(shards, *env_.loop.runtime(), now);
+  const std::shared_ptr<const Runtime> runtime = env_.loop.runtime();
+  self.demand = DemandHere(shards, *runtime, now);
+  if (env_.loop.rollouts != nullptr) self.tries = TriesHere(shards, *runtime, *env_.loop.rollouts);
   return self;
 }
 
@@ -228,7 +234,10 @@ void ControlPlane::OnWaiting() {
     const std::optional<ModelId> id = runtime->routes().Find(policy.model());
     return id && runtime->model(*id).waits->urgent() > 0;
   };
-  if (std::ranges::any_of(runtime->config().scaling->models, waits)) gateways_->TellSoon();
+  const auto waits_for_adapter = [](const auto& use) { return use.second.waits; };
+  if (std::ranges::any_of(runtime->config().scaling->models, waits) ||
+      std::ranges::any_of(env_.adapters(), waits_for_adapter))
+    gateways_->TellSoon();
 }
 
 // Once a second: what a follower estimates by itself, and what the leader clears away.

@@ -50,6 +50,8 @@ class ControlPlane {
     std::function<void()> changed = [] {};
     // The leader has changed a replica or a job; only told where another gateway leads.
     std::function<void()> workloads_changed = [] {};
+    // How this gateway's requests use LoRA adapters.
+    std::function<AdapterUses()> adapters = [] { return AdapterUses(); };
   };
 
   // The loop must outlive it.
@@ -76,6 +78,10 @@ class ControlPlane {
   // Nothing: no other gateway uses the store.
   std::optional<StoreStatus> store() const {
     return gateways_ ? std::optional(gateways_->store()) : std::nullopt;
+  }
+  // How other gateways' requests use LoRA adapters.
+  AdapterUses AdaptersElsewhere() const {
+    return gateways_ ? gateways_->Adapters(net::Now()) : AdapterUses();
   }
   // Whether another gateway of the store, by the id of its state folder, tells of itself.
   bool Lives(std::string_view gateway) const;

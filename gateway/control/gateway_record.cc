@@ -44,6 +44,61 @@ json Written(const DemandAt& at) {
           {"oldest_line_ms", conf::ToMillis(at.oldest_line)}};
 }
 
+json Written(const TriesAt& at) {
+  return {at.tries,
+          at.failures,
+          at.first_token.count,
+          at.first_token.sum,
+          at.first_token.sum_of_squares,
+          at.token_time.count,
+          at.token_time.sum,
+          at.token_time.sum_of_squares};
+}
+
+TriesAt ReadTries(const json& in) {
+  const auto cell = [&](size_t i) { return in.at(i).get<uint64_t>(); };
+  return {.tries = cell(0),
+          .failures = cell(1),
+          .first_token = {cell(2), cell(3), cell(4)},
+          .token_time = {cell(5), cell(6), cell(7)}};
+}
+
+json WrittenTries(const TriesByModel& tries) {
+  json out = json::object();
+  size_t replicas = 0;
+  for (const auto& [model, of_model] : tries) {
+    json& into = out[model] = json::object();
+    for (const auto& [replica, at] : of_model) {
+      if (++replicas <= kMostTriesInRecord) into[replica] = Written(at);
+    }
+  }
+  return out;
+}
+
+json WrittenAdapters(const AdapterUses& adapters) {
+  json out = json::object();
+  for (const bool waits : {true, false}) {
+    for (const auto& [id, use] : adapters) {
+      if (use.waits != waits || out.size() >= kMostAdaptersInRecord) continue;
+      json& into = out[id] = json::object();
+      if (use.waits) into["waits"] = true;
+      if (use.idle) into["idle_ms"] = conf::ToMillis(*use.idle);
+      if (!use.in_flight.empty()) into["in_flight"] = use.in_flight;
+    }
+  }
+  return out;
+}
+
+AdapterUse ReadAdapterUse(const json& in) {
+  AdapterUse use;
+  use.waits = in.value("waits", false);
+  if (in.contains("idle_ms")) use.idle = std::chrono::milliseconds(in["idle_ms"].get<int64_t>());
+  if (in.contains("in_flight"))
+    for (const auto& [replica, requests] : in["in_flight"].items())
+      use.in_flight[replica] = requests.get<uint32_t>();
+  return use;
+}
+
 DemandAt ReadDemand(const json& in) {
   DemandAt at;
   at.work_ns = in.at("work_ns").get<uint64_t>();
@@ -78,6 +133,8 @@ std::string BodyOf(const GatewayRecord& record) {
   for (const std::string_view model : Busiest(record.demand))
     demand[std::string(model)] = Written(record.demand.find(model)->second);
   if (!demand.empty()) out["demand"] = std::move(demand);
+  if (!record.tries.empty()) out["tries"] = WrittenTries(record.tries);
+  if (!record.adapters.empty()) out["adapters"] = WrittenAdapters(record.adapters);
   return conf::DumpJson(out);
 }
 
@@ -99,6 +156,14 @@ absl::StatusOr<GatewayRecord> ReadGateway(std::string_view name, std::string_vie
         record.leaving[replica] = requests.get<uint32_t>();
     if (in.contains("demand"))
       for (const auto& [model, at] : in["demand"].items()) record.demand[model] = ReadDemand(at);
+    // A gateway of an earlier version tells of neither.
+    if (in.contains("tries"))
+      for (const auto& [model, of_model] : in["tries"].items()) {
+        TriesByReplica& into = record.tries[model];
+        for (const auto& [replica, at] : of_model.items()) into[replica] = ReadTries(at);
+      }
+    if (in.contains("adapters"))
+      for (const auto& [id, use] : in["adapters"].items()) record.adapters[id] = ReadAdapterUse(use);
   } catch (const std::exception& error) {
     return absl::DataLossError(
         conf::Abseil(fmt::format("the record of the gateway {} cannot be read: {}", name, error.what())));

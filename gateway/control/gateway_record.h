@@ -1,6 +1,6 @@
 // What a gateway reports to the others about itself, through the store: who it is, how far it has followed
-// the store, the
-// demand that it sees, and the requests that it still has at replicas that are to stop.
+// the store, the demand that it sees, the requests that it still has at replicas that are to stop, what its requests
+// have met at the replicas of a rollout, and which LoRA adapters they use or wait for.
 //
 // An object of the kind store::kGateway, by the gateway's name. It is written at least every few seconds; others
 // count the gateway as gone once it has not changed for kGatewayLease by their own clocks, so that no two clocks
@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,8 @@ inline constexpr conf::Duration kGatewayLease = std::chrono::seconds(10);
 // In one record: what is beyond is left out, the models with the least demand first.
 inline constexpr size_t kMostModelsInRecord = 2000;
 inline constexpr size_t kMostLeavingInRecord = 2000;
+inline constexpr size_t kMostTriesInRecord = 1000;     // replicas
+inline constexpr size_t kMostAdaptersInRecord = 1000;  // those for which requests wait come first
 
 // The demand for one model at one gateway. The first ones count since its start.
 struct DemandAt {
@@ -44,6 +47,41 @@ struct DemandAt {
 };
 using DemandByModel = std::map<std::string, DemandAt, std::less<>>;
 
+// As metrics::LogCells counts: logarithms of microseconds, in millionths.
+struct TimesAt {
+  uint64_t count = 0;
+  uint64_t sum = 0;
+  uint64_t sum_of_squares = 0;
+
+  bool operator==(const TimesAt&) const = default;
+};
+
+// What a gateway's requests have met at one replica since the start of the gateway.
+struct TriesAt {
+  uint64_t tries = 0;
+  uint64_t failures = 0;
+  TimesAt first_token{};
+  TimesAt token_time{};
+
+  bool operator==(const TriesAt&) const = default;
+};
+// By the replica's identity.
+using TriesByReplica = std::map<std::string, TriesAt, std::less<>>;
+// Of the models whose new version is rolled out.
+using TriesByModel = std::map<std::string, TriesByReplica, std::less<>>;
+
+// How a gateway's requests use one LoRA adapter.
+struct AdapterUse {
+  bool waits = false;  // requests wait for it
+  // Since the last one began; absent: none has.
+  std::optional<conf::Duration> idle{};
+  std::map<std::string, uint32_t, std::less<>> in_flight{};  // requests by the replica's identity
+
+  bool operator==(const AdapterUse&) const = default;
+};
+// By IdOf(base, name).
+using AdapterUses = std::map<std::string, AdapterUse, std::less<>>;
+
 struct GatewayRecord {
   std::string name{};
   std::string id{};          // of its state folder; empty: one of an earlier release, which told none
@@ -57,6 +95,8 @@ struct GatewayRecord {
   // Requests that it still has at replicas that take no new ones, by the replica's id.
   std::map<std::string, uint32_t, std::less<>> leaving{};
   DemandByModel demand{};
+  TriesByModel tries{};
+  AdapterUses adapters{};
 
   bool operator==(const GatewayRecord&) const = default;
 };

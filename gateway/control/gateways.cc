@@ -24,7 +24,8 @@ uint64_t LagOf(uint64_t version, const GatewayRecord& record) {
 }
 
 bool Waits(const GatewayRecord& record) {
-  return std::ranges::any_of(record.demand, [](const auto& of) { return of.second.waiting > 0; });
+  return std::ranges::any_of(record.demand, [](const auto& of) { return of.second.waiting > 0; }) ||
+         std::ranges::any_of(record.adapters, [](const auto& of) { return of.second.waits; });
 }
 
 bool IsAnother(const GatewayRecord& record, const std::string& own) {
@@ -167,7 +168,9 @@ void Gateways::Replace(const std::vector<store::Object>& all) {
     }
   }
   for (const auto& [name, other] : before) {
-    if (!others_.contains(name)) demand_.Gone(name);
+    if (others_.contains(name)) continue;
+    demand_.Gone(name);
+    tries_.Forget(name);
   }
 }
 
@@ -177,6 +180,7 @@ void Gateways::Apply(const std::vector<store::Change>& changes) {
       Take(change.id, change.number, *change.body);
     } else {
       demand_.Gone(change.id);
+      tries_.Forget(change.id);
       others_.erase(change.id);
       env_.changed();
     }
@@ -193,6 +197,7 @@ void Gateways::Take(const std::string& name, uint64_t version, const std::string
   }
   const conf::TimePoint now = net::Now();
   demand_.Update(*record, now);
+  tries_.Update(*record);
   const bool waits = Waits(*record);
   const auto known = others_.find(name);
   const bool news = known == others_.end() || known->second.record.epoch != record->epoch ||
@@ -212,6 +217,21 @@ std::vector<GatewayStatus> Gateways::List(conf::TimePoint now) const {
                     .lag = LagOf(other.version, other.record)});
   }
   return list;
+}
+
+AdapterUses Gateways::Adapters(conf::TimePoint now) const {
+  AdapterUses all;
+  for (const auto& [name, other] : others_) {
+    if (!IsLive(other, now)) continue;
+    for (const auto& [id, told] : other.record.adapters) {
+      AdapterUse& use = all[id];
+      use.waits = use.waits || told.waits;
+      if (told.idle)
+        use.idle = std::min(use.idle.value_or(conf::Duration::max()), *told.idle + (now - other.seen));
+      for (const auto& [replica, requests] : told.in_flight) use.in_flight[replica] += requests;
+    }
+  }
+  return all;
 }
 
 bool Gateways::OthersLive(conf::TimePoint now) const {

@@ -20,6 +20,7 @@
 
 #include "gateway/control/demand_elsewhere.h"
 #include "gateway/control/gateway_record.h"
+#include "gateway/control/version_tries.h"
 #include "gateway/net/loop.h"
 #include "gateway/store/follower.h"
 
@@ -83,6 +84,9 @@ class Gateways final : private net::Alarm {
   bool Lives(std::string_view id, conf::TimePoint now) const;
   // Of the other gateways.
   DemandByModel Demand(conf::TimePoint now) const { return demand_.Sum(now); }
+  const TriesByModel& tries() const { return tries_.all(); }
+  // Of those that live.
+  AdapterUses Adapters(conf::TimePoint now) const;
   // The requests that other gateways have at a replica; absent: one of them has not yet applied the change of that
   // number, by which the replica left the routes.
   std::optional<uint32_t> LeftAt(std::string_view replica, uint64_t change, conf::TimePoint now) const;
@@ -113,6 +117,7 @@ class Gateways final : private net::Alarm {
   store::Follower follower_;
   std::map<std::string, Other, std::less<>> others_;
   DemandElsewhere demand_;
+  TriesElsewhere tries_;
   uint64_t version_ = 0;  // of our own record; 0: it is not there
   uint64_t lag_ = 0;      // of our own, when it was written
   conf::TimePoint told_{};

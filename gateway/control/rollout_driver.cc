@@ -16,18 +16,6 @@ namespace {
 constexpr conf::Duration kTickOfRollouts = std::chrono::milliseconds(500);
 constexpr conf::Duration kRatingsEvery = std::chrono::seconds(5);
 constexpr std::string_view kControl = "control";
-constexpr double kMillionth = 1e-6;
-const double kMicrosInLog = std::log(1e6);  // the cells count logarithms of microseconds
-
-// Of so many values, as the cells have them, in logarithms of seconds.
-router::LogSums SumsOf(const LogCells& cells) {
-  const auto n = static_cast<double>(cells.count.value());
-  const double sum = static_cast<double>(cells.sum.value()) * kMillionth;
-  const double squares = static_cast<double>(cells.sum_of_squares.value()) * kMillionth;
-  return {.count = cells.count.value(),
-          .sum = sum - n * kMicrosInLog,
-          .sum_of_squares = squares - 2 * kMicrosInLog * sum + n * kMicrosInLog * kMicrosInLog};
-}
 
 void AddTo(router::LogSums& to, const router::LogSums& more, double sign) {
   to.count = sign > 0 ? to.count + more.count : to.count - std::min(to.count, more.count);
@@ -48,15 +36,6 @@ void AddTo(router::VersionSample& to, const router::VersionSample& more, double 
 router::VersionSample Since(router::VersionSample now, const router::VersionSample& base) {
   AddTo(now, base, -1);
   return now;
-}
-
-router::VersionSample SampleOfCells(const ReplicaCells& cells) {
-  const uint64_t failures = cells.connect_failures.value() + cells.broken.value() + cells.errors.value() +
-                            cells.timeouts.value() + cells.hung.value();
-  return {.tries = cells.attempts.value(),
-          .failures = failures,
-          .first_token = SumsOf(cells.first_token),
-          .token_time = SumsOf(cells.token_time)};
 }
 
 absl::Status NotNow(std::string why) {
@@ -132,24 +111,29 @@ void RolloutDriver::Collect(const config::ModelPolicy& policy, Seen& seen) const
   }
 }
 
-router::VersionSample RolloutDriver::SampleOf(const std::set<std::string>& names) const {
-  router::VersionSample sum;
+router::VersionSample RolloutDriver::SampleOfReplicas(const std::set<std::string>& names) const {
+  TriesAt sum;
   for (const ShardMetrics* const shard : env_.shards()) {
     shard->ForEachReplica([&](const std::string& name, const ReplicaCells& cells) {
-      if (names.contains(name)) AddTo(sum, SampleOfCells(cells), 1);
+      if (names.contains(name)) AddTo(sum, TriesOf(cells));
     });
   }
-  return sum;
+  for (const auto& [model, replicas] : env_.tries_elsewhere()) {
+    for (const auto& [name, tries] : replicas) {
+      if (names.contains(name)) AddTo(sum, tries);
+    }
+  }
+  return SampleOf(sum);
 }
 
 router::VersionSample RolloutDriver::FreshOf(const Seen& seen) const {
-  router::VersionSample sample = Since(SampleOf(seen.fresh_names), seen.base);
+  router::VersionSample sample = Since(SampleOfReplicas(seen.fresh_names), seen.base);
   sample.ratings = RatingsOfNames(seen, seen.fresh_names);
   return sample;
 }
 
 router::VersionSample RolloutDriver::OldOf(const Seen& seen) const {
-  router::VersionSample sample = Since(SampleOf(seen.old_names), seen.old_base);
+  router::VersionSample sample = Since(SampleOfReplicas(seen.old_names), seen.old_base);
   sample.ratings = RatingsOfNames(seen, seen.old_names);
   return sample;
 }
@@ -201,9 +185,9 @@ void RolloutDriver::Run(const config::ModelPolicy& policy, const Rollout& rollou
   seen.wanted = std::clamp(static_cast<uint32_t>(std::ceil(share * others - 1e-9)), 1U,
                            std::max(1U, policy.scaling.max));
   if (seen.step_since != rollout.since) {
-    if (seen.step_since == conf::TimePoint()) seen.old_base = SampleOf(seen.old_names);
+    if (seen.step_since == conf::TimePoint()) seen.old_base = SampleOfReplicas(seen.old_names);
     seen.step_since = rollout.since;
-    seen.base = SampleOf(seen.fresh_names);
+    seen.base = SampleOfReplicas(seen.fresh_names);
   }
   uint32_t there = 0;
   replicas_.ForEach(model, [&](const Workload& replica) {
@@ -239,7 +223,7 @@ void RolloutDriver::Run(const config::ModelPolicy& policy, const Rollout& rollou
   next.by = kControl;
   if (move.kind == Kind::kOpen) {
     // Before its share is in force, so that no try of it is missed.
-    seen.base = SampleOf(seen.fresh_names);
+    seen.base = SampleOfReplicas(seen.fresh_names);
     seen.step_since = next.since;
     next.open = true;
     next.percent = steps.percents[step];

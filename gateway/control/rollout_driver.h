@@ -2,8 +2,8 @@
 // share step by step, and promotes it or rolls it back. router/health/rollout_judgement.h decides.
 //
 // The replicas of the version in force stay as the autoscaler wants them until the new one is promoted, so that a
-// rollback costs nothing. What is judged is what this gateway's own requests have met since the step began, and the
-// feedback in its ledger since the rollout began; after a restart, a step is judged anew.
+// rollback costs nothing. What is judged is what the requests of all gateways have met since the step began, and their
+// feedback since the rollout began; after a restart, and by another leader, a step is judged anew.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -19,6 +19,7 @@
 #include "gateway/control/ratings.h"
 #include "gateway/control/replicas.h"
 #include "gateway/control/rollouts.h"
+#include "gateway/control/version_tries.h"
 #include "gateway/metrics/shard_metrics.h"
 #include "gateway/shard/runtime.h"
 #include "router/health/rollout_judgement.h"
@@ -46,6 +47,7 @@ class RolloutDriver {
     // Replicas of the version in force that the autoscaler wants.
     std::function<uint32_t(const std::string& model)> wanted;
     Rollouts* rollouts = nullptr;  // null: only where a test has none
+    std::function<TriesByModel()> tries_elsewhere = [] { return TriesByModel(); };
     // The feedback of that name on the answers of the model's replicas since then; null: nobody can tell.
     std::function<net::Task<RatingsByReplica>(std::string model, std::string name, conf::TimePoint since)>
         ratings = nullptr;
@@ -88,7 +90,7 @@ class RolloutDriver {
   void Run(const config::ModelPolicy& policy, const Rollout& rollout, Seen& seen, conf::TimePoint now);
   void Collect(const config::ModelPolicy& policy, Seen& seen) const;
   void RetireOthers(const config::ModelPolicy& policy, const Rollout& rollout);
-  router::VersionSample SampleOf(const std::set<std::string>& names) const;
+  router::VersionSample SampleOfReplicas(const std::set<std::string>& names) const;
   // What the new version has done in this step, and the old one since the rollout began.
   router::VersionSample FreshOf(const Seen& seen) const;
   router::VersionSample OldOf(const Seen& seen) const;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "gateway/audit/stored_events.h"
 #include "gateway/store/kinds.h"
 
 namespace gateway::control {
@@ -36,23 +37,27 @@ net::Task<absl::Status> Rollouts::Set(Rollout rollout, std::string_view action) 
   event.actor = rollout.by;
   event.subject = rollout.model;
   event.detail = DetailOf(rollout);
-  if (absl::Status recorded = co_await env_.record(std::move(event)); !recorded.ok()) co_return recorded;
+  const uint64_t epoch = env_.epoch();
+  std::vector<store::Write> writes;
+  if (epoch != 0) {
+    writes.push_back(StoredEvent(std::move(event)));
+  } else if (absl::Status recorded = co_await env_.record(std::move(event)); !recorded.ok()) {
+    co_return recorded;
+  }
   const auto* const there = stored_.Find(rollout.model);
-  co_return co_await Commit({.kind = store::kRollout,
-                             .id = rollout.model,
-                             .replaces = there == nullptr ? 0 : there->version,
-                             .body = BodyOf(rollout)});
+  writes.push_back({.kind = store::kRollout,
+                    .id = rollout.model,
+                    .replaces = there == nullptr ? 0 : there->version,
+                    .body = BodyOf(rollout)});
+  co_return co_await stored_.Commit(std::move(writes), epoch);
 }
 
 net::Task<absl::Status> Rollouts::Forget(std::string model) {
   const auto* const there = stored_.Find(model);
   if (there == nullptr) co_return absl::OkStatus();
-  co_return co_await Commit(
-      {.kind = store::kRollout, .id = model, .replaces = there->version, .body = std::nullopt});
-}
-
-net::Task<absl::Status> Rollouts::Commit(store::Write write) {
-  return stored_.Commit({std::move(write)}, env_.epoch());
+  std::vector<store::Write> writes;
+  writes.push_back({.kind = store::kRollout, .id = model, .replaces = there->version, .body = std::nullopt});
+  co_return co_await stored_.Commit(std::move(writes), env_.epoch());
 }
 
 }  // namespace gateway::control

@@ -36,7 +36,8 @@ class Rollouts {
   net::Task<absl::Status> Start() { return stored_.Start(); }
   void Stop() { stored_.Stop(); }
 
-  // In the ledger, in the store and in force when it returns. `action`: begin, open, next, promote, roll_back, abort.
+  // In the ledger, in the store and in force when it returns. In a shared store the record for the ledger is written
+  // with the change, as the store alone knows who leads. `action`: begin, open, next, promote, roll_back, abort.
   net::Task<absl::Status> Set(Rollout rollout, std::string_view action);
   // Its policy has no rollout any more.
   net::Task<absl::Status> Forget(std::string model);
@@ -47,8 +48,6 @@ class Rollouts {
   std::vector<config::ShareOfVersion> Shares(const Config& configured) const;
 
  private:
-  net::Task<absl::Status> Commit(store::Write write);
-
   const Environment env_;
   store::StoredCopy<Rollout> stored_;  // by model
 };

@@ -389,6 +389,7 @@ std::vector<ModelStatus> Scaler::Rows(conf::TimePoint now) const {
     row.in_flight = pool.signals.in_flight;
     row.held = pool.signals.held;
     row.headroom = pool.decision.headroom;
+    row.lead_time = pool.lead_time;
     row.classes = ClassesOf(pool, now);
     for (size_t s = 0; s < kReplicaStates; ++s)
       row.replicas[s] = replicas_.Count(model, static_cast<ReplicaState>(s));

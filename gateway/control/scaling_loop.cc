@@ -183,7 +183,8 @@ RolloutDriver::Environment ScalingLoop::RolloutEnvironment() {
       .runtime = env_.runtime,
       .shards = env_.shards,
       .wanted = [this](const std::string& model) { return scaler_.WantedOf(model); },
-      .rollouts = env_.rollouts};
+      .rollouts = env_.rollouts,
+      .tries_elsewhere = env_.tries_elsewhere};
   if (env_.ratings) {
     env.ratings = [this](std::string model, std::string name, conf::TimePoint since) {
       return net::OffLoop(loop_, [read = env_.ratings, model = std::move(model), name = std::move(name),

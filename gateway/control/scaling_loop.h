@@ -89,6 +89,8 @@ struct LoopEnvironment {
   std::function<bool(const std::string& replica)> served = [](const std::string&) { return false; };
   // What other gateways see of the models' demand.
   std::function<DemandByModel()> demand_elsewhere = [] { return DemandByModel(); };
+  // What their requests have met at the replicas of rollouts.
+  std::function<TriesByModel()> tries_elsewhere = [] { return TriesByModel(); };
   // What other gateways' requests to replicas have used since the last call; null: there are no others.
   std::function<std::vector<ledger::Served>()> served_elsewhere = nullptr;
   // The requests that other gateways have at a replica that has left the routes with that change of the store;

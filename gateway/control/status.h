@@ -96,6 +96,7 @@ struct ModelStatus {
   double in_flight = 0;  // requests
   double held = 0;
   double headroom = 0;               // of the law `demand`, for late first tokens: a part of demand
+  conf::Duration lead_time{};        // that the next replica would take; zero: no start was measured
   std::vector<ClassStatus> classes;  // the most urgent first
   uint32_t replicas[kReplicaStates] = {};
   uint32_t failures = 0;                        // of starts, in a row

@@ -18,20 +18,6 @@ namespace auth = plugins::auth;
 constexpr conf::Duration kTick = std::chrono::seconds(1);
 constexpr size_t kMaxKeySet = 1u << 20;
 
-// In key ids and messages: the issuer's host, or all of it, in the few characters allowed there.
-std::string ShortName(const std::string& issuer, size_t number) {
-  std::string_view text = issuer;
-  if (const size_t scheme = text.find("://"); scheme != std::string_view::npos)
-    text.remove_prefix(scheme + 3);
-  text = text.substr(0, std::min<size_t>(text.find('/'), 24));
-  std::string name;
-  for (const char c : text) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    name += letter ? c : c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : '-';
-  }
-  return fmt::format("{}-{}", name, number);
-}
-
 auth::JwksPolicy PolicyOf(const config::Jwt& config) {
   auth::JwksPolicy policy;
   policy.refresh = config.refresh;
@@ -181,13 +167,26 @@ std::vector<Jwks::Status> Jwks::status(conf::TimePoint now) const {
   return all;
 }
 
+std::string IssuerName(std::string_view issuer, size_t number) {
+  std::string_view text = issuer;
+  if (const size_t scheme = text.find("://"); scheme != std::string_view::npos)
+    text.remove_prefix(scheme + 3);
+  text = text.substr(0, std::min<size_t>(text.find('/'), 24));
+  std::string name;
+  for (const char c : text) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    name += letter ? c : c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : '-';
+  }
+  return fmt::format("{}-{}", name, number);
+}
+
 absl::StatusOr<std::shared_ptr<const auth::JwtAuthenticator::Issuers>> BuildIssuers(
     const std::vector<config::Jwt>& issuers) {
   if (issuers.empty()) return nullptr;
   std::vector<auth::IssuerConfig> configs;
   for (const config::Jwt& jwt : issuers) {
     auth::IssuerConfig config;
-    config.name = ShortName(jwt.issuer, configs.size());
+    config.name = IssuerName(jwt.issuer, configs.size());
     config.issuer = jwt.issuer;
     config.audiences = jwt.audience;
     for (const config::JwtAlgorithm algorithm : jwt.algorithms)

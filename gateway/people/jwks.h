@@ -65,6 +65,10 @@ class Jwks final : private net::Alarm {
   net::AbortGroup fetches_;
 };
 
+// An issuer in key ids and messages, by its place in the configuration: its host, or all of it, in the few characters
+// allowed there.
+std::string IssuerName(std::string_view issuer, size_t number);
+
 // What verifies the tokens of the configured issuers; null when there are none.
 absl::StatusOr<std::shared_ptr<const std::vector<plugins::auth::JwtVerifier>>> BuildIssuers(
     const std::vector<config::Jwt>& issuers);

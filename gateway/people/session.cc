@@ -49,6 +49,7 @@ template <class O>
 constexpr void Bind(O& o, SignInCode& code) {
   o.Required("person", code.person);
   o.Required("ends", code.ends);
+  o.Optional("session_ends", code.session_ends);
 }
 
 template <class O>

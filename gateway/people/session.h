@@ -56,8 +56,9 @@ absl::StatusOr<Session> DecodeSession(std::string_view json);
 
 // A person who may sign in once, until then.
 struct SignInCode {
-  Person person;
-  conf::TimePoint ends;
+  Person person = {};
+  conf::TimePoint ends = {};
+  std::optional<conf::TimePoint> session_ends = {};  // at the latest; absent: by the terms alone
 };
 std::string EncodeSignInCode(const SignInCode& code);
 absl::StatusOr<SignInCode> DecodeSignInCode(std::string_view json);

@@ -19,6 +19,10 @@ constexpr size_t kPublicDigits = 12;
 constexpr size_t kAgentBytes = 120;
 constexpr size_t kAddressBytes = 64;
 
+bool IsAdmin(const Person& person) {
+  return std::ranges::find(person.roles, plugins::auth::Role::kAdmin, &RoleOver::role) != person.roles.end();
+}
+
 absl::Status NoSuchSession() {
   return absl::NotFoundError("there is no such session; it may have ended");
 }
@@ -35,9 +39,25 @@ Sessions::Sessions(net::Loop& loop, store::Store& store, std::function<SessionTe
                  .apply = [this](const std::vector<store::Change>& changes) { Apply(changes); }}) {}
 
 net::Task<absl::Status> Sessions::Start() {
-  absl::Status started = co_await follower_.Start();
-  if (started.ok()) SetAfter(kSweepEvery);
-  co_return started;
+  if (absl::Status started = co_await follower_.Start(); !started.ok()) co_return started;
+  const auto admin = co_await store_.Get(store::kFirstAdmin, store::kFirstAdminId);
+  if (!admin.ok()) co_return admin.status();
+  admin_stored_ = admin->has_value();
+  // An earlier version did not store it.
+  if (had_admin_ && !admin_stored_) (co_await RememberAdmin()).IgnoreError();
+  had_admin_ = had_admin_ || admin_stored_;
+  SetAfter(kSweepEvery);
+  co_return absl::OkStatus();
+}
+
+// Also where another gateway is first.
+net::Task<absl::Status> Sessions::RememberAdmin() {
+  std::vector<store::Write> writes;
+  writes.push_back(store::Write::Create(store::kFirstAdmin, store::kFirstAdminId, "{}"));
+  const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes));
+  if (!committed.ok() && !absl::IsAborted(committed.status())) co_return committed.status();
+  had_admin_ = admin_stored_ = true;
+  co_return absl::OkStatus();
 }
 
 void Sessions::Stop() {
@@ -70,6 +90,7 @@ void Sessions::Apply(const std::vector<store::Change>& changes) {
 void Sessions::Take(const std::string& name, uint64_t version, const std::string& body) {
   absl::StatusOr<Session> session = DecodeSession(body);
   if (session.ok()) {
+    had_admin_ = had_admin_ || IsAdmin(session->person);
     stored_[name] = {*std::move(session), version};
     return;
   }
@@ -112,6 +133,9 @@ net::Task<absl::StatusOr<Sessions::Begun>> Sessions::Begin(Person person, Client
   if (stored_.size() >= kMax) {
     co_return absl::ResourceExhaustedError("too many sessions are open; end some, or wait until they end");
   }
+  if (IsAdmin(person) && !admin_stored_) {
+    if (absl::Status remembered = co_await RememberAdmin(); !remembered.ok()) co_return remembered;
+  }
   Begun begun;
   begun.secret = NewSecret();
   const std::string name = StoredName(begun.secret);
@@ -135,17 +159,16 @@ net::Task<absl::StatusOr<Sessions::Begun>> Sessions::Begin(Person person, Client
   co_return begun;
 }
 
-net::Task<absl::StatusOr<std::string>> Sessions::MakeCode(Person person, conf::TimePoint ends) {
+net::Task<absl::StatusOr<std::string>> Sessions::MakeCode(SignInCode made) {
   std::string code = NewSecret();
   std::vector<store::Write> writes;
-  writes.push_back(store::Write::Create(store::kSignInCode, StoredName(code),
-                                        EncodeSignInCode({.person = std::move(person), .ends = ends})));
+  writes.push_back(store::Write::Create(store::kSignInCode, StoredName(code), EncodeSignInCode(made)));
   const absl::StatusOr<store::Committed> committed = co_await store_.Commit(std::move(writes));
   if (!committed.ok()) co_return committed.status();
   co_return code;
 }
 
-net::Task<absl::StatusOr<Person>> Sessions::RedeemCode(std::string code, conf::TimePoint now) {
+net::Task<absl::StatusOr<SignInCode>> Sessions::RedeemCode(std::string code, conf::TimePoint now) {
   const absl::Status unknown = absl::NotFoundError(
       "this link was used already, or is older than a minute; make another one with "
       "tidegate console login");
@@ -160,7 +183,7 @@ net::Task<absl::StatusOr<Person>> Sessions::RedeemCode(std::string code, conf::T
   absl::StatusOr<SignInCode> read = DecodeSignInCode((*object)->body);
   if (!read.ok()) co_return read.status();
   if (read->ends <= now) co_return unknown;
-  co_return std::move(read->person);
+  co_return *std::move(read);
 }
 
 const Session* Sessions::Find(std::string_view secret, conf::TimePoint now) {
@@ -205,13 +228,6 @@ net::Task<absl::StatusOr<Session>> Sessions::End(std::string id) {
     if (absl::Status current = co_await follower_.CatchUp(); !current.ok()) co_return current;
     co_return ended;
   }
-}
-
-bool Sessions::AnyWith(plugins::auth::Role role) const {
-  return std::ranges::any_of(stored_, [&](const auto& entry) {
-    const std::vector<RoleOver>& roles = entry.second.session.person.roles;
-    return std::ranges::find(roles, role, &RoleOver::role) != roles.end();
-  });
 }
 
 bool Sessions::IsOpen(std::string_view id, conf::TimePoint now) const {

@@ -51,10 +51,10 @@ class Sessions final : private net::Alarm {
   net::Task<absl::StatusOr<Begun>> Begin(Person person, Client client, std::string id_token,
                                          conf::TimePoint now);
 
-  // A one-time code for that person, valid until then.
-  net::Task<absl::StatusOr<std::string>> MakeCode(Person person, conf::TimePoint ends);
-  // Its person, once. NotFound: there is no such code, it was used, or it has ended.
-  net::Task<absl::StatusOr<Person>> RedeemCode(std::string code, conf::TimePoint now);
+  // A one-time code as `made` says. Its secret is the only copy.
+  net::Task<absl::StatusOr<std::string>> MakeCode(SignInCode made);
+  // What was made, once. NotFound: there is no such code, it was used, or it has ended.
+  net::Task<absl::StatusOr<SignInCode>> RedeemCode(std::string code, conf::TimePoint now);
 
   // Null when the secret is no session's, or of one that has ended. Keeps a session alive that is found.
   const Session* Find(std::string_view secret, conf::TimePoint now);
@@ -68,7 +68,8 @@ class Sessions final : private net::Alarm {
   std::vector<Session> List(conf::TimePoint now) const;
   // By its public id.
   bool IsOpen(std::string_view id, conf::TimePoint now) const;
-  bool AnyWith(plugins::auth::Role role) const;
+  // Whether somebody with the role admin has ever signed in, also where the session has ended long ago.
+  bool HadAdmin() const { return had_admin_; }
 
  private:
   struct Stored {
@@ -84,12 +85,15 @@ class Sessions final : private net::Alarm {
   // What of the sessions has to go before another of that person begins.
   std::vector<store::Write> Removals(const std::string& person, conf::TimePoint now) const;
   net::Task<void> Sweep();
+  net::Task<absl::Status> RememberAdmin();
 
   net::Loop& loop_;
   store::Store& store_;
   const std::function<SessionTerms()> terms_;
   store::Follower follower_;
   absl::flat_hash_map<std::string, Stored> stored_;  // by the hash of the secret
+  bool had_admin_ = false;
+  bool admin_stored_ = false;  // the store remembers it, too
   bool stopped_ = false;
 };
 

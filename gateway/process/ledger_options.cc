@@ -6,6 +6,7 @@
 #include "conf/text.h"
 #include "gateway/config/state_files.h"
 #include "gateway/log.h"
+#include "gateway/net/clock.h"
 
 namespace gateway {
 
@@ -36,6 +37,8 @@ ledger::Options LedgerOptions(const Config& config) {
   options.retain_bytes = config.ledger.retention.bytes.value_or(0);
   options.counts_served = config.scaling.has_value();
   options.version = TIDEGATE_VERSION;
+  // By the machine's clock, which may be set to another year for a moment, retention would remove records too early.
+  options.clock = [] { return net::Now(); };
   options.on_retention_change = [](const absl::Status& status) {
     if (status.ok()) {
       log::Info("ledger retention works again");

@@ -345,7 +345,8 @@ absl::Status Process::OpenControl() {
               [this] {
                 events_.Changed("replicas", admin::FeedEvent::Audience::kAll, Permission::kSeeReplicas);
                 events_.Changed("jobs", admin::FeedEvent::Audience::kAll, Permission::kSeeJobs);
-              }});
+              },
+          .adapters = [this] { return run_time_models_->loads().UsesHere(); }});
   if (absl::Status opened = control_plane_->Open(); !opened.ok()) return opened;
   if (!control_plane_->shared()) return absl::OkStatus();
   auto others = FindUsageOfOthers(config);
@@ -739,8 +740,7 @@ void Process::ServeOwn(net::Fd connection, OnBehalf caller) {
 }
 
 void Process::ForEachShard(const std::function<void(Shard&, Server&)>& fn) {
-  // Also before the threads run: what changes between a shard's making and its first turn waits for that
-  // turn.
+  // Also before the threads run: changes between a shard's making and its first turn wait for that turn.
   for (size_t i = 0; i < servers_.size(); ++i) {
     shards_[i]->loop.Post(
         [fn, shard = shards_[i].get(), server = servers_[i].get()] { fn(*shard, *server); });

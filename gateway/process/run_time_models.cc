@@ -19,6 +19,11 @@ RunTimeModels::RunTimeModels(net::Loop& loop, store::Store& store, Environment e
                     const control::ControlPlane* const plane = env_.control_plane();
                     return plane != nullptr && !plane->follows();
                   },
+              .elsewhere =
+                  [this] {
+                    const control::ControlPlane* const plane = env_.control_plane();
+                    return plane == nullptr ? control::AdapterUses() : plane->AdaptersElsewhere();
+                  },
               .changed = env_.changed}),
       rollouts_(
           loop, store,

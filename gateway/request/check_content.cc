@@ -117,6 +117,14 @@ StageResult CheckContent(Exchange& x) {
     x.shard.metrics.cells.bad_bodies.Add();
     return x.Fail(*std::move(refused));
   }
+  if (x.identity.spec->api == router::Api::kResponses && RunsInBackground(x.shard.scanner, x.body.text)) {
+    x.shard.metrics.cells.bad_bodies.Add();
+    return x.Fail(
+        api::Code::kUnsupportedParameter,
+        "background: an answer that is generated later can be neither metered nor fetched here; leave "
+        "background out",
+        "background");
+  }
   if (ContinuesOthersResponse(x)) {
     x.shard.metrics.cells.permission_failures.Add();
     return x.Fail(api::Code::kPreviousResponseNotFound,

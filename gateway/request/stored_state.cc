@@ -1,6 +1,8 @@
 #include "gateway/request/stored_state.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 namespace gateway {
 namespace {
@@ -173,6 +175,13 @@ std::optional<std::string_view> NamesStoredState(const router::FactsScanner& sca
     if (member.name == "tools" && ToolsReadFiles(scanner.CursorOf(body, member.value), body)) return "tools";
   }
   return std::nullopt;
+}
+
+bool RunsInBackground(const router::FactsScanner& scanner, std::string_view body) {
+  const std::vector<BodyMember> members = scanner.Members(body);
+  return std::any_of(members.begin(), members.end(), [body](const BodyMember& member) {
+    return member.name == "background" && member.value.In(body) == "true";
+  });
 }
 
 }  // namespace gateway

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "conf/find.h"
+#include "gateway/api/answer_member.h"
 #include "gateway/api/chat.h"
 #include "gateway/api/usage_scan.h"
 #include "gateway/net/sse.h"
@@ -79,7 +80,7 @@ size_t StreamTally::Pass(char* data, size_t n) {
       const bool same = text_.Add(whole);
       if (!same) tells_usage_ = !none_yet && conf::Contains(whole, "\"usage\"");
       const bool tells_usage = tells_usage_;
-      ReadData(event.name, whole, tells_usage, same);
+      ReadData(NameOf(event.name, whole, same), whole, tells_usage, same);
       if (hide_cached_ && !same) tells_timings_ = conf::Contains(whole, "\"timings\"");
       if (hide_cached_ && (tells_usage || tells_timings_)) {
         api::UsageScan hider(true);
@@ -92,6 +93,7 @@ size_t StreamTally::Pass(char* data, size_t n) {
           hide(event.data);
         }
       }
+      if (unclear_failure_ && whole == "[DONE]") plan.drop_event = true;  // clients read nothing after it
       if (hide_usage_) {
         if (none_yet) {
           plan = StripNoUsageYet(event);
@@ -114,6 +116,16 @@ size_t StreamTally::Pass(char* data, size_t n) {
   return kept;
 }
 
+std::string_view StreamTally::NameOf(std::string_view event, std::string_view data, bool same) {
+  const bool named = dialect_ == Dialect::kMessages || dialect_ == Dialect::kResponses;
+  if (!event.empty() || !named) return event;
+  if (!same) {
+    const auto type = api::FindAnswerMember(data, "type");
+    type_ = type && type->size >= 2 ? type->In(data).substr(1, type->size - 2) : std::string_view();
+  }
+  return type_;
+}
+
 void StreamTally::ReadData(std::string_view event, std::string_view data, bool tells_usage, bool same) {
   if (dialect_ == Dialect::kChat && data == "[DONE]") {
     finished_ = true;
@@ -122,7 +134,11 @@ void StreamTally::ReadData(std::string_view event, std::string_view data, bool t
   ++events_;
   switch (dialect_) {
     case Dialect::kChat:
-      failed_ = failed_ || event == "error" || (!same && TellsError(data));
+      if (!failed_ && (event == "error" || (!same && TellsError(data)))) {
+        failed_ = true;
+        if (!api::IsErrorOf(api::Protocol::kOpenAi, data))
+          unclear_failure_ = api::FromUpstream(api::Info(api::Code::kUpstreamError).status, data);
+      }
       if (!same) may_finish_ = MayFinish(data);
       if (may_finish_) finish_ = api::FinishFromJson(data);
       break;
@@ -145,7 +161,11 @@ void StreamTally::ReadData(std::string_view event, std::string_view data, bool t
     if (const std::optional<api::Usage> usage = api::UsageFromJson(data)) {
       // Messages reports the input at the start and the output at the end; some engines repeat a part of the input.
       const api::Usage before = usage_.value_or(api::Usage());
+      // An empty report takes nothing back.
+      if (dialect_ != Dialect::kMessages && usage->input == 0 && usage->output == 0 && before.output > 0)
+        return;
       usage_ = usage;
+      reports_end_ = reports_end_ || event == "message_delta";
       if (usage_->input < before.input) {
         usage_->input = before.input;
         usage_->cached_input = before.cached_input;

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/api/error.h"
 #include "gateway/api/usage.h"
 #include "gateway/request/text_count.h"
 #include "router/facts/api.h"
@@ -34,6 +35,8 @@ class StreamTally {
   bool finished() const { return finished_; }
   // Whether the engine reported an error in the stream.
   bool failed() const { return failed_; }
+  // That error, if clients of chat would not take its event for one.
+  const std::optional<api::ApiError>& unclear_failure() const { return unclear_failure_; }
   // Whether the protocol has such a marker. If so, an answer without it is not whole.
   bool needs_marker() const { return dialect_ != Dialect::kOther; }
 
@@ -43,7 +46,7 @@ class StreamTally {
   const std::optional<api::Usage>& usage() const { return usage_; }
   // Whether usage() includes the output: Messages reports the input first, and the output at the end.
   bool output_reported() const {
-    return usage_ && (dialect_ != Dialect::kMessages || finish_ != api::Finish::kNone);
+    return usage_ && (dialect_ != Dialect::kMessages || (reports_end_ && finish_ != api::Finish::kNone));
   }
   api::Finish finish() const { return finish_; }
 
@@ -52,6 +55,8 @@ class StreamTally {
   static Dialect DialectOf(router::Api api);
   static TextCount::Form FormOf(Dialect dialect);
 
+  // The name of an event, or what its data says that it is.
+  std::string_view NameOf(std::string_view event, std::string_view data, bool same);
   void ReadData(std::string_view event, std::string_view data, bool tells_usage, bool same);
 
   const Dialect dialect_;
@@ -62,10 +67,13 @@ class StreamTally {
   bool tells_usage_ = false;
   bool tells_timings_ = false;  // only if `hide_cached_`
   bool may_finish_ = false;
+  std::string type_;  // if it has no name
   bool finished_ = false;
   bool failed_ = false;
+  std::optional<api::ApiError> unclear_failure_;
   uint64_t events_ = 0;
   std::optional<api::Usage> usage_;
+  bool reports_end_ = false;  // usage_ is of an event after the start; only of Messages
   api::Finish finish_ = api::Finish::kNone;
   std::string joined_;  // the data of an event with several lines
 };

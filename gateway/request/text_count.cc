@@ -44,9 +44,9 @@ bool TextCount::IsText(std::string_view key) const {
   switch (form_) {
     case Form::kChat:
       return key == "content" || key == "text" || key == "arguments" || key == "reasoning_content" ||
-             key == "reasoning" || key == "refusal";
+             key == "reasoning" || key == "refusal" || key == "name";
     case Form::kMessages:
-      return key == "text" || key == "thinking" || key == "partial_json";
+      return key == "text" || key == "thinking" || key == "partial_json" || key == "name";
     case Form::kResponses:
       return key == "delta";  // the events that end a part repeat its text
   }

@@ -1,5 +1,5 @@
 // TextCount: counts the visible text of a streamed answer, over all choices. The gateway estimates the output from
-// it if the engine does not report the output. The text of reasoning and of tools' arguments counts, too.
+// it if the engine does not report the output. The text of reasoning and of tools' names and arguments counts, too.
 //
 // Most events of a stream differ only in their text, so an event is first compared with the last one's bytes
 // around its text. Part of a tally; works in place and allocates nothing.

@@ -14,6 +14,8 @@ inline constexpr char kSubmission[] = "submission";  // control: a submitted job
 inline constexpr char kSession[] = "session";        // people: a session; id: hash of its secret
 inline constexpr char kSignInCode[] =
     "sign_in_code";  // people: a right to sign in once; id: hash of the code
+inline constexpr char kFirstAdmin[] =
+    "first_admin";  // people: an admin has signed in once; the only id is kFirstAdminId
 inline constexpr char kTerminalSignIn[] =
     "terminal_sign_in";                      // people: a command line that waits; id: hash of the code
 inline constexpr char kCordon[] = "cordon";  // control: a node that takes no new work
@@ -55,5 +57,7 @@ inline constexpr const char* kKindsOfGateway[] = {kKeyEvent, kLedgerEvent, kChec
 
 // Ids of secrets.
 inline constexpr char kReplicaKeys[] = "replica_keys";
+
+inline constexpr char kFirstAdminId[] = "first";
 
 }  // namespace gateway::store

@@ -11,8 +11,8 @@ namespace router {
 namespace {
 
 constexpr size_t kMaxHolders = 32;
-constexpr size_t kDraws = 4;
-constexpr size_t kMaxCandidates = 48;
+constexpr size_t kDraws = 16;
+constexpr size_t kMaxCandidates = 64;
 constexpr double kFullKv = 0.95;
 // Assumed where an engine does not say how many requests it runs.
 constexpr double kUsualRunning = 256;
@@ -32,8 +32,11 @@ class Places {
 
   void Offer(uint32_t place) {
     if (count_ == places_.size() || place >= all_.size()) return;
-    if (std::find(begin(), end(), place) != end() || !all_.Usable(place)) return;
-    places_[count_++] = place;
+    if (std::find(begin(), end(), place) == end()) OfferNew(place);
+  }
+  // One that is not there yet, and for which there is room.
+  void OfferNew(uint32_t place) {
+    if (all_.Usable(place)) places_[count_++] = place;
   }
   const uint32_t* begin() const { return places_.data(); }
   const uint32_t* end() const { return places_.data() + count_; }
@@ -49,7 +52,7 @@ Places Gather(const Candidates& candidates, const PickFacts& facts, const ModelC
               scheduler::Rng& rng) {
   Places places(candidates);
   if (candidates.size() <= kMaxCandidates) {
-    for (uint32_t place = 0; place < candidates.size(); ++place) places.Offer(place);
+    for (uint32_t place = 0; place < candidates.size(); ++place) places.OfferNew(place);
     return places;
   }
   for (const PrefixMatch& match : facts.cached.first(std::min(facts.cached.size(), kMaxHolders))) {

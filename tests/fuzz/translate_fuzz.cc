@@ -27,11 +27,7 @@ void RunStream(Stream stream, std::string_view text, char separator) {
     stream.OnData(text.substr(0, end), out);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
-  if constexpr (std::is_same_v<Stream, MessagesStream>) {
-    stream.OnDone(0, out);
-  } else {
-    stream.OnDone(out);
-  }
+  stream.OnDone(out);
   Check(stream.state() != StreamState::kRunning);
   Check(out.ends_with("}\n\n"));
   Check((stream.state() == StreamState::kFailed) == (out.find("event: error\n") != std::string::npos));

@@ -94,6 +94,7 @@ void FakeUpstream::Answer(int connection) {
     end = request.find("\r\n\r\n");
     if (end == std::string::npos) continue;
     const size_t length = request.find("content-length: ");
+    if (early_) break;
     whole = end + 4 + (length < end ? std::strtoull(request.c_str() + length + 16, nullptr, 10) : 0);
   }
   if (end == std::string::npos) return;

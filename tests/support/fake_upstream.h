@@ -37,6 +37,8 @@ class FakeUpstream {
   // The same, but each piece after the first waits for a call of Next. Answers only POST.
   void SayInTurns(std::vector<std::string> pieces);
   void Next() { turns_.release(); }
+  // Answers as soon as it has the head of a request, and closes without reading the rest.
+  void AnswerEarly() { early_ = true; }
 
  private:
   void Serve();
@@ -54,6 +56,7 @@ class FakeUpstream {
   uint16_t port_ = 0;
   std::atomic<uint64_t> requests_{0};
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> early_{false};
   std::thread thread_;
 };
 

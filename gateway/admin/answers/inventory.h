@@ -19,7 +19,9 @@ struct Tenant {
   std::string_view store_content;            // none, prompts, full
   bool at_run_time = false;                  // not configured in the file
   std::string_view state;                    // in_force, disabled, not_in_force
-  bool self_service = false;                 // tenants can be made below it
+  bool self_service = false;                 // tenants can be made below it, and members added to it
+  bool may_change = false;                   // the caller may change, disable and remove it
+  bool may_add = false;                      // the caller may make tenants below it and change its members
   std::optional<conf::RawJson> limits = {};  // its own, without grants; absent: none
   std::optional<std::string> made_by = {};
   std::optional<Time> made = {};
@@ -38,6 +40,8 @@ constexpr void Bind(O& o, Tenant& tenant) {
   o.Required("at_run_time", tenant.at_run_time);
   o.Required("state", tenant.state);
   o.Required("self_service", tenant.self_service);
+  o.Required("may_change", tenant.may_change);
+  o.Required("may_add", tenant.may_add);
   o.Optional("limits", tenant.limits);
   o.Required("made_by", tenant.made_by);
   o.Required("made", tenant.made);

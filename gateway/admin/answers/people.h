@@ -29,7 +29,8 @@ struct Me {
   std::vector<std::string> tenants = {};           // those that the caller sees, with those below
   std::vector<std::string> models = {};            // that some of the tenants may use
   std::string base_url = {};                       // of the gateway's own API, as the configuration has it
-  std::optional<std::string> csrf = {};            // of a session: for its state-changing calls
+  bool scaling = false;  // the configuration has that section: replicas are scaled, and jobs run
+  std::optional<std::string> csrf = {};  // of a session: for its state-changing calls
   std::optional<Time> session_ends = {};
   std::optional<std::string> last_event = {};  // of the feed: follow what happens after it
 };
@@ -44,6 +45,7 @@ constexpr void Bind(O& o, Me& me) {
   o.Required("tenants", me.tenants);
   o.Required("models", me.models);
   o.Required("base_url", me.base_url);
+  o.Required("scaling", me.scaling);
   o.Required("csrf", me.csrf);
   o.Required("session_ends", me.session_ends);
   o.Required("last_event", me.last_event);

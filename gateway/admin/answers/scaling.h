@@ -208,6 +208,7 @@ struct Scaling {
   std::string reason = {};
   double headroom = 0;
   std::string capacity_by = {};
+  std::optional<int64_t> lead_time_ms = {};  // that the next replica would take; null: no start was measured
   double outstanding_requests = 0;
   double held_requests = 0;
   uint64_t waiting = 0;  // replicas in each state
@@ -240,6 +241,7 @@ constexpr void Bind(O& o, Scaling& scaling) {
   o.Required("reason", scaling.reason);
   o.Required("headroom", scaling.headroom);
   o.Required("capacity_by", scaling.capacity_by);
+  o.Required("lead_time_ms", scaling.lead_time_ms);
   o.Required("outstanding_requests", scaling.outstanding_requests);
   o.Required("held_requests", scaling.held_requests);
   o.Required("waiting", scaling.waiting);

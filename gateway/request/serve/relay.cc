@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "conf/find.h"
 #include "conf/json_parse.h"
 #include "conf/text.h"
 #include "gateway/api/answer_member.h"
@@ -43,6 +44,7 @@ constexpr size_t kWholeAnswer = 256 * 1024;
 constexpr size_t kMaxErrorAnswer = 64 * 1024;
 // A larger event is an error.
 constexpr size_t kMaxEvent = 8u << 20;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 // After the last event, a replica must end its message within this time.
 constexpr conf::Duration kEndOfMessage = std::chrono::seconds(2);
 
@@ -58,9 +60,14 @@ void TakeUsage(Exchange& x, const std::optional<api::Usage>& usage) {
   if (usage->audio_ms > 0) x.outcome.audio_ms = usage->audio_ms;
 }
 
+// The API of the replica's answer, which may be translated for the client.
+router::Api AnsweringApi(const Exchange& x) {
+  return x.delivery.upstream->carry() == Carry::kAsIs ? x.identity.spec->api : router::Api::kChatCompletions;
+}
+
 void CountShown(Exchange& x, std::string_view body) {
-  TextCount text(x.identity.spec->api == router::Api::kMessages ? TextCount::Form::kMessages
-                                                                : TextCount::Form::kChat);
+  TextCount text(AnsweringApi(x) == router::Api::kMessages ? TextCount::Form::kMessages
+                                                           : TextCount::Form::kChat);
   text.Add(body);
   x.outcome.text_bytes = text.bytes();
   x.outcome.text_events = text.events();
@@ -79,6 +86,15 @@ void CountWhole(Exchange& x, std::string_view body) {
   if (reported) return;
   if (x.outcome.text_bytes == 0) return x.CountBytes(body.size());
   x.CountText();
+}
+
+// The tokens that a client is told in an answer that the gateway writes: those that the ledger will have.
+api::Usage UsageToTell(Exchange& x) {
+  if (x.outcome.counts.source == ledger::TokenSource::kUpstream) x.CompleteReport();
+  return {.input = x.outcome.counts.input,
+          .cached_input = x.HidesCached() ? 0 : x.outcome.counts.cached,
+          .output = x.outcome.counts.output,
+          .reasoning = x.outcome.reasoning};
 }
 
 // Reads the usage of an answer while its pieces pass.
@@ -182,9 +198,9 @@ net::Task<RelayEnd> RelayRefusal(Exchange& x) {
     x.Fail(std::move(error), ledger::EndReason::kUpstreamFailed);
     co_return end;
   }
-  // Other bodies are pages of a proxy or tracebacks: client libraries cannot read them, and they may contain
-  // internal details.
-  const bool readable = api::IsErrorObject(refusal.body);
+  // Other bodies are errors in an engine's own form, pages of a proxy or tracebacks: client libraries cannot read
+  // them, and they may contain internal details.
+  const bool readable = api::IsErrorOf(x.identity.protocol(), refusal.body);
   if (!readable && !refusal.body.empty()) {
     x.StoreContent({.time_us = conf::ToUnixMicros(net::Now()),
                     .part = ledger::ContentPart::kUpstreamError,
@@ -239,7 +255,7 @@ std::optional<std::string_view> PrepareWhole(Exchange& x, std::string_view body,
   }
   if (x.delivery.upstream->carry() != Carry::kAsIs) {
     api::Translated<std::string> made =
-        TranslateAnswer(x.Outgoing(), x.at.started, *x.delivery.upstream, body);
+        TranslateAnswer(x.Outgoing(), x.at.started, *x.delivery.upstream, body, UsageToTell(x));
     if (auto* error = std::get_if<api::ApiError>(&made)) {
       x.Fail(std::move(*error), ledger::EndReason::kUpstreamFailed);
       return std::nullopt;
@@ -334,16 +350,34 @@ bool HasType(const net::http::Head& head, std::string_view type) {
   return value.size() >= type.size() && conf::EqualsIgnoreCase(value.substr(0, type.size()), type);
 }
 
+// The answer from its first visible byte on.
+std::string_view Visible(std::string_view body) {
+  if (body.starts_with(kByteOrderMark)) body.remove_prefix(kByteOrderMark.size());
+  return body.substr(std::min(body.find_first_not_of(" \t\r\n"), body.size()));
+}
+
+// Clients read JSON only from an answer that says that it is JSON.
+std::string_view TypeOfWhole(const Exchange& x, const net::http::Head& head) {
+  const bool is_object = !x.identity.spec->bound.empty() || x.delivery.upstream->carry() != Carry::kAsIs;
+  const std::string_view type = head.Find(FieldId::content_type);
+  return is_object && !conf::Contains(type, "json") ? "application/json" : type;
+}
+
 bool BeginsWithEvent(std::string_view body) {
-  for (const std::string_view field : {"data:", "event:", "id:", ":"}) {
-    if (body.starts_with(field)) return true;
+  const std::string_view visible = Visible(body);
+  for (const std::string_view field : {"data:", "event:", "id:", "retry:", ":"}) {
+    if (visible.starts_with(field)) return true;
   }
   return false;
 }
 
 bool BeginsObject(std::string_view body) {
-  const size_t at = body.find_first_not_of(" \t\r\n");
-  return at != std::string_view::npos && body[at] == '{';
+  return Visible(body).starts_with('{');
+}
+
+// An object, or an array with the object of an error.
+bool BeginsDocument(std::string_view body) {
+  return BeginsObject(body) || Visible(body).starts_with('[');
 }
 
 // Whether the client waits for a stream whose end has a marker. Clients take one document in its place for a stream
@@ -357,7 +391,9 @@ bool MustStream(const Exchange& x) {
 RelayEnd RefuseDocument(Exchange& x, ClientConnection& upstream) {
   TakeUsage(x, api::UsageFromJson(upstream.payload()));
   std::optional<api::ApiError> error = api::ReportedError(upstream.payload());
-  if (!error) {
+  if (error) {
+    x.outcome.answering = x.outcome.counts.source == ledger::TokenSource::kUpstream;
+  } else {
     error =
         api::Make(api::Code::kUpstreamError, "the replica did not answer with a stream: ask without stream");
     error->should_retry = false;
@@ -366,6 +402,12 @@ RelayEnd RefuseDocument(Exchange& x, ClientConnection& upstream) {
       error->status < 500 ? ledger::EndReason::kBadRequest : ledger::EndReason::kUpstreamFailed;
   x.Fail(*std::move(error), reason);
   return {Kind::kGivenUp, Event::Of(Event::Kind::kClientGone)};
+}
+
+// Ends a try that was answered with something else than the API's answer: no work of an engine, which is not charged.
+RelayEnd NoAnswer(Exchange& x, std::string_view message) {
+  x.outcome.answering = false;
+  return Broken(Status::kMalformed, message);
 }
 
 // Relays an answer that is an error although its head says otherwise: with the status of the error, and charged as a
@@ -399,12 +441,12 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
     const Status status = co_await upstream.ReadSome(std::min(net::Now() + idle, x.at.until));
     if (status != Status::kOk) co_return Broken(status, "the replica broke off in the middle of its answer");
   }
-  if (MustStream(x) && upstream.done() && BeginsObject(upstream.payload()))
-    co_return RefuseDocument(x, upstream);
-  if (x.delivery.stream_begun)
-    co_return Broken(Status::kMalformed, "the replica did not answer with a stream");
-  if (upstream.done() && upstream.payload().empty() && !x.identity.spec->bound.empty())
+  const bool generates = !x.identity.spec->bound.empty();
+  if (upstream.done() && upstream.payload().empty() && generates)
     co_return Broken(Status::kMalformed, "the replica sent an empty answer");
+  if (MustStream(x) && BeginsDocument(upstream.payload())) co_return RefuseDocument(x, upstream);
+  if (MustStream(x) || x.delivery.stream_begun)
+    co_return NoAnswer(x, "the replica did not answer with a stream");
   if (!upstream.done()) {
     if (x.delivery.upstream->carry() == Carry::kAsIs) co_return co_await RelayPieces(x);
     co_return Broken(Status::kMalformed, "the replica sent an answer larger than this gateway translates");
@@ -413,6 +455,9 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
     if (const std::optional<api::ApiError> error = api::ErrorWithoutAnswer(upstream.payload()))
       co_return co_await RelayErrorAnswer(x, upstream, error->status);
   }
+  // Pages of sign-ins and proxies come with the status of success, too.
+  if (generates && !BeginsObject(upstream.payload()))
+    co_return NoAnswer(x, "the replica sent an answer that is not a JSON object");
   std::string changed;
   const std::optional<std::string_view> body = PrepareWhole(x, upstream.payload(), changed);
   if (!body) co_return RelayEnd{Kind::kWhole, Event::Of(Event::Kind::kBroken)};
@@ -421,7 +466,7 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
   // order as the charges.
   const net::http::Head& head = upstream.head();
   x.answer_head.clear();
-  RenderRelayedHead(x, &head, head.status, head.Find(FieldId::content_type), {body->size()}, x.answer_head);
+  RenderRelayedHead(x, &head, head.status, TypeOfWhole(x, head), {body->size()}, x.answer_head);
   x.delivery.head_sent = true;
   Charge(x);
   const std::array<ConstBuffer, 2> parts{AsBuffer(x.answer_head), AsBuffer(*body)};
@@ -450,9 +495,7 @@ class StreamRelay {
   explicit StreamRelay(Exchange& x)
       : x_(x),
         upstream_(x.delivery.upstream->connection()),
-        tally_(x.delivery.upstream->carry() == Carry::kAsIs ? x.identity.spec->api
-                                                            : router::Api::kChatCompletions,
-               HidesUsage(x), x.HidesCached()),
+        tally_(AnsweringApi(x), HidesUsage(x), x.HidesCached()),
         public_name_(PublicNameOf(x)),
         limits_(x.runtime->config().server.limits),
         idle_(x.runtime->model(x.delivery.attempt->model()).config->timeouts.idle),
@@ -474,6 +517,7 @@ class StreamRelay {
   void SkipByteOrderMark();
   bool Ended() const { return tally_.finished() || (upstream_.done() && !tally_.needs_marker()); }
   void Note(conf::TimePoint now, uint64_t events_before);
+  void TakeCounts();
   // Returns `whole` bytes of whole events in the client's form; valid until the next call.
   std::string_view Convert(char* data, size_t whole);
   net::Task<bool> Send(std::string_view piece, bool last);
@@ -491,8 +535,9 @@ class StreamRelay {
   bool left_hung_ = false;
   std::unique_ptr<StreamTranslator> translator_;
   std::string translated_;
-  std::string last_;    // the last event, where it came without its blank line
-  std::string joined_;  // the data of an event with several lines
+  std::string last_;     // the last event, where it came without its blank line
+  std::string joined_;   // the data of an event with several lines
+  std::string failure_;  // the last events, with the error that they tell
 };
 
 void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
@@ -510,6 +555,12 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
   }
   x_.at.last_token = now;
   x_.outcome.answering = true;
+  TakeCounts();
+  x_.outcome.counts.ttft_us = ToMicros(x_.at.first_token - x_.at.started);
+  x_.RecordProgress();
+}
+
+void StreamRelay::TakeCounts() {
   x_.outcome.events = tally_.events();
   x_.outcome.text_bytes = tally_.text().bytes();
   x_.outcome.text_events = tally_.text().events();
@@ -525,8 +576,6 @@ void StreamRelay::Note(conf::TimePoint now, uint64_t events_before) {
     }
     x_.CountText();
   }
-  x_.outcome.counts.ttft_us = ToMicros(x_.at.first_token - x_.at.started);
-  x_.RecordProgress();
 }
 
 std::string_view StreamRelay::Convert(char* data, size_t whole) {
@@ -542,7 +591,13 @@ std::string_view StreamRelay::Convert(char* data, size_t whole) {
     const net::SseEvent event = net::NextSseEvent(events);
     if (!event.has_data || (event.data.empty() && !event.multi_line)) continue;
     if (event.data == "[DONE]") {
-      translator_->OnDone(x_.TokensOfText(tally_.text().bytes(), tally_.text().events()), translated_);
+      TakeCounts();
+      translator_->OnDone(translated_, UsageToTell(x_));
+    } else if (event.name == "ping") {
+      continue;  // of proxies that speak Anthropic's API elsewhere
+    } else if (event.name == "error") {
+      const std::string_view data = net::WholeData(event, joined_);
+      translator_->OnError(api::FromUpstream(api::Info(api::Code::kUpstreamError).status, data), translated_);
     } else {
       translator_->OnData(net::WholeData(event, joined_), translated_);
     }
@@ -576,11 +631,10 @@ net::Task<bool> StreamRelay::Send(std::string_view piece, bool last) {
 
 // Clients that do not know it would lose the first event with it.
 void StreamRelay::SkipByteOrderMark() {
-  constexpr std::string_view kMark = "\xEF\xBB\xBF";
-  if (!upstream_.payload().starts_with(kMark)) return;
+  if (!upstream_.payload().starts_with(kByteOrderMark)) return;
   upstream_.KeepHead();
-  upstream_.Take(kMark.size());
-  framer_.Taken(kMark.size());
+  upstream_.Take(kByteOrderMark.size());
+  framer_.Taken(kByteOrderMark.size());
 }
 
 std::optional<RelayEnd> StreamRelay::CheckLimits(conf::TimePoint now) {
@@ -614,7 +668,12 @@ net::Task<RelayEnd> StreamRelay::Loop() {
       co_return end;
     }
     if (whole > 0) {
-      const std::string_view out = Convert(events, whole);
+      std::string_view out = Convert(events, whole);
+      if (!translator_ && tally_.unclear_failure()) {
+        failure_.assign(out).append(
+            api::RenderStreamError(x_.identity.protocol(), *tally_.unclear_failure(), x_.identity.id));
+        out = failure_;
+      }
       x_.KeepAnswer(out);
       co_await x_.client.connection().stream().AwaitBatch();
       const conf::TimePoint now = net::Now();

@@ -12,13 +12,7 @@ class Adapter final : public StreamTranslator {
   template <class Identity>
   explicit Adapter(Identity identity) : stream_(std::move(identity)) {}
   void OnData(std::string_view chunk, std::string& out) override { stream_.OnData(chunk, out); }
-  void OnDone(uint64_t output_tokens_estimate, std::string& out) override {
-    if constexpr (requires { stream_.OnDone(output_tokens_estimate, out); }) {
-      stream_.OnDone(output_tokens_estimate, out);
-    } else {
-      stream_.OnDone(out);
-    }
-  }
+  void OnDone(std::string& out, const api::Usage& counted) override { stream_.OnDone(out, counted); }
   void OnError(const api::ApiError& error, std::string& out) override { stream_.OnError(error, out); }
   api::StreamState state() const override { return stream_.state(); }
 
@@ -59,12 +53,13 @@ std::unique_ptr<StreamTranslator> MakeStreamTranslator(const OutgoingRequest& re
 }
 
 api::Translated<std::string> TranslateAnswer(const OutgoingRequest& request, conf::TimePoint started,
-                                             const Upstream& upstream, std::string_view chat) {
+                                             const Upstream& upstream, std::string_view chat,
+                                             const api::Usage& counted) {
   switch (upstream.carry()) {
     case Carry::kMessagesAsChat:
-      return api::MessageFromChat(chat, MessageOf(request, upstream));
+      return api::MessageFromChat(chat, MessageOf(request, upstream), counted);
     case Carry::kResponsesAsChat:
-      return api::ResponseFromChat(chat, ResponseOf(request, started, upstream));
+      return api::ResponseFromChat(chat, ResponseOf(request, started, upstream), counted);
     case Carry::kCountAsTokenize:
       if (const std::optional<uint64_t> count = api::CountFromTokenize(chat))
         return api::RenderTokenCount(*count);

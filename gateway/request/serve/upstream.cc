@@ -81,6 +81,14 @@ bool KnowsTopK(const ReplicaRuntime& replica) {
   return replica.config->engine != config::Engine::kOpenai;
 }
 
+// OpenAI's reasoning models refuse max_tokens; other providers may not know its successor.
+std::string_view BoundOf(const ReplicaRuntime& replica) {
+  const std::string_view host = replica.config->url.host;
+  const bool openai = replica.config->engine == config::Engine::kOpenai &&
+                      (host == "api.openai.com" || host.ends_with(".openai.azure.com"));
+  return openai ? "max_completion_tokens" : "max_tokens";
+}
+
 bool SaysContextExceeded(std::string_view body) {
   for (const std::string_view sign : {"context_length_exceeded", "maximum context length", "max_model_len"}) {
     if (body.find(sign) != std::string_view::npos) return true;
@@ -124,8 +132,9 @@ api::Translated<api::ChatRequest> Upstream::Translate() const {
     case Carry::kResponsesAsChat:
       return api::ChatFromResponses(body, model, true);
     case Carry::kMessagesAsChat:
-      return api::ChatFromMessages(body,
-                                   {.model = model, .padded = true, .knows_top_k = KnowsTopK(replica_)});
+      return api::ChatFromMessages(
+          body,
+          {.model = model, .padded = true, .knows_top_k = KnowsTopK(replica_), .bound = BoundOf(replica_)});
     default:
       return api::TokenizeFromMessages(body, {.model = model, .padded = true},
                                        TokenizerOf(replica_.config->engine));
@@ -157,6 +166,7 @@ std::optional<Failure> Upstream::TakeChat(api::Translated<api::ChatRequest> made
     router::SpliceRequest splice{
         .ask_usage = false, .members = try_.members, .cache_salt = salt, .only_prompt = try_.only_prompt};
     if (capped) splice.output_cap = request_.output_cap;
+    splice.bound_key = BoundOf(replica_);
     router::BodyFacts facts;
     chat_.body.append(net::Buffer::kPadding, '\0');
     const std::string_view text(chat_.body.data(), chat_.body.size() - net::Buffer::kPadding);
@@ -212,7 +222,7 @@ net::Task<Event> Upstream::Send(bool fresh, conf::TimePoint now, FormReader* for
       co_await connection_->stream().AwaitBatch();
       const net::IoResult written = co_await connection_->Write(std::span(pieces).first(n));
       sent_ = net::Now();
-      if (!written) event = Lost(written);
+      if (!written) event = co_await ReadEarlyRefusal(written);
     }
     if (event.kind == Event::Kind::kStart) event = co_await ReadAnswer();
     try_.cancel.SetRunning(nullptr);
@@ -331,6 +341,7 @@ size_t Upstream::PlanJsonBody(std::span<ConstBuffer> pieces) {
   if (body.facts.model.view() != name_.name) splice.upstream_model_json = name_.json;
   splice.ask_usage = asks_usage_;
   splice.output_cap = request_.output_cap;
+  if (request_.identity.spec->api == router::Api::kChatCompletions) splice.bound_key = BoundOf(replica_);
   splice.members = try_.members;
   splice.only_prompt = try_.only_prompt;
   splice.cache_salt = CacheSalt(request_.identity.spec->api);
@@ -352,13 +363,13 @@ conf::TimePoint Upstream::ReplyDeadline(conf::TimePoint now) const {
 net::Task<Event> Upstream::StreamForm(FormReader& form) {
   const bool chunked = !request_.client.head().content_length;
   if (const net::IoResult written = co_await SendFormSoFar(form.client(), chunked); !written)
-    co_return Lost(written);
+    co_return co_await ReadEarlyRefusal(written);
   while (!request_.body.whole) {
     std::string_view piece;
     connection_->ClearTimeout();
     if (!co_await form.Next(piece)) co_return Event::Of(Event::Kind::kClientGone);
     if (const net::IoResult written = co_await SendFormPiece(form.client(), piece, chunked); !written)
-      co_return Lost(written);
+      co_return co_await ReadEarlyRefusal(written);
   }
   form.client().Watch();
   sent_ = net::Now();
@@ -441,6 +452,15 @@ net::Task<Event> Upstream::ReadAnswer() {
   connection_->ClearTimeout();
   co_return Event::Status(code, retry_after, code == 400 && SaysContextExceeded(refusal_.body),
                           code == 404 && api::SaysModelUnknown(refusal_.body, name_.name));
+}
+
+net::Task<Event> Upstream::ReadEarlyRefusal(net::IoResult write) {
+  const Event lost = Lost(write);
+  if (lost.kind != Event::Kind::kBroken && lost.kind != Event::Kind::kReusedClosed) co_return lost;
+  Event answer = co_await ReadAnswer();
+  const bool refused = answer.kind == Event::Kind::kStatus && refusal_.status > 0;
+  connection_->Abort();  // the request is not whole: it carries no other
+  co_return refused ? answer : lost;
 }
 
 void Upstream::Release(conf::TimePoint now) {

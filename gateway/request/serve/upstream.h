@@ -98,6 +98,9 @@ class Upstream {
   void TakeIdle(conf::TimePoint now);
   net::Task<router::Event> Connect(conf::TimePoint now);
   net::Task<router::Event> ReadAnswer();
+  // A replica may refuse a request and close before it has read all of it. Its answer says more than `write`, which
+  // failed.
+  net::Task<router::Event> ReadEarlyRefusal(net::IoResult write);
   net::Task<router::Event> StreamForm(FormReader& form);
   net::Task<net::IoResult> SendFormSoFar(Client& client, bool chunked);
   net::Task<net::IoResult> SendFormPiece(Client& client, std::string_view piece, bool chunked);

@@ -13,6 +13,7 @@ namespace tests {
 namespace {
 
 using gateway::ledger::Record;
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -176,6 +177,181 @@ TEST(OddAnswer, AMessageWithoutUsageTellsTheCountedTokens) {
   EXPECT_THAT(answer.body, HasSubstr(fmt::format("\"output_tokens\":{}}}", record.output)));
 }
 
+// Whole and streamed, without a report, with one of nothing, and with one of a total: the client is told what the
+// ledger has.
+TEST(OddAnswer, ATranslationTellsWhatTheLedgerCounts) {
+  FakeUpstream engine("unused");
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .model = kOnce, .endpoint = "engine: chat-only"});
+  const std::string text = "twelve bytes, and four more";
+  for (
+      const std::string usage :
+      {"", R"(,"usage":{"prompt_tokens":5,"completion_tokens":0,"total_tokens":5})",
+       R"(,"usage":{"total_tokens":25})",
+       R"(,"usage":{"prompt_tokens":5,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":2}})"}) {
+    for (const bool stream : {false, true}) {
+      if (stream) {
+        engine.Say(Typed("Content-Type: text/event-stream\r\n",
+                         fmt::format("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{}\"}},"
+                                     "\"finish_reason\":\"stop\"}}]}}\n\ndata: {{\"choices\":[]{}}}\n\ndata: "
+                                     "[DONE]\n\n",
+                                     text, usage)));
+      } else {
+        engine.Say(JsonAnswer(fmt::format(
+            R"({{"choices":[{{"index":0,"message":{{"content":"{}"}},"finish_reason":"stop"}}]{}}})", text,
+            usage)));
+      }
+      for (const bool messages : {true, false}) {
+        Json body = {{"model", "chat-small"}, {"stream", stream}};
+        body[messages ? "max_tokens" : "max_output_tokens"] = 900;
+        body[messages ? "messages" : "input"] =
+            messages ? Json::parse(R"([{"role":"user","content":"hi"}])") : Json("hi");
+        const Answer answer = gateway.Ask(Post(messages ? "/v1/messages" : "/v1/responses", body.dump()));
+        const Record record = gateway.CloseOf(answer.header(messages ? "request-id" : "x-request-id"));
+        const std::string which = fmt::format("{} stream {} messages {}", usage, stream, messages);
+        EXPECT_EQ(record.reason, "done") << which;
+        EXPECT_GT(record.output, 5) << which;
+        EXPECT_LT(record.output, 30) << which << ": the text, not the whole answer";
+        EXPECT_THAT(answer.body, HasSubstr(fmt::format("\"output_tokens\":{}", record.output))) << which;
+        EXPECT_THAT(answer.body, HasSubstr(fmt::format("\"input_tokens\":{}",
+                                                       record.input - (messages ? record.cached : 0))))
+            << which;
+      }
+    }
+  }
+}
+
+TEST(OddAnswer, AReportOfNothingTakesNoReportBack) {
+  const std::string events(kEvents);
+  const size_t end = events.find("data: [DONE]");
+  const FakeUpstream engine(
+      Typed("Content-Type: text/event-stream\r\n",
+            events.substr(0, end) +
+                "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":0,\"completion_tokens\":0}}\n\n" +
+                events.substr(end)));
+  const GatewayProcess gateway(Before(engine));
+  const Record record = gateway.CloseOf(gateway.Ask(AskForStream()).header("x-request-id"));
+  EXPECT_EQ(record.input, 3);
+  EXPECT_EQ(record.output, 7);
+  EXPECT_EQ(record.source, "upstream");
+}
+
+TEST(OddAnswer, ACallWithoutArgumentsIsNotFree) {
+  const FakeUpstream engine(Typed(
+      "Content-Type: text/event-stream\r\n",
+      "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"t\",\"function\":"
+      "{\"name\":\"look_around\",\"arguments\":\"\"}}]},\"finish_reason\":\"tool_calls\"}]}\n\ndata: "
+      "[DONE]\n\n"));
+  const GatewayProcess gateway(Before(engine));
+  const Record record = gateway.CloseOf(gateway.Ask(AskForStream()).header("x-request-id"));
+  EXPECT_GT(record.output, 0);
+  EXPECT_EQ(record.source, "counted");
+}
+
+// Sign-in pages and proxies answer with the status of success. Clients take them for an answer, or for a stream
+// without events.
+TEST(OddAnswer, APageInPlaceOfAnAnswerIsAnError) {
+  FakeUpstream engine("unused");
+  const GatewayProcess gateway(Before(engine));
+  for (const std::string& body : {std::string("<html>sign in</html>"), std::string("\"overloaded\""),
+                                  std::string(300'000, '<'), std::string("null")}) {
+    engine.Say(fmt::format("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n{}",
+                           body.size(), body));
+    const Answer stream = gateway.Ask(AskForStream());
+    EXPECT_EQ(stream.status, 502) << body.substr(0, 40);
+    EXPECT_THAT(Message(stream), HasSubstr("did not answer with a stream"));
+    if (body.size() > 100'000) continue;
+    const Answer whole = gateway.Ask(Chat());
+    EXPECT_EQ(whole.status, 502) << body;
+    EXPECT_THAT(Message(whole), HasSubstr("not a JSON object"));
+    for (const Answer& answer : {stream, whole}) {
+      const Record record = gateway.CloseOf(answer.header("x-request-id"));
+      EXPECT_EQ(record.reason, "upstream_failed");
+      EXPECT_EQ(record.input + record.output, 0) << "no engine has worked";
+    }
+  }
+  engine.Say(JsonAnswer("\xEF\xBB\xBF\n" + std::string(kWhole)));
+  EXPECT_EQ(gateway.Ask(Chat()).status, 200);
+  engine.Say(JsonAnswer(R"([{"error":{"code":429,"message":"slow down","status":"X"}}])"));
+  for (const std::string& request : {Chat(), AskForStream()}) {
+    const Answer answer = gateway.Ask(request);
+    EXPECT_EQ(answer.status, 429);
+    EXPECT_EQ(Message(answer), "slow down");
+  }
+}
+
+// In the form that FastChat introduced, the event is the error.
+TEST(OddAnswer, AnErrorWithoutTheMemberErrorIsAnError) {
+  const std::string error = R"({"object":"error","message":"out of memory","code":50002})";
+  FakeUpstream engine("unused");
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .model = kOnce, .endpoint = "engine: chat-only"});
+  const std::string begin(kEvents, std::string_view(kEvents).find("\n\n") + 2);
+  for (const std::string& request : {AskForStream(), Post("/v1/messages", kMessage)}) {
+    engine.Say(Typed("Content-Type: text/event-stream\r\n",
+                     fmt::format("{}event: ping\ndata: {{}}\n\ndata: {}\n\ndata: [DONE]\n\n", begin, error)));
+    const Answer answer = gateway.Ask(request);
+    EXPECT_THAT(answer.body, HasSubstr(R"("error":{)")) << "what clients look for";
+    EXPECT_THAT(answer.body, HasSubstr(R"("message":"out of memory",)"));
+    EXPECT_THAT(answer.body, Not(AnyOf(HasSubstr("message_stop"), HasSubstr("[DONE]"))));
+    const std::string id = answer.header("x-request-id");
+    EXPECT_EQ(gateway.CloseOf(id.empty() ? answer.header("request-id") : id).reason, "upstream_failed");
+  }
+  engine.Say(JsonAnswer(error));
+  const Answer whole = gateway.Ask(Chat());
+  EXPECT_EQ(whole.status, 502);
+  EXPECT_EQ(Message(whole), "out of memory");
+}
+
+TEST(OddAnswer, AnObjectIsJsonWhateverItsTypeSays) {
+  FakeUpstream engine("unused");
+  for (const char* kind : {"engine: vllm", "engine: chat-only"}) {
+    const GatewayProcess gateway({.replicas = {engine.port()}, .model = kOnce, .endpoint = kind});
+    for (const char* type :
+         {"", "Content-Type: text/plain\r\n", "Content-Type: application/json; charset=utf-8\r\n"}) {
+      engine.Say(Typed(type, kWhole));
+      EXPECT_THAT(gateway.Ask(Chat()).header("content-type"), StartsWith("application/json")) << type;
+      if (std::string_view(kind) == "engine: vllm") continue;
+      const Answer translated = gateway.Ask(Post("/v1/responses", R"({"model":"chat-small","input":"hi"})"));
+      EXPECT_THAT(translated.header("content-type"), StartsWith("application/json")) << type;
+    }
+  }
+}
+
+TEST(OddAnswer, AnErrorEventKeepsItsWordsInATranslation) {
+  const FakeUpstream engine(Typed("Content-Type: text/event-stream\r\n",
+                                  "event: error\ndata: {\"message\":\"out of memory\",\"code\":500}\n\n"));
+  const GatewayProcess gateway(
+      {.replicas = {engine.port()}, .model = kOnce, .endpoint = "engine: chat-only"});
+  EXPECT_THAT(gateway.Ask(Post("/v1/messages", kMessage)).body,
+              AllOf(HasSubstr("event: error"), HasSubstr("out of memory")));
+}
+
+// A proxy before an engine may bound the size of requests, and close while the rest of one is on its way.
+TEST(OddAnswer, ARefusalBeforeTheRequestIsReadIsTheClients) {
+  FakeUpstream engine(JsonAnswer(R"({"error":{"message":"too large for me","code":413}})", 413));
+  engine.AnswerEarly();
+  GatewayConfig config = Before(engine);
+  config.endpoint = "engine: vllm, apis: [chat, images]";
+  const GatewayProcess gateway(std::move(config));
+  const std::string large(20'000'000, 'x');
+  const std::string form = fmt::format(
+      "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nchat-small\r\n--b\r\n"
+      "Content-Disposition: form-data; name=\"image\"; filename=\"i\"\r\n\r\n{}\r\n--b--\r\n",
+      large);
+  const std::string upload = fmt::format(
+      "POST /v1/images/edits HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+      "Content-Length: {}\r\n\r\n{}",
+      form.size(), form);
+  const Json question = {{"model", "chat-small"}, {"messages", {{{"role", "user"}, {"content", large}}}}};
+  for (const std::string& request : {Post("/v1/chat/completions", question.dump()), upload}) {
+    const Answer answer = gateway.Ask(request);
+    EXPECT_EQ(answer.status, 413) << request.substr(0, 40) << answer.body;
+    EXPECT_EQ(Message(answer), "too large for me");
+    EXPECT_EQ(gateway.CloseOf(answer.header("x-request-id")).reason, "bad_request");
+  }
+}
+
 TEST(OddAnswer, AnErrorInPlaceOfAStreamKeepsItsWords) {
   const FakeUpstream engine(JsonAnswer(R"({"error":{"message":"no such voice","code":400}})"));
   const GatewayProcess gateway(Before(engine));
@@ -248,6 +424,40 @@ TEST(OddAnswer, AnErrorWithinAChunkEndsTheStreamAsFailed) {
   const Answer whole = gateway.Ask(AskForStream());
   EXPECT_THAT(whole.body, HasSubstr("data: [DONE]"));
   EXPECT_EQ(gateway.CloseOf(whole.header("x-request-id")).reason, "done") << "a null is no error";
+}
+
+// OpenAI's libraries read the member `error`, and tell nothing of other forms.
+TEST(OddAnswer, AnErrorInAnEnginesOwnFormGetsTheFormOfTheApi) {
+  FakeUpstream engine("unused");
+  const GatewayProcess gateway(Before(engine));
+  const struct {
+    const char* body;
+    const char* message;
+    const char* type;
+  } cases[] = {
+      {R"({"object":"error","message":"too hot","type":"BadRequestError","param":"temperature","code":400})",
+       "too hot", "BadRequestError"},
+      {R"({"detail":[{"loc":["body","n"],"msg":"not a number"}]})", "body.n: not a number",
+       "invalid_request_error"},
+      {R"({"error":"no such token","error_type":"validation"})", "no such token", "invalid_request_error"},
+      {R"({"error":{"message":"as it is","type":"t","code":400,"more":1}})", "as it is", "t"},
+  };
+  for (const auto& one : cases) {
+    engine.Say(JsonAnswer(one.body, 400));
+    const Answer answer = gateway.Ask(Chat());
+    EXPECT_EQ(answer.status, 400) << one.body;
+    EXPECT_EQ(Message(answer), one.message) << one.body;
+    EXPECT_EQ(answer.json()["error"]["type"], one.type) << one.body;
+    EXPECT_EQ(gateway.CloseOf(answer.header("x-request-id")).reason, "bad_request");
+    const Json messages = gateway
+                              .Ask(Post("/v1/messages", R"({"model":"chat-small","max_tokens":9,)"
+                                                        R"("messages":[{"role":"user","content":"hi"}]})"))
+                              .json();
+    EXPECT_EQ(messages["type"], "error") << one.body;
+    EXPECT_EQ(messages["error"]["message"], one.message) << one.body;
+  }
+  engine.Say(JsonAnswer(cases[3].body, 400));
+  EXPECT_EQ(gateway.Ask(Chat()).body, cases[3].body) << "as it came";
 }
 
 TEST(OddAnswer, AnErrorInAnArrayKeepsItsWords) {

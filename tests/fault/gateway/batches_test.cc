@@ -8,12 +8,14 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "tests/fault/gateway/batch_calls.h"
 #include "tests/fault/gateway/job_commands.h"
 #include "tests/fault/gateway/scaling.h"
 #include "tests/support/engine_process.h"
 #include "tests/support/gateway_process.h"
+#include "tests/support/run_cli.h"
 #include "tests/support/s3_server.h"
 
 namespace tests {
@@ -230,6 +232,39 @@ TEST(Batches, LinesWaitForTheLimitOfTheTenant) {
   const Json ended = Await(gateway, batch, "completed");
   EXPECT_EQ(ended["request_counts"]["completed"], 20) << ended.dump();
   ExpectOneEach(IdsIn(gateway, ended["output_file_id"]), 20);
+}
+
+TEST(Batches, LinesWaitForATenantThatAReloadHasRemoved) {
+  const EngineProcess engine;
+  GatewayConfig config{.replicas = {engine.port()},
+                       .tenants = "  - {name: brief, models: ['*']}\n",
+                       .sections = "files: {}\nbatches: {max_in_flight: 2}\n"};
+  GatewayProcess gateway(config);
+  const CliResult made = RunCli({"keys", "create", "--tenant", "brief", "--config", gateway.config_path()});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const std::string key =
+      fmt::format("Authorization: Bearer {}\r\n", made.out.substr(0, made.out.find('\n')));
+  const Json file = gateway.Ask(UploadOf(InputOf(200), key)).json();
+  const std::string order =
+      Json{{"input_file_id", file["id"]}, {"endpoint", "/v1/chat/completions"}, {"completion_window", "24h"}}
+          .dump();
+  const std::string batch = gateway.Ask(Post("/v1/batches", order, key)).json()["id"];
+  const auto state = [&] { return gateway.Ask(Get("/v1/batches/" + batch, key)).json(); };
+  ASSERT_TRUE(Within(kBatchPatience, [&] { return state()["request_counts"]["completed"] > 0; }));
+
+  const std::string had = std::exchange(config.tenants, {});
+  gateway.WriteConfig(config);
+  gateway.Reload();
+  EXPECT_EQ(gateway.Ask(Get("/v1/batches/" + batch, key)).status, 403);
+  ASSERT_TRUE(Within(kBatchPatience, [&] { return gateway.Metric("tidegate_batch_lines_in_flight") == 0; }));
+  EXPECT_LT(engine.Stat("/requests/received"), 200u);
+
+  config.tenants = had;
+  gateway.WriteConfig(config);
+  gateway.Reload();
+  ASSERT_TRUE(Within(kBatchPatience, [&] { return state()["status"] == "completed"; })) << state().dump();
+  EXPECT_EQ(state()["request_counts"]["completed"], 200);
+  EXPECT_EQ(state()["request_counts"]["failed"], 0);
 }
 
 TEST(Batches, LinesHaveThePriceOfBatches) {

@@ -121,12 +121,12 @@ class SeveralGateways : public testing::Test {
     std::ofstream(folder_ / "token") << cluster_->Token();
     std::ofstream(folder_ / "password") << PostgresServer::kPassword;
     std::filesystem::permissions(folder_ / "password", std::filesystem::perms::owner_read);
-    ScaledModel model;
-    model.more = "placement: {devices: [{kind: h100, count: 8}]}\n";
-    model.replicas = "{min: 2, max: 3}";
+    ScaledModel model = Model();
+    model.more += "placement: {devices: [{kind: h100, count: 8}]}\n";
     for (size_t i = 0; i < kGateways; ++i) {
       GatewayConfig config;
       config.port = own_ports_[i].number();  // the balancer knows it, also after a restart
+      config.model = model_section_;
       config.sections = fmt::format("state: {{url: \"{}\", password: \"file:{}\"}}\n",
                                     database_->Url("gateways"), folder_ / "password");
       if (redis_) {
@@ -137,10 +137,23 @@ class SeveralGateways : public testing::Test {
       gateways_.push_back(std::make_unique<Scaled>(model, Section(), config));
       ports_.push_back(gateways_.back()->gateway.port());
     }
-    ASSERT_TRUE(Within(seconds(60), [&] { return Ready() == 2; })) << gateways_[0]->Replicas();
+    ASSERT_TRUE(Within(seconds(60), [&] { return Ready() >= replicas_; })) << gateways_[0]->Replicas();
   }
   void TearDown() override {
     if (const std::optional<size_t> leader = Leader()) gateways_[*leader]->KeepNothing();
+  }
+
+  virtual ScaledModel Model() {
+    ScaledModel model;
+    model.replicas = "{min: 2, max: 3}";
+    return model;
+  }
+  // The numbers of two gateways: one that leads, and one that follows.
+  std::pair<size_t, size_t> LeaderAndFollower() {
+    std::optional<size_t> leader;
+    EXPECT_TRUE(Within(seconds(20), [&] { return (leader = Leader()).has_value(); }));
+    const size_t leads = leader.value_or(0);
+    return {leads, (leads + 1) % kGateways};
   }
 
   std::string Section() const {
@@ -271,6 +284,8 @@ class SeveralGateways : public testing::Test {
   FreePort balancer_port_;
   std::unique_ptr<ChildProcess> balancer_;
   size_t stopped_ = SIZE_MAX;
+  size_t replicas_ = 2;
+  std::string model_section_;  // of the model's members in the configuration
 };
 
 TEST_F(SeveralGateways, OneThatIsKilledIsReplacedAndNothingStartsTwice) {
@@ -331,6 +346,107 @@ TEST_F(SeveralGateways, ALeaderThatStandsStillChangesNothingWhenItWakes) {
   EXPECT_EQ(Runs(), before);
   EXPECT_EQ(DoubleStarts(), 0);
   EXPECT_EQ(gateways_[*leader]->gateway.Ask(Chat({{"max_tokens", 3}})).status, 200);
+}
+
+// Three adapters, and two engines with one slot each.
+class AdaptersOfSeveralGateways : public SeveralGateways {
+ protected:
+  static constexpr const char* kNames[] = {"sql", "law", "tax"};
+
+  ScaledModel Model() override {
+    for (const char* const name : kNames) {
+      std::filesystem::create_directory(adapters_ / name);
+      std::ofstream(adapters_ / name + "/adapter_config.json") << "{}";
+    }
+    std::filesystem::permissions(adapters_.path(), std::filesystem::perms::all);
+    model_section_ = fmt::format("adapters: {{sources: [{}], slots: 1}}", adapters_.path());
+    ScaledModel model;
+    model.replicas = "{min: 2, max: 2}";
+    model.flags = {"--preset", "instant", "--enable-lora", "--max-loaded-loras", "1"};
+    return model;
+  }
+  Answer Load(size_t gateway, const std::string& name) {
+    return gateways_[gateway]->gateway.AskAdmin(
+        Post("/admin/v1/models/chat-small/adapters",
+             Json{{"name", name}, {"source", adapters_ / name}}.dump(), Scaled::Credentials()));
+  }
+
+  TempDir adapters_;
+};
+
+TEST_F(AdaptersOfSeveralGateways, OneThatRequestsWaitForAtAFollowerIsLoaded) {
+  const auto [leader, follower] = LeaderAndFollower();
+  for (const char* const name : kNames) {
+    const Answer loaded = Load(follower, name);
+    EXPECT_EQ(loaded.status, 201) << loaded.body;
+    // At once, where it was loaded.
+    const Answer answer = gateways_[follower]->gateway.Ask(Chat({{"model", name}, {"max_tokens", 2}}));
+    EXPECT_EQ(answer.status, 200) << name << ": " << answer.body;
+  }
+  // Of three, two have a slot: one waits for one each time.
+  for (int round = 0; round < 2; ++round) {
+    for (const char* const name : kNames) {
+      const Answer answer = gateways_[follower]->gateway.Ask(Chat({{"model", name}, {"max_tokens", 2}}));
+      EXPECT_EQ(answer.status, 200) << name << ": " << answer.body;
+    }
+  }
+  // Another leader knows of all.
+  gateways_[leader]->gateway.Kill();
+  ASSERT_TRUE(Resumes(leader).has_value());
+  for (const char* const name : kNames) {
+    const Answer answer = gateways_[follower]->gateway.Ask(Chat({{"model", name}, {"max_tokens", 2}}));
+    EXPECT_EQ(answer.status, 200) << name << ": " << answer.body;
+  }
+}
+
+// A new version that fails every second request.
+class RolloutOfSeveralGateways : public SeveralGateways {
+ protected:
+  ScaledModel Model() override {
+    ScaledModel model;
+    replicas_ = 1;
+    model.replicas = "{min: 1, max: 1}";
+    model.more = fmt::format(
+        "version: v1\nrollout:\n  version: v2\n"
+        "  replica: {{engine: vllm, command: [\"{}\", --port, \"{{port}}\", --model, chat-small, --preset, "
+        "instant, "
+        "--fault, \"500@every:2\"]}}\n"
+        "  steps: [50, 100]\n  hold: 5m\n  patience: 10m\n  min_requests: 40\n"
+        "  bounds: {{ttft: 100, tokens_per_second: 0.01}}\n",
+        TIDEGATE_ENGINE_BINARY);
+    return model;
+  }
+  Json Rollout(size_t gateway) {
+    const Json all = gateways_[gateway]->Admin("/admin/v1/rollouts")["data"];
+    return all.empty() ? Json::object() : all[0];
+  }
+};
+
+TEST_F(RolloutOfSeveralGateways, IsJudgedByTheRequestsOfAFollowerAlsoByTheNextLeader) {
+  const auto [leader, follower] = LeaderAndFollower();
+  ASSERT_TRUE(Within(seconds(60), [&] { return Rollout(follower).value("percent", 0.0) == 50.0; }))
+      << Rollout(follower);
+  gateways_[leader]->gateway.Kill();
+  ASSERT_TRUE(Within(seconds(40), [&] {
+    const std::optional<size_t> next = Leader();
+    return next && *next != leader;
+  }));
+  ASSERT_TRUE(
+      Within(seconds(40), [&] { return Rollout(follower).is_object() && !Rollout(follower).empty(); }));
+  const Json after = Rollout(follower);
+  EXPECT_EQ(after.value("state", ""), "running");
+  EXPECT_EQ(after.value("percent", 0.0), 50.0) << "it goes on where it was";
+  const size_t next = *Leader();
+  const size_t asked = 3 - leader - next;  // the one that follows now
+  Load load({ports_[asked]}, 4);
+  EXPECT_TRUE(Within(seconds(60), [&] { return Rollout(next).value("state", "") == "rolled_back"; }))
+      << Rollout(next);
+  load.Stop();
+  EXPECT_EQ(load.failed, 0) << load.first_failure << ": what fails there is tried again at the old version";
+  EXPECT_THAT(Rollout(next).value("reason", ""), testing::HasSubstr("tries fail against"));
+  int begun = 0;
+  for (const auto& gateway : gateways_) begun += gateway->Names("rollout.begin");
+  EXPECT_EQ(begun, 1);
 }
 
 TEST_F(SeveralGateways, ADatabaseThatIsAwayForAWhileStopsNothingThatRuns) {

@@ -10,6 +10,7 @@ namespace conf {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 const Sources kNoSources;
@@ -42,7 +43,10 @@ TEST(Document, RefusesWhatIsNotOneDocumentOfPlainValues) {
   const std::pair<std::string_view, std::string_view> kCases[] = {
       {"a: 1\n---\nb: 2\n",
        "d.yaml (line 2): holds more than one document; keep the first, without a second ---"},
-      {"a: [1, 2\nb: 3\n", "d.yaml (line 2): is not well-formed YAML: end of sequence flow not found"},
+      {"a: [1, 2\nb: 3\n",
+       "d.yaml (line 2): is not well-formed YAML: expected \",\" or \"]\": a list that begins with \"[\" is "
+       "not "
+       "closed"},
       {"{[1]: 2}", "d.yaml (line 1): a key must be a text, found a list or a mapping"},
       {"{~: 2}", "d.yaml (line 1): a key must be a text, found nothing"},
       {"a: &x 1\n*x : 2\n", "d.yaml (line 2): a key must be written out, found an alias"},
@@ -57,6 +61,64 @@ TEST(Document, RefusesWhatIsNotOneDocumentOfPlainValues) {
       {"\"a\\nb\": {c: 1, c: 2}", "d.yaml:/a\\x0ab/c (line 1): key \"c\" is given twice"},
   };
   for (const auto& [text, problem] : kCases) EXPECT_THAT(Problems(text), ElementsAre(problem)) << text;
+}
+
+TEST(Document, RefusesTextWhoseQuoteIsNeverClosed) {
+  constexpr std::string_view kWhy =
+      ": is not well-formed YAML: a text that begins with a quote has no quote at its end";
+  const std::pair<std::string_view, std::string_view> kCases[] = {
+      {"a: 1\nb: \"x\nc: 2\n", "d.yaml:/b (line 2)"},
+      {"a: 1\nb: 'x\nc: 2\n\n", "d.yaml:/b (line 2)"},
+      {"a: 1\nb: \"x", "d.yaml:/b (line 2)"},
+      {"a:\n  b:\n    c: \"x\n", "d.yaml:/a/b/c (line 3)"},
+      {"a:\n  - x\n  - 'y\nb: 1\n", "d.yaml:/a/1 (line 2)"},
+      {"a: [\"x\", \"y]\n", "d.yaml:/a/1 (line 1)"},
+      {"a: 1\n\"b: 2\n", "d.yaml (line 1)"},
+      {"\"a\n", "d.yaml (line 1)"},
+      {"a: \"x\r\nb: 1\r\n", "d.yaml:/a (line 1)"},
+      {"a:\n  b: 'x\n\tc: 2\n", "d.yaml:/a/b (line 2)"},
+  };
+  for (const auto& [text, where] : kCases)
+    EXPECT_THAT(Problems(text), ElementsAre(fmt::format("{}{}", where, kWhy))) << text;
+}
+
+TEST(Document, KeepsTextAtItsEndAsWritten) {
+  const std::pair<std::string_view, std::string_view> kCases[] = {
+      {"a: |\n  x\n", "x\n"},
+      {"a: |+\n  x\n\n", "x\n\n"},
+      {"a: |-\n  x\n", "x"},
+      {"a: >\n  x\n", "x\n"},
+      {"a: x\n", "x"},
+      {"a: x", "x"},
+      {"a: \"x\"\n", "x"},
+      {"a: x #\n", "x"},
+      {"a: |\n  # x\n", "# x\n"},
+  };
+  for (const auto& [text, value] : kCases) {
+    Document document(text, "d.yaml", kNoSources);
+    EXPECT_THAT(document.TakeProblems(), IsEmpty()) << text;
+    EXPECT_EQ(document.Nearest("/a").text(), value) << text;
+  }
+}
+
+TEST(Document, SaysWhatWouldBeRightWhereYamlIsNotWellFormed) {
+  const std::pair<std::string_view, std::string_view> kCases[] = {
+      {"a: [*]\n", "put a pattern such as \"*\" or \"chat-*\" in quotes"},
+      {"a: *\n", "put a pattern such as \"*\" or \"chat-*\" in quotes"},
+      {"a: [*-large]\n", "put a pattern such as \"*\" or \"chat-*\" in quotes"},
+      {"a: & b\n", "a text that begins with & must be in quotes"},
+      {"a: @b\n", "a text that begins with @, % or ` must be in quotes"},
+      {"a: b: c\n", "put a text that contains \": \" in quotes"},
+      {"a:\n  b:1\n  c: 2\n", "write a space after the colon of each key"},
+      {"a:\n    b: 1\n  c: 2\n", "begin it in the column of the keys before it"},
+      {"a:\n  - b: 1\n   c: 2\n", "in the column of the entries before it"},
+      {"a: {b: 1\nc: 2\n", "a mapping that begins with \"{\" is not closed"},
+      {"a: 1]\nb: ]\n", "this \"]\" or \"}\" closes nothing that is open"},
+      {"a: - b\n", "begin the list on a line of its own"},
+      {"a: \"\\q\"\n", "write \\\\ for a \\, or use single quotes"},
+  };
+  for (const auto& [text, meaning] : kCases)
+    EXPECT_THAT(Problems(text), ElementsAre(HasSubstr(meaning))) << text;
 }
 
 TEST(Document, AcceptsEmptyTextAsNothing) {

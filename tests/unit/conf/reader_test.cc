@@ -124,6 +124,9 @@ TEST(Reader, EachProblemSaysWhereWhatAndWhatWouldBeRight) {
       {"", "m.yaml (line 1): expected a mapping, found nothing"},
       {"[1]", "m.yaml (line 1): expected a mapping, found a list"},
       {"text", "m.yaml (line 1): expected a mapping, found \"text\""},
+      {"name: x\n<<: {port: 1}",
+       "m.yaml:/<< (line 2): unknown key \"<<\": mappings are not merged; write the keys out"},
+      {"name: x\ncolor: \"gren\"", R"(m.yaml:/color (line 2): unknown color "gren", did you mean "green"?)"},
       {"name: x\nprot: 1", R"(m.yaml:/prot (line 2): unknown key "prot", did you mean "port"?)"},
       {"name: x\nzzzzzzzz: 1",
        "m.yaml:/zzzzzzzz (line 2): unknown key \"zzzzzzzz\", expected one of name, offset, port, ratio, on, "

@@ -116,6 +116,7 @@ export type Me = {
   tenants: string[];
   models: string[];
   base_url: string;
+  scaling: boolean;
   csrf: string | null;
   session_ends: string | null;
   last_event: string | null;
@@ -211,6 +212,8 @@ export type Tenant = {
   at_run_time: boolean;
   state: string;
   self_service: boolean;
+  may_change: boolean;
+  may_add: boolean;
   limits?: { [member: string]: unknown };
   made_by: string | null;
   made: string | null;

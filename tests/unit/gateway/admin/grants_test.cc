@@ -84,6 +84,36 @@ TEST(Tenants, TheirOwnLeadDoesNotRaiseTheirLimits) {
   });
 }
 
+TEST(Tenants, TheListSaysWhatTheCallerMayChange) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const SignedIn lead = co_await client.SignIn(kDemoLead);
+    (void)co_await client.CallAs(lead, "POST", "/admin/v1/tenants", R"({"parent":"demo","name":"one"})");
+    (void)co_await client.CallAs(lead, "POST", "/admin/v1/tenants", R"({"parent":"demo/one","name":"two"})");
+    const SignedIn own = co_await client.SignIn({.id = "person:o", .roles = {{Role::kLead, "demo/one"}}});
+    const SignedIn member = co_await client.SignIn({.id = "person:m", .roles = {{Role::kMember, "demo"}}});
+    struct Case {
+      const SignedIn& who;
+      const char* path;
+      bool may_change;
+      bool may_add;
+    };
+    for (const Case& c : {Case{lead, "demo", false, true}, Case{lead, "demo/one", true, true},
+                          Case{own, "demo/one", false, true}, Case{own, "demo/one/two", true, true},
+                          Case{member, "demo/one", false, false}}) {
+      const Reply list = co_await client.CallAs(c.who, "GET", "/admin/v1/tenants");
+      const auto at =
+          std::ranges::find(list.body["data"], c.path, [](const auto& row) { return row["path"]; });
+      EXPECT_NE(at, list.body["data"].end()) << list.text;
+      if (at == list.body["data"].end()) continue;
+      EXPECT_EQ((*at)["may_change"], c.may_change) << *at;
+      EXPECT_EQ((*at)["may_add"], c.may_add) << *at;
+      if (c.path == std::string_view("demo/one/two"))
+        EXPECT_EQ((*at)["parent"], "demo/one") << "a name that other calls take";
+    }
+  });
+}
+
 TEST(Tenants, ADisabledOneIsRefusedAndComesBack) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {

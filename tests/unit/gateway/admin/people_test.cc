@@ -113,6 +113,74 @@ TEST(People, ALinkSignsInOnceAndTheSessionEndsAtOnce) {
   EXPECT_THAT(actions, testing::IsSupersetOf({"session.begin", "session.end"}));
 }
 
+// The address of a link, as a browser calls it.
+std::string TargetOf(const Reply& link) {
+  const std::string url = link.body["url"];
+  return url.substr(url.find("/sign-in/"));
+}
+
+TEST(People, TheBootstrapKeyStaysOverWhenTheFirstAdminIsGone) {
+  World world;
+  const std::string boot(tests::kBootstrapKey);
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/tenants", boot)).status, 200);
+    const tests::SignedIn admin = co_await client.SignIn({.id = "person:a", .roles = {{Role::kAdmin, {}}}});
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/tenants", boot)).code(), "key_revoked");
+    EXPECT_EQ((co_await client.CallAs(admin, "POST", "/admin/v1/session:end", "{}")).status, 200);
+    EXPECT_EQ((co_await client.Call("GET", "/admin/v1/tenants", boot)).code(), "key_revoked");
+  });
+}
+
+TEST(People, TheBootstrapKeyStaysOverWhenTheOnlyAdminKeyIsRevoked) {
+  World world;
+  const std::string admin = world.AdminKey(Role::kAdmin);
+  EXPECT_TRUE(
+      world.Await(world.shared.keys->Revoke(admin.substr(3, 10), {"cli:root"}, "", gateway::net::Now()))
+          .ok());
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const Reply reply = co_await client.Call("GET", "/admin/v1/tenants", std::string(tests::kBootstrapKey));
+    EXPECT_EQ(reply.code(), "key_revoked") << reply.text;
+  });
+}
+
+TEST(People, ASessionByTheLinkOfAKeyEndsWithTheKey) {
+  World world;
+  const std::string key = world.AdminKey(Role::kAdmin);
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const Reply link = co_await client.Call("POST", "/admin/v1/sign-in:link", key, "{}");
+    const tests::SignedIn session = client.SessionOf(co_await client.Call("GET", TargetOf(link)));
+    EXPECT_EQ((co_await client.CallAs(session, "GET", "/admin/v1/tenants")).status, 200);
+    const std::string revoke = "/admin/v1/keys/" + key.substr(3, 10) + ":revoke";
+    EXPECT_EQ((co_await client.CallAs(session, "POST", revoke, "{}")).status, 200);
+    EXPECT_EQ((co_await client.CallAs(session, "GET", "/admin/v1/tenants")).status, 401);
+  });
+}
+
+TEST(People, ALinkDoesNotProlongTheSessionOfTheOneWhoMadeIt) {
+  World world;
+  WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+    const tests::SignedIn admin = co_await client.SignIn({.id = "person:a", .roles = {{Role::kAdmin, {}}}});
+    const Reply link = co_await client.CallAs(admin, "POST", "/admin/v1/sign-in:link", "{}");
+    EXPECT_EQ(link.status, 201) << link.text;
+    const tests::SignedIn later = client.SessionOf(co_await client.Call("GET", TargetOf(link)));
+    const gateway::Session* const first = world.sessions->Check(admin.secret, gateway::net::Now());
+    const gateway::Session* const second = world.sessions->Check(later.secret, gateway::net::Now());
+    EXPECT_TRUE(first != nullptr && second != nullptr);
+    if (first != nullptr && second != nullptr) EXPECT_EQ(second->ends, first->ends);
+  });
+}
+
+TEST(People, ACallerLearnsWhetherTheGatewayScales) {
+  for (const bool scales : {false, true}) {
+    World world(scales ? "admin: {bootstrap_key: env:BOOT}\nscaling: {cluster: [{kind: h100, count: 2}]}\n"
+                       : "");
+    WithAdmin(world, [&](AdminClient& client) -> Task<void> {
+      const Reply me = co_await client.Call("GET", "/admin/v1/me", std::string(tests::kBootstrapKey));
+      EXPECT_EQ(me.body["scaling"], scales) << me.text;
+    });
+  }
+}
+
 TEST(People, ACommandLineSignsInWithACodeThatAPersonConfirms) {
   World world;
   WithAdmin(world, [&](AdminClient& client) -> Task<void> {

@@ -11,8 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kEstimate = 17;  // output tokens
-
 MessageIdentity Identity(bool thinking = false) {
   return {.id = "msg_1",
           .model = "claude",
@@ -67,6 +65,34 @@ TEST(MessageFromChat, ShowsThinkingOnlyToThoseWhoAsked) {
   const json shown = json::parse(std::get<std::string>(MessageFromChat(chat, Identity(true))));
   EXPECT_EQ(shown["content"][0], json::parse(R"({"type":"thinking","thinking":"hm","signature":""})"));
   EXPECT_EQ(json::parse(std::get<std::string>(MessageFromChat(chat, Identity())))["content"].size(), 1u);
+}
+
+TEST(MessageFromChat, TellsTheCountedTokensInPlaceOfTheReport) {
+  const std::string chat = R"({"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]})";
+  const json message = json::parse(std::get<std::string>(
+      MessageFromChat(chat, Identity(), Usage{.input = 9, .cached_input = 2, .output = 4})));
+  EXPECT_EQ(message["usage"], json::parse(R"({"input_tokens":7,"cache_creation_input_tokens":0,
+      "cache_read_input_tokens":2,"output_tokens":4})"));
+}
+
+// Some engines send the object itself.
+TEST(MessageFromChat, TakesArgumentsThatAreAnObject) {
+  const std::string chat =
+      R"({"choices":[{"message":{"content":null,"tool_calls":[
+          {"id":"t1","function":{"name":"f","arguments":{"b":1,"a":[2]}}}]},"finish_reason":"tool_calls"}]})";
+  const json message = json::parse(std::get<std::string>(MessageFromChat(chat, Identity())));
+  EXPECT_EQ(message["content"],
+            json::parse(R"([{"type":"tool_use","id":"t1","name":"f","input":{"b":1,"a":[2]}}])"));
+}
+
+TEST(MessageFromChat, TakesContentThatIsAListOfParts) {
+  const std::string chat =
+      R"({"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"h"},
+          {"type":"text","text":"m"}]},{"type":"text","text":"a"},{"type":"text","text":"b"}]},
+          "finish_reason":"stop"}]})";
+  const json message = json::parse(std::get<std::string>(MessageFromChat(chat, Identity(true))));
+  EXPECT_EQ(message["content"], json::parse(R"([{"type":"thinking","thinking":"hm","signature":""},
+      {"type":"text","text":"ab"}])"));
 }
 
 TEST(MessageFromChat, RefusesWhatIsNoWholeAnswer) {
@@ -196,7 +222,7 @@ Heard Stream(const std::vector<std::string>& chunks, bool thinking = false, bool
   MessagesStream stream(Identity(thinking));
   std::string out;
   for (const std::string& chunk : chunks) stream.OnData(chunk, out);
-  if (done) stream.OnDone(kEstimate, out);
+  if (done) stream.OnDone(out);
   return Listen(out);
 }
 
@@ -278,7 +304,7 @@ TEST(MessagesStream, NeverEndsCleanlyWithoutAFinishReason) {
   EXPECT_EQ(heard.error["code"], "stream_interrupted");
   MessagesStream untouched(Identity());
   std::string out;
-  untouched.OnDone(kEstimate, out);
+  untouched.OnDone(out);
   EXPECT_EQ(Listen(out).error["code"], "stream_interrupted");
   EXPECT_EQ(untouched.state(), StreamState::kFailed);
 }
@@ -299,7 +325,7 @@ TEST(MessagesStream, SendsAFailureAndThenNothing) {
     EXPECT_EQ(stream.state(), StreamState::kFailed);
     const size_t size = out.size();
     stream.OnData(Chunk(R"({"content":"b"})", R"("stop")"), out);
-    stream.OnDone(kEstimate, out);
+    stream.OnDone(out);
     stream.OnError(Make(Code::kInternalError, "x"), out);
     EXPECT_EQ(out.size(), size) << chunk;
     const Heard heard = Listen(out);
@@ -356,11 +382,41 @@ TEST(MessagesStream, TellsHalfASurrogatePairAsAReplacementCharacter) {
   }
 }
 
-TEST(MessagesStream, TellsTheEstimateWhereTheEngineReportsNothing) {
-  const Heard heard =
-      Stream({Chunk(R"({"content":"a"})"), Chunk(R"({"content":"b"})"), Chunk("{}", R"("stop")")});
-  EXPECT_EQ(heard.delta["usage"]["output_tokens"], kEstimate);
-  EXPECT_EQ(heard.delta["usage"]["input_tokens"], 7);
+TEST(MessagesStream, TellsTheCountedTokensInPlaceOfTheReport) {
+  MessagesStream stream(Identity());
+  std::string out;
+  for (const std::string& chunk : {Chunk(R"({"content":"a"})"), Chunk("{}", R"("stop")"), kUsageChunk})
+    stream.OnData(chunk, out);
+  stream.OnDone(out, Usage{.input = 8, .output = 17});
+  const Heard heard = Listen(out);
+  EXPECT_EQ(heard.delta["usage"]["output_tokens"], 17);
+  EXPECT_EQ(heard.delta["usage"]["input_tokens"], 8);
+}
+
+// Gemini and others give all calls of a stream the index 0, or none.
+TEST(MessagesStream, TellsCallsOfOneIndexApart) {
+  const std::string first = R"("id":"t1","function":{"name":"f","arguments":"{\"a\":1}"}}]})";
+  const std::string second = R"("id":"t2","function":{"name":"g","arguments":"{\"b\":2}"}}]})";
+  for (const std::string index : {R"("index":0,)", ""}) {
+    const std::string begin = R"({"tool_calls":[{)" + index;
+    const Heard heard = Stream({Chunk(begin + first), Chunk(begin + second), Chunk("{}", R"("tool_calls")")});
+    EXPECT_EQ(heard.content, json::parse(R"([{"type":"tool_use","id":"t1","name":"f","input":{"a":1}},
+        {"type":"tool_use","id":"t2","name":"g","input":{"b":2}}])"))
+        << index;
+  }
+  const std::string nameless = R"({"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]})";
+  EXPECT_EQ(Stream({Chunk(nameless), Chunk(nameless), Chunk("{}", R"("tool_calls")")}).content.size(), 2u);
+}
+
+TEST(MessagesStream, TakesACallWhoseNameIsRepeatedAsOne) {
+  const auto piece = [](const char* id, const char* arguments) {
+    return Chunk(fmt::format(
+        R"({{"tool_calls":[{{"index":0,"id":"{}","function":{{"name":"f","arguments":"{}"}}}}]}})", id,
+        arguments));
+  };
+  const Heard heard = Stream({piece("t1", R"({\"a\")"), piece("t1", ":1}"), piece("t1", ""), piece("", ""),
+                              Chunk("{}", R"("tool_calls")")});
+  EXPECT_EQ(heard.content, json::parse(R"([{"type":"tool_use","id":"t1","name":"f","input":{"a":1}}])"));
 }
 
 }  // namespace

@@ -40,6 +40,20 @@ TEST(ChatFromMessages, SaysTheSameInChatForm) {
            {"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},
            {"type":"image_url","image_url":{"url":"https://x/y.png"}},
            {"type":"text","text":"T\n\nbody"},{"type":"text","text":"what?"}]}],"max_tokens":9})"},
+      {"documents with their context and search results, also as a result of a tool",
+       R"({"model":"c","max_tokens":9,"messages":[{"role":"user","content":[
+           {"type":"document","title":"T","context":"C","citations":{"enabled":true},
+            "source":{"type":"text","media_type":"text/plain","data":"body"}},
+           {"type":"search_result","title":"S","source":"https://x","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]},
+           {"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]},
+           {"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"found"},
+             {"type":"search_result","title":"S","source":"https://x","content":[{"type":"text","text":"a"}]},
+             {"type":"document","source":{"type":"content","content":"d"}}]}]}]})",
+       R"({"model":"engine","messages":[{"role":"user","content":[
+           {"type":"text","text":"T\n\nC\n\nbody"},{"type":"text","text":"S\nhttps://x\n\na\nb"}]},
+           {"role":"assistant","content":null,"tool_calls":[{"id":"t1","type":"function","function":{"name":"f","arguments":"{}"}}]},
+           {"role":"tool","tool_call_id":"t1","content":"found\nS\nhttps://x\n\na"},
+           {"role":"user","content":"d"}],"max_tokens":9})"},
       {"tool round trip",
        R"({"model":"c","max_tokens":9,"tools":[{"name":"get","description":"d","input_schema":{"type":"object","properties":{"z":{"type":"string"},"a":{}}}}],
            "tool_choice":{"type":"any","disable_parallel_tool_use":true},
@@ -152,8 +166,10 @@ TEST(ChatFromMessages, NamesWhatItCannotSayByItsPath) {
        "messages[0].content[0].text"},
       {R"({"messages":[{"role":"user","content":[{"text":"x"}]}]})", "missing_required_parameter",
        "messages[0].content[0].type"},
-      {R"({"messages":[{"role":"user","content":[{"type":"search_result"}]}]})", "unsupported_parameter",
+      {R"({"messages":[{"role":"user","content":[{"type":"container_upload"}]}]})", "unsupported_parameter",
        "messages[0].content[0].type"},
+      {R"({"messages":[{"role":"user","content":[{"type":"search_result","title":"t"}]}]})",
+       "missing_required_parameter", "messages[0].content[0].source"},
       {R"({"messages":[{"role":"user","content":[{"type":"image","source":{"type":"file","file_id":"f"}}]}]})",
        "unsupported_parameter", "messages[0].content[0].source.type"},
       {R"({"messages":[{"role":"user","content":[{"type":"document","source":{"type":"base64","data":"x"}}]}]})",
@@ -286,6 +302,14 @@ TEST(ChatFromMessages, TopKIsRefusedWhereTheEngineDoesNotKnowIt) {
   const auto refused = std::get<ApiError>(ChatFromMessages(kBody, {.model = "m", .knows_top_k = false}));
   EXPECT_EQ(refused.code, "unsupported_parameter");
   EXPECT_EQ(refused.param, "top_k");
+}
+
+TEST(ChatFromMessages, TheBoundHasTheEnginesName) {
+  const auto chat = std::get<ChatRequest>(
+      ChatFromMessages(R"({"model":"c","max_tokens":9,"messages":[{"role":"user","content":"hi"}]})",
+                       {.model = "m", .bound = "max_completion_tokens"}));
+  EXPECT_EQ(chat.body,
+            R"({"model":"m","messages":[{"role":"user","content":"hi"}],"max_completion_tokens":9})");
 }
 
 TEST(CountTokens, AsksEachEngineInItsOwnWords) {

@@ -129,7 +129,7 @@ TEST(Mutation, StreamsStayWellFormedWhateverTheEngineSends) {
       messages.OnData(last, said);
       responses.OnData(last, told);
     }
-    messages.OnDone(0, said);
+    messages.OnDone(said);
     responses.OnDone(told);
     ASSERT_NE(messages.state(), StreamState::kRunning);
     ASSERT_NE(responses.state(), StreamState::kRunning);

@@ -185,6 +185,27 @@ TEST(ResponsesStream, KeepsInterleavedToolCallsApart) {
   EXPECT_EQ(output[2]["content"][0]["text"], "aside");
 }
 
+TEST(ResponsesStream, TellsCallsOfOneIndexApart) {
+  const Snapshot snapshot =
+      Stream({Chunk(R"({"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":"{}"}}]})"),
+              Chunk(R"({"tool_calls":[{"index":0,"id":"c2","function":{"name":"f","arguments":{"a":1}}}]})"),
+              Chunk("{}", R"("tool_calls")")});
+  const json& output = snapshot.response["output"];
+  ASSERT_EQ(output.size(), 2u);
+  EXPECT_EQ(output[0]["call_id"], "c1");
+  EXPECT_EQ(output[0]["arguments"], "{}");
+  EXPECT_EQ(output[1]["call_id"], "c2");
+  EXPECT_EQ(output[1]["arguments"], R"({"a":1})");
+}
+
+TEST(ResponsesStream, TellsTheCountedTokensInPlaceOfTheReport) {
+  ResponsesStream stream(Identity());
+  std::string out;
+  stream.OnData(Chunk(R"({"content":"a"})", R"("stop")"), out);
+  stream.OnDone(out, Usage{.input = 8, .output = 17});
+  EXPECT_EQ(Accumulate(out).response["usage"]["total_tokens"], 25);
+}
+
 TEST(ResponsesStream, TellsRefusalsAsSuch) {
   const Snapshot snapshot =
       Stream({Chunk(R"({"refusal":"I "})"), Chunk(R"({"refusal":"won't"})"), Chunk("{}", R"("stop")")});

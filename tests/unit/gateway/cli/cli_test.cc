@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "gateway/api/error.h"
+#include "gateway/cli/output.h"
 #include "gateway/net/transport.h"
 #include "tests/support/run_cli.h"
 #include "tests/support/temp_dir.h"
@@ -360,6 +362,15 @@ TEST(Cli, NamesWhatItDoesNotKnow) {
     EXPECT_EQ(run.out, "") << c.told;
     EXPECT_THAT(run.err, StartsWith(c.told));
   }
+}
+
+TEST(Cli, UnderSudoTheActorIsTheOneWhoCalledIt) {
+  const std::string before = gateway::cli::Actor();
+  setenv("SUDO_UID", "4242", 1);
+  EXPECT_EQ(gateway::cli::Actor(), getuid() == 0 ? "cli:4242" : before) << "only root is believed";
+  setenv("SUDO_UID", "ada", 1);
+  EXPECT_EQ(gateway::cli::Actor(), before);
+  unsetenv("SUDO_UID");
 }
 
 TEST(Cli, CountsAreDigits) {

@@ -8,6 +8,7 @@
 #include "gateway/config/load.h"
 #include "gateway/config/sources.h"
 #include "gateway/shard/shared.h"
+#include "gateway/store/kinds.h"
 #include "gateway/store/sqlite_store.h"
 #include "tests/support/loop_test.h"
 #include "tests/support/temp_dir.h"
@@ -41,7 +42,8 @@ std::shared_ptr<const Runtime> RuntimeWithBase(gateway::Shared& shared) {
 
 // One gateway's life over a store that outlives it.
 struct AdaptersOfGateway {
-  AdaptersOfGateway(TestLoop& loop, const std::string& path)
+  // `epoch`: of the term in which it leads a shared store; 0: it has the store to itself.
+  AdaptersOfGateway(TestLoop& loop, const std::string& path, uint64_t epoch = 0)
       : store(*gateway::store::OpenSqliteStore(loop, {.file = {.path = path}})),
         runtime(RuntimeWithBase(shared)),
         adapters(loop, *store,
@@ -52,6 +54,7 @@ struct AdaptersOfGateway {
                        co_return record_result;
                      },
                      .runtime = [this] { return runtime; },
+                     .epoch = [epoch] { return epoch; },
                      .changed = [this] { ++changes; }}) {}
   ~AdaptersOfGateway() { adapters.Stop(); }
 
@@ -145,6 +148,24 @@ TEST(Adapters, WhatTheLedgerDoesNotHaveIsNotDone) {
     one.record_result = absl::UnavailableError("the disk is full");
     EXPECT_FALSE((co_await one.adapters.Load(Sql())).ok());
     EXPECT_TRUE(one.adapters.empty());
+  });
+}
+
+TEST(Adapters, ALeaderRecordsThemInTheSharedStoreAndADeposedLeaderNone) {
+  const TempDir dir;
+  tests::RunOnLoop([&](TestLoop& loop) -> gateway::net::Task<void> {
+    AdaptersOfGateway leader(loop, dir / "state.db", 1);
+    EXPECT_TRUE((co_await leader.adapters.Start()).ok());
+    EXPECT_TRUE((co_await leader.store->Campaign("a", "a", std::chrono::seconds(10))).ok());
+    EXPECT_TRUE((co_await leader.adapters.Load(Sql())).ok());
+    const auto events = co_await leader.store->List(gateway::store::kLedgerEvent);
+    EXPECT_TRUE(events.ok() && events->objects.size() == 1);
+    EXPECT_TRUE((co_await leader.store->Resign("a", 1)).ok());
+    EXPECT_TRUE(absl::IsUnavailable(co_await leader.adapters.Unload("chat", "sql", "bob")));
+    const auto after = co_await leader.store->List(gateway::store::kLedgerEvent);
+    EXPECT_TRUE(after.ok() && after->objects.size() == 1) << "what was not done is in no ledger";
+    EXPECT_TRUE(leader.records.empty());
+    EXPECT_EQ(leader.adapters.InForce().size(), 1u);
   });
 }
 

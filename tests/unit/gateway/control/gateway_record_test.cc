@@ -17,28 +17,39 @@ GatewayRecord RecordOf(std::string start, DemandByModel demand) {
 }
 
 TEST(GatewayRecord, ReadsWhatItWrote) {
-  const GatewayRecord record{.name = "a:9091",
-                             .id = "0123456789abcdef",
-                             .start = "1f",
-                             .version = "0.2.0",
-                             .address = "0.0.0.0:9091",
-                             .public_key = "a2V5",
-                             .since = kNow,
-                             .epoch = 7,
-                             .followed = 4711,
-                             .leaving = {{"r-chat-1", 3}},
-                             .demand = {{"chat",
-                                         {.work_ns = 1,
-                                          .came = 2,
-                                          .in_time = 3,
-                                          .late = 4,
-                                          .hopeless = 5,
-                                          .held_work_ns = 6,
-                                          .active = 7,
-                                          .waiting = 8,
-                                          .oldest = milliseconds(900),
-                                          .lines = 9,
-                                          .oldest_line = milliseconds(1100)}}}};
+  const GatewayRecord record{
+      .name = "a:9091",
+      .id = "0123456789abcdef",
+      .start = "1f",
+      .version = "0.2.0",
+      .address = "0.0.0.0:9091",
+      .public_key = "a2V5",
+      .since = kNow,
+      .epoch = 7,
+      .followed = 4711,
+      .leaving = {{"r-chat-1", 3}},
+      .demand = {{"chat",
+                  {.work_ns = 1,
+                   .came = 2,
+                   .in_time = 3,
+                   .late = 4,
+                   .hopeless = 5,
+                   .held_work_ns = 6,
+                   .active = 7,
+                   .waiting = 8,
+                   .oldest = milliseconds(900),
+                   .lines = 9,
+                   .oldest_line = milliseconds(1100)}}},
+      .tries = {{"chat",
+                 {{"chat@r-chat-1",
+                   {.tries = 10,
+                    .failures = 11,
+                    .first_token = {12, 13, uint64_t{1} << 60},
+                    .token_time = {15, 16, 17}}}}},
+                {"without-replicas", {}}},
+      .adapters = {
+          {"chat|sql", {.waits = true, .idle = milliseconds(1200), .in_flight = {{"chat@r-chat-1", 2}}}},
+          {"chat|law", {.idle = milliseconds(0)}}}};
   const absl::StatusOr<GatewayRecord> read = ReadGateway("a:9091", BodyOf(record));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, record);
@@ -57,6 +68,20 @@ TEST(GatewayRecord, TellsOfTheBusiestModelsWhereThereAreTooMany) {
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->demand.size(), kMostModelsInRecord);
   EXPECT_TRUE(read->demand.contains("waits"));
+}
+
+TEST(GatewayRecord, TellsOfAdaptersThatRequestsWaitForWhereThereAreTooMany) {
+  GatewayRecord record = RecordOf("1", {});
+  for (size_t i = 0; i < kMostAdaptersInRecord + 10; ++i)
+    record.adapters[std::to_string(i)] = {.idle = milliseconds(1)};
+  record.adapters["waits"] = {.waits = true};
+  TriesByReplica& replicas = record.tries["chat"];
+  for (size_t i = 0; i < kMostTriesInRecord + 10; ++i) replicas[std::to_string(i)] = {.tries = 1};
+  const absl::StatusOr<GatewayRecord> read = ReadGateway("b:9091", BodyOf(record));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->adapters.size(), kMostAdaptersInRecord);
+  EXPECT_TRUE(read->adapters.contains("waits"));
+  EXPECT_EQ(read->tries.at("chat").size(), kMostTriesInRecord);
 }
 
 TEST(DemandElsewhere, CountsIncreasesAlone) {

@@ -44,6 +44,40 @@ TEST(Gateways, NewsOfOthersBuildNoRecordOfTheirOwn) {
   });
 }
 
+TEST(Gateways, AddUpHowOtherGatewaysUseAdapters) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    MemoryStore store;
+    Gateways gateways(loop, store,
+                      {.name = "a", .self = [] { return GatewayRecord{.name = "a", .start = "1"}; }});
+    EXPECT_TRUE((co_await gateways.Start()).ok());
+    using std::chrono::seconds;
+    const std::vector<GatewayRecord> others = {
+        {.name = "b",
+         .start = "1",
+         .adapters = {{"chat|sql", {.waits = true, .idle = seconds(9), .in_flight = {{"chat@one", 1}}}}}},
+        {.name = "c",
+         .start = "1",
+         .adapters = {{"chat|sql", {.idle = seconds(4), .in_flight = {{"chat@one", 2}, {"chat@two", 3}}}}}}};
+    for (const GatewayRecord& other : others) {
+      std::vector<store::Write> writes;
+      writes.push_back(store::Write::Create(store::kGateway, other.name, BodyOf(other)));
+      EXPECT_TRUE((co_await store.Commit(std::move(writes))).ok());
+    }
+    EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return gateways.List(net::Now()).size() == 3; }));
+    const conf::TimePoint later = net::Now() + seconds(2);
+    const AdapterUses uses = gateways.Adapters(later);
+    EXPECT_EQ(uses.size(), 1u);
+    const AdapterUse& use = uses.at("chat|sql");
+    EXPECT_TRUE(use.waits);
+    EXPECT_GE(*use.idle, seconds(6)) << "the last use is older by now";
+    EXPECT_LT(*use.idle, seconds(9));
+    EXPECT_EQ(use.in_flight.at("chat@one"), 3u);
+    EXPECT_EQ(use.in_flight.at("chat@two"), 3u);
+    EXPECT_TRUE(gateways.Adapters(later + kGatewayLease).empty()) << "both are gone by then";
+    gateways.Stop();
+  });
+}
+
 Gateways::Environment NamedAWithId(std::string id) {
   return {.name = "a", .self = [id = std::move(id)] {
             return GatewayRecord{.name = "a", .id = id, .start = id, .address = "127.0.0.1:9091"};

@@ -208,6 +208,9 @@ class Gateway {
     env.charge = [this](std::span<const ledger::DeviceRecord> records) { charged += records.size(); };
     env.devices_used_up = [](const std::string&, std::span<const std::string>) { return std::string(); };
     env.store = &machine.store;
+    rollouts = std::make_unique<Rollouts>(loop, machine.store, Rollouts::Environment{.record = env.record});
+    env.rollouts = rollouts.get();
+    env.tries_elsewhere = [this] { return tries_elsewhere; };
     env.held = [this](const std::string&, conf::TimePoint) { return held ? &*held : nullptr; };
     control =
         std::make_unique<ScalingLoop>(loop, std::make_unique<FakeLauncher>(machine), scaling, std::move(env));
@@ -229,7 +232,9 @@ class Gateway {
   absl::Status ledger_status;
   std::optional<ModelOrder> held;
   size_t served = 0;
-  size_t charged = 0;  // records of devices
+  size_t charged = 0;            // records of devices
+  TriesByModel tries_elsewhere;  // of other gateways
+  std::unique_ptr<Rollouts> rollouts;
 
  private:
   router::limits::LimitTree limits_;

@@ -118,15 +118,30 @@ TEST_F(SessionsTest, OnePersonHasAtMostSoManySessions) {
 }
 
 TEST_F(SessionsTest, ACodeWorksOnceAndNotAfterItsEnd) {
-  const auto code = Await(sessions_->MakeCode(Ada("person:root"), now_ + minutes(1)));
+  const auto code = Await(sessions_->MakeCode(
+      {.person = Ada("person:root"), .ends = now_ + minutes(1), .session_ends = now_ + hours(2)}));
   ASSERT_TRUE(code.ok());
-  const auto person = Await(sessions_->RedeemCode(*code, now_));
-  ASSERT_TRUE(person.ok()) << person.status();
-  EXPECT_EQ(person->id, "person:root");
+  const auto redeemed = Await(sessions_->RedeemCode(*code, now_));
+  ASSERT_TRUE(redeemed.ok()) << redeemed.status();
+  EXPECT_EQ(redeemed->person.id, "person:root");
+  EXPECT_EQ(redeemed->session_ends, now_ + hours(2));
   EXPECT_TRUE(absl::IsNotFound(Await(sessions_->RedeemCode(*code, now_)).status()));
-  const auto late = Await(sessions_->MakeCode(Ada("person:root"), now_ + minutes(1)));
+  const auto late = Await(sessions_->MakeCode({.person = Ada("person:root"), .ends = now_ + minutes(1)}));
   EXPECT_TRUE(absl::IsNotFound(Await(sessions_->RedeemCode(*late, now_ + minutes(1))).status()));
   EXPECT_TRUE(absl::IsNotFound(Await(sessions_->RedeemCode("nothing", now_)).status()));
+}
+
+TEST_F(SessionsTest, ThatAnAdminHasSignedInIsRememberedWhenTheSessionIsGone) {
+  Begin("person:corp:ada", now_);
+  EXPECT_FALSE(sessions_->HadAdmin()) << "a lead is none";
+  const auto admin =
+      Await(sessions_->Begin({.id = "person:corp:bob", .roles = {{Role::kAdmin, {}}}}, {}, {}, now_));
+  ASSERT_TRUE(admin.ok()) << admin.status();
+  EXPECT_TRUE(sessions_->HadAdmin());
+  ASSERT_TRUE(Await(sessions_->End(admin->session.id)).ok());
+  EXPECT_TRUE(sessions_->HadAdmin());
+  other_ = Open();
+  EXPECT_TRUE(other_->HadAdmin()) << "also after a restart";
 }
 
 TEST_F(SessionsTest, ASessionThatCannotBeReadAdmitsNobody) {

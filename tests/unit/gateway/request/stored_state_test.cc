@@ -107,5 +107,20 @@ TEST(StoredContent, IsNotWhatTheRequestHoldsItself) {
   }
 }
 
+TEST(StoredState, KnowsAnswersInTheBackground) {
+  const auto in_background = [](const std::string& members) {
+    const auto find = [](const router::FactsScanner& scanner, std::string_view body) {
+      return RunsInBackground(scanner, body) ? std::optional<std::string_view>("background") : std::nullopt;
+    };
+    return NamedBy(find, router::Api::kResponses, members) == "background";
+  };
+  EXPECT_TRUE(in_background(R"("background":true,"input":"x")"));
+  EXPECT_TRUE(in_background(R"("b\u0061ckground": true )"));
+  for (const char* members : {R"("background":false)", R"("background":null)", R"("input":"x")",
+                              R"("metadata":{"background":true})", R"("background":"true")"}) {
+    EXPECT_FALSE(in_background(members)) << members;
+  }
+}
+
 }  // namespace
 }  // namespace gateway

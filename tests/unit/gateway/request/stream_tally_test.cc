@@ -84,6 +84,46 @@ TEST(StreamTally, KeepsTheInputThatMessagesReportsAtTheStart) {
   }
 }
 
+// The start tells one token of output, whatever follows.
+TEST(StreamTally, OutputThatMessagesReportsOnlyAtTheStartIsNoReport) {
+  StreamTally tally(router::Api::kMessages, false);
+  Passed(tally,
+         "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{"
+         "\"input_tokens\":3,\"output_tokens\":1}}}\n\n"
+         "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"
+         "\"stop_reason\":\"end_turn\"},\"usage\":{}}\n\n"
+         "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+  EXPECT_TRUE(tally.finished());
+  EXPECT_EQ(tally.usage()->input, 3u);
+  EXPECT_FALSE(tally.output_reported());
+}
+
+// Clients of Responses read the type of an event from its data.
+TEST(StreamTally, KnowsAnEventWithoutANameByItsType) {
+  StreamTally responses(router::Api::kResponses, false);
+  Passed(responses,
+         "data: {\"type\":\"response.output_text.delta\",\"delta\":\"hello\"}\n\n"
+         "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"usage\":{"
+         "\"input_tokens\":3,\"output_tokens\":2}}}\n\n");
+  EXPECT_TRUE(responses.finished());
+  EXPECT_TRUE(responses.output_reported());
+  StreamTally failed(router::Api::kResponses, false);
+  Passed(failed, "data: {\"type\":\"error\",\"message\":\"gone\"}\n\n");
+  EXPECT_TRUE(failed.failed());
+  StreamTally messages(router::Api::kMessages, false);
+  Passed(messages, "data: {\"type\":\"message_stop\"}\n\n");
+  EXPECT_TRUE(messages.finished());
+}
+
+TEST(StreamTally, AReportOfNothingTakesNoReportBack) {
+  StreamTally tally(router::Api::kChatCompletions, true);
+  Passed(tally,
+         "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":7}}\n\n"
+         "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":0,\"completion_tokens\":0}}\n\n");
+  EXPECT_EQ(tally.usage()->input, 3u);
+  EXPECT_EQ(tally.usage()->output, 7u);
+}
+
 TEST(StreamTally, SeesTheFinishOfOneChoiceOfSeveral) {
   StreamTally tally(router::Api::kChatCompletions, true);
   Passed(tally, Event(R"("finish_reason":"stop"},{"finish_reason":null}],"usage":null})"));
