@@ -13,9 +13,12 @@
 #include "conf/reader.h"
 #include "conf/shown.h"
 #include "conf/text.h"
+#include "gateway/config/command_text.h"
 #include "gateway/config/device_need.h"
 #include "gateway/config/gang.h"
 #include "gateway/config/types.h"
+#include "plugins/launchers/mps.h"
+#include "plugins/launchers/visible_devices.h"
 #include "scheduler/io/jobs_jsonl.h"
 #include "scheduler/io/units.h"
 
@@ -108,7 +111,8 @@ void Bind(conf::Object& o, Saving& saving) {
   o.Optional("save", saving.contract->save, UpToADay());
   o.Optional("restart", saving.contract->restart, UpToADay());
   o.Optional("saved", by.saved, conf::NotEmpty());
-  o.Optional("resume", by.resume, conf::NotEmpty());
+  CommandWords resume{&by.resume};
+  o.Optional("resume", resume, conf::NotEmpty());
   if (o.Has("save") && saving.contract->save > by.grace) {
     o.Error(fmt::format("takes {}, longer than grace, {}: it would be cut off",
                         conf::InWords(saving.contract->save), conf::InWords(by.grace)),
@@ -241,6 +245,28 @@ void CheckPlaceholders(conf::Object& o, const JobFile& job) {
   for (const auto& [name, value] : job.env) check(value, "env");
 }
 
+// What a launcher would refuse when the job starts. Only new jobs are refused for it: those that a gateway kept
+// have to be read.
+std::vector<std::pair<std::string, std::string>> FindStartDefects(const JobFile& job) {
+  std::vector<std::pair<std::string, std::string>> defects;
+  const auto check = [&](const std::string& pointer, const std::string& text) {
+    if (text.find("{port}") != std::string::npos)
+      defects.emplace_back(pointer, "names {port}, and a job is given no port; write a number");
+  };
+  for (size_t i = 0; i < job.command.size(); ++i) check(fmt::format("/command/{}", i), job.command[i]);
+  for (size_t i = 0; i < job.checkpoint.resume.size(); ++i)
+    check(fmt::format("/checkpoint/resume/{}", i), job.checkpoint.resume[i]);
+  const auto check_name = [&](std::string_view section, const std::string& name) {
+    if (plugins::launchers::IsVisibilityVariable(name) || plugins::launchers::IsMpsVariable(name)) {
+      defects.emplace_back(fmt::format("/{}/{}", section, name),
+                           "is set by Tidegate, from the devices of each member; remove it");
+    }
+  };
+  for (const auto& [name, value] : job.env) check_name("env", name);
+  for (const auto& [name, secret] : job.secret_env) check_name("secret_env", name);
+  return defects;
+}
+
 }  // namespace
 
 // A job file, with the text of the file of parameters that it may name.
@@ -256,12 +282,14 @@ static void Bind(conf::Object& o, JobText& text) {
   role.name = "member";
   ask.priority = 100;
   Members members{&role};
+  CommandWords command{&job.command};
+  VariableValues env{&job.env};
   std::vector<DeviceNeed> devices;
   o.Required("name", job.name, JobName());
   o.Optional("work", conf::Choice(ask.work, "kind of work", kWork));
   o.Optional("image", job.image, conf::NotEmpty());
   o.Optional("pod", job.pod);
-  o.Required("command", job.command, conf::NotEmpty());
+  o.Required("command", command, conf::NotEmpty());
   o.Optional("tenant", ask.tenant, ValidName());
   o.Optional("queue", ask.queue, conf::NotEmpty());
   o.Optional("priority", conf::Choice(ask.priority, "priority", kPriorities));
@@ -274,7 +302,7 @@ static void Bind(conf::Object& o, JobText& text) {
   o.Optional("after", ask.after, NoneTwice());
   o.Optional("restarts", ask.restart_budget, conf::Range{0U, kMostRestarts});
   o.Optional("preemptible", ask.preemptible);
-  o.Optional("env", job.env);
+  o.Optional("env", env);
   o.Optional("secret_env", job.secret_env);
   o.Optional("directory", job.directory, conf::NotEmpty());
   o.Optional("topology", Nearness{&ask.topology});
@@ -400,6 +428,13 @@ std::vector<conf::Problem> CheckJob(const JobFile& job, const scheduler::Cluster
   for (size_t i = 0; i < devices.size(); ++i) {
     for (const std::string& kind : devices[i].kinds)
       check(fmt::format("/devices/{}/kind", i), kind, "kind of device", kinds);
+  }
+  for (auto& [pointer, message] : FindStartDefects(job)) {
+    problems.push_back({.file = job.file,
+                        .pointer = std::move(pointer),
+                        .line = 0,
+                        .value = "",
+                        .message = std::move(message)});
   }
   for (PlacingDefect& defect : CheckPlacing(job.placing, cluster)) {
     problems.push_back({.file = job.file,

@@ -9,6 +9,7 @@
 #include "conf/hex.h"
 #include "conf/reader.h"
 #include "conf/text.h"
+#include "gateway/config/command_text.h"
 #include "gateway/config/gang.h"
 #include "gateway/config/scaling_policy.h"
 #include "gateway/config/types.h"
@@ -300,9 +301,12 @@ static void Bind(conf::Object& o, ReplicaTemplate& replica) {
   o.Required("engine", conf::Choice(replica.engine, "engine", EngineWords()));
   o.Optional("image", replica.image, conf::NotEmpty());
   o.Optional("pod", replica.pod);
-  o.Required("command", replica.command, conf::NotEmpty());
-  o.Optional("worker_command", replica.worker_command, conf::NotEmpty());
-  o.Optional("env", replica.env);
+  CommandWords command{&replica.command};
+  CommandWords worker_command{&replica.worker_command};
+  VariableValues env{&replica.env};
+  o.Required("command", command, conf::NotEmpty());
+  o.Optional("worker_command", worker_command, conf::NotEmpty());
+  o.Optional("env", env);
   o.Optional("secret_env", replica.secret_env);
   if (!o.Has("api_key") && plugins::engines::FindEngineKey(Name(replica.engine)) == nullptr)
     replica.api_key = ReplicaKey::kNone;

@@ -117,7 +117,7 @@ ScalingLoop::ScalingLoop(net::Loop& loop, std::unique_ptr<plugins::launchers::La
   };
   workloads_.untrusted = [this](const std::string& node) { return node_trust_.doubted(node); };
   runner_.may_start_on = [this](std::string node) { return node_trust_.MayStartOn(std::move(node)); };
-  runner_.no_room = env_.no_room;
+  runner_.nothing_starts = [this] { return WhyNothingStarts(); };
   runner_.metered = [this](const Workload& workload) {
     const bool job = workload.kind == Kind::kJob;
     return metering_.UpToNow({.model = workload.model, .job = job ? workload.id : std::string()});
@@ -206,6 +206,10 @@ Jobs::Environment ScalingLoop::JobsEnvironment() {
   };
   env.devices_used_up = env_.devices_used_up;
   env.no_room = env_.no_room;
+  env.nothing_starts = [this] {
+    std::string why = WhyNothingStarts();
+    return why.empty() ? reconciler_.trouble() : why;
+  };
   env.doubts = [this] {
     std::vector<std::string> sentences = node_trust_.InWords();
     std::ranges::move(cordons_.InWords(), std::back_inserter(sentences));
@@ -494,6 +498,11 @@ void ScalingLoop::OnAlarm() {
   SetAfter(Meter::kTick);
 }
 
+std::string ScalingLoop::WhyNothingStarts() const {
+  std::string why = env_.no_room();
+  return why.empty() ? launcher_->trouble() : why;
+}
+
 // Of all that the planner would look at.
 void ScalingLoop::SetUnplaced(const std::string& why) {
   for (Workload& workload : workloads_.all()) {
@@ -503,12 +512,12 @@ void ScalingLoop::SetUnplaced(const std::string& why) {
 
 // Plans and applies the plan.
 void ScalingLoop::Place() {
-  if (const std::string why = env_.no_room(); !why.empty()) {
-    short_of_room_ = true;
+  if (const std::string why = WhyNothingStarts(); !why.empty()) {
+    nothing_starts_ = true;
     SetUnplaced(fmt::format("nothing starts: {}", why));
     return;
   }
-  if (std::exchange(short_of_room_, false)) SetUnplaced({});
+  if (std::exchange(nothing_starts_, false)) SetUnplaced({});
   const conf::TimePoint now = net::Now();
   const std::optional<scheduler::Plan> plan = planning_.Run(now);
   if (!plan) return;
@@ -605,7 +614,7 @@ Status ScalingLoop::status(conf::TimePoint now) const {
   Status out;
   out.begun = begun_;
   out.launcher = launcher_->name();
-  out.trouble = reconciler_.trouble();
+  out.trouble = reconciler_.trouble().empty() ? launcher_->trouble() : reconciler_.trouble();
   out.run_warning = env_.users.trouble();
   out.device_warning = device_warning_;
   out.nodes = node_trust_.Rows();

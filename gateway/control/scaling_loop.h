@@ -158,6 +158,8 @@ class ScalingLoop final : private net::Alarm {
   bool GivesUp() const;
   void Place();
   void CountFirstStart(const scheduler::Action& action, conf::TimePoint now);
+  // The disk has no room for records, or the launcher can start nothing; empty: work may start.
+  std::string WhyNothingStarts() const;
   void SetUnplaced(const std::string& why);
   size_t under_way() const;
 
@@ -199,7 +201,7 @@ class ScalingLoop final : private net::Alarm {
   const conf::TimePoint began_;
   conf::TimePoint next_decision_{};
   bool urgent_ = false;
-  bool short_of_room_ = false;  // of the disk: nothing is placed
+  bool nothing_starts_ = false;  // so nothing is placed
   bool beginning_ = false;
   bool begun_ = false;
   bool closing_ = false;

@@ -192,7 +192,7 @@ net::Task<void> StepRunner::Launch(std::string id) {
     spec->grant = GrantOf(context_.cluster(), now->members[rank].at.holding);
     if (now->kind == Kind::kJob || now->members.size() > 1)
       JoinGang(*spec, GangOf(*now, rank, *context_.launcher, context_.cluster()));
-    if (std::string why = now->asked() ? std::string() : no_room(); !why.empty()) {
+    if (std::string why = now->asked() ? std::string() : nothing_starts(); !why.empty()) {
       now->members[rank].why = fmt::format("nothing starts: {}", why);
       now->next_step = context_.now() + kRetry;
       co_return;

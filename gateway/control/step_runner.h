@@ -28,7 +28,7 @@ class StepRunner {
   std::function<net::Task<absl::Status>(std::string node)> may_start_on =
       [](std::string) -> net::Task<absl::Status> { co_return absl::OkStatus(); };
   // Why nothing may start now; empty: it may.
-  std::function<std::string()> no_room = [] { return std::string(); };
+  std::function<std::string()> nothing_starts = [] { return std::string(); };
 
   // Begins the steps that are due.
   void TakeSteps();

@@ -193,6 +193,8 @@ Workload ReadWorkload(const std::string& id, const json& in, const Submissions& 
   workload.before = ReadMembers(in.at("before"), cluster);
   for (const json& at : in.at("next")) workload.next.push_back(ReadPlace(at, cluster));
   workload.replaces = in.value("replaces", "");
+  if (in.contains("checkpointed_us"))
+    workload.checkpointed = conf::FromUnixMicros(in["checkpointed_us"].get<int64_t>());
   if (in.contains("moved_us")) workload.moved = conf::FromUnixMicros(in["moved_us"].get<int64_t>());
   workload.gain = in.value("gain", "");
   workload.saved = true;
@@ -225,6 +227,8 @@ std::string BodyOf(const Workload& workload, const scheduler::Cluster& cluster) 
               {"before", Written(workload.before, cluster)},
               {"next", std::move(next)}};
   if (!workload.replaces.empty()) out["replaces"] = workload.replaces;
+  if (workload.checkpointed != conf::TimePoint())
+    out["checkpointed_us"] = conf::ToUnixMicros(workload.checkpointed);
   if (workload.moved != conf::TimePoint()) {
     out["moved_us"] = conf::ToUnixMicros(workload.moved);
     out["gain"] = workload.gain;

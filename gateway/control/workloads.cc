@@ -566,7 +566,8 @@ scheduler::JobState Workloads::RestoredJobOf(const Workload& workload) const {
   restored.moved = workload.moved;
   if (!workload.holds()) return restored;
   restored.phase = scheduler::Phase::kRunning;
-  restored.started = restored.checkpointed = workload.started;
+  restored.started = workload.started;
+  restored.checkpointed = std::max(workload.started, workload.checkpointed);
   if (workload.ends() && workload.afterwards == Afterwards::kResizes) {
     restored.members = workload.next;
     for (const Member& member : workload.members) {

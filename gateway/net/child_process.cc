@@ -166,10 +166,11 @@ absl::StatusOr<std::string> FindProgram(std::string_view name, std::string_view 
         std::filesystem::absolute(std::filesystem::path(directory) / std::filesystem::path(name), error);
     struct stat info{};
     if (stat(path.c_str(), &info) != 0) {
+      if (errno == EACCES) return path;  // another user, as whom it may run, may go there
       return absl::InvalidArgumentError(fmt::format("{}: {}", path, std::generic_category().message(errno)));
     }
     if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(fmt::format("{} is not a file", path));
-    if (access(path.c_str(), X_OK) != 0)
+    if ((info.st_mode & 0111) == 0)
       return absl::InvalidArgumentError(
           fmt::format("{} is not executable (mode {:o})", path, info.st_mode & 07777));
     return path;
@@ -286,6 +287,10 @@ absl::StatusOr<ProcessHandle> HeldChild::Release() {
     return absl::InvalidArgumentError(fmt::format("the directory {}: {}", spec.directory, why));
   if (failed->step == Step::kUser)
     return absl::UnavailableError(fmt::format("{} cannot become another user: {}", spec.program, why));
+  if (failed->value == E2BIG) {
+    return absl::InvalidArgumentError(fmt::format(
+        "the command and its variables are too long for the system: {}. Put long texts into a file", why));
+  }
   // A fault of the wrapper, not of the command.
   if (spec.reports && failed->step != Step::kWrapped)
     return absl::UnavailableError(fmt::format("{} cannot run {}: {}", spec.program, spec.wraps, why));

@@ -244,6 +244,9 @@ class Launcher {
   // Of a launcher that finds the nodes itself, as last seen; null for one whose nodes the configuration lists.
   // It has at least the devices that known runs hold.
   virtual const FoundCluster* found() const { return nullptr; }
+
+  // Why no run at all can be started now; empty: runs can be. Runs that were started continue.
+  virtual std::string trouble() const { return {}; }
 };
 
 }  // namespace plugins::launchers

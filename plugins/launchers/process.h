@@ -75,6 +75,7 @@ class ProcessLauncher final : public Launcher {
   gateway::net::Task<absl::Status> CheckPort(std::string id) override;
   gateway::net::Task<void> Close() override;
   std::string AddressOf(const std::string& id, const std::string& node) const override;
+  std::string trouble() const override { return host_->trouble(); }
   const DeviceFaults* faults() const override { return options_.find_faults ? &faults_ : nullptr; }
 
  private:

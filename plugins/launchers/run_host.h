@@ -76,6 +76,9 @@ class RunHost {
   virtual std::string MakeCgroup(const std::string& id, const RunLimits& limits) = 0;
   virtual void KillCgroup(const std::string& cgroup) = 0;
   virtual void RemoveCgroup(const std::string& cgroup) = 0;
+
+  // Why nothing can be started until the gateway is started again; empty: it can be.
+  virtual std::string trouble() const { return {}; }
 };
 
 }  // namespace plugins::launchers

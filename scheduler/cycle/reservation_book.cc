@@ -9,6 +9,21 @@
 #include "scheduler/cycle/backfill.h"
 
 namespace scheduler {
+namespace {
+
+bool SharesNodes(const JobEntry& entry) {
+  return std::ranges::all_of(entry.job.roles,
+                             [](const Role& role) { return role.ask.isolation == Isolation::kNone; });
+}
+
+// Of the nodes on which it runs.
+bool TakesRoom(const JobEntry& entry) {
+  return !SharesNodes(entry) || std::ranges::any_of(entry.job.roles, [](const Role& role) {
+    return !role.ask.devices.empty() || role.ask.cpu_milli > 0 || role.ask.memory_mib > 0;
+  });
+}
+
+}  // namespace
 
 ReservationBook::ReservationBook(PlanDraft& draft)
     : draft_(draft),
@@ -129,6 +144,9 @@ const NodeSet* ReservationBook::KeepOffNominations(const JobEntry& entry) {
 }
 
 const NodeSet* ReservationBook::KeepOff(const JobEntry& entry, conf::TimePoint from, conf::TimePoint to) {
+  // A job that takes no room delays none for which nodes are kept, unless that one shares no node.
+  const auto shares = [&](const Reservation& kept) { return SharesNodes(s_.jobs[kept.job]); };
+  if (!TakesRoom(entry) && std::ranges::all_of(reservations_.all(), shares)) return s_.ZoneKeptOff(entry);
   const NodeSet* const always = KeepOffNominations(entry);
   const NodeSet* const reserved = reservations_.KeepOff(from, to);
   if (always == nullptr || reserved == nullptr) return always != nullptr ? always : reserved;

@@ -121,10 +121,11 @@ void Jobs::Tick(Workload& job, conf::TimePoint now) {
     const auto there = [](const Member& member) { return member.running || member.ended; };
     const auto late = std::ranges::find_if_not(job.members, there);
     if (late == job.members.end()) return;
+    const bool asked_in_vain = !late->started && !env_.nothing_starts().empty();
     Fail(job,
          fmt::format("member {} did not start within {}{}{}", late - job.members.begin(),
                      conf::InWords(job.file().start_timeout), late->why.empty() ? "" : ": ", late->why),
-         Blame::kWorkload);
+         asked_in_vain ? Blame::kPlace : Blame::kWorkload);
   } else if (job.state == State::kRunning) {
     const config::JobCheckpoint& by = job.file().checkpoint;
     const conf::Duration interval = job.file().job.checkpoint.interval;
@@ -251,6 +252,17 @@ void Jobs::CheckData(const config::JobFile& job, const Wrong& wrong) const {
       hint = names.empty() ? "; the configuration has none for this job"
                            : fmt::format("; there are {}", fmt::join(names, ", "));
     wrong(pointer, job.data[i], fmt::format("unknown data set \"{}\"{}", job.data[i], hint));
+  }
+  // Left as it is, the command would look for a folder of that name.
+  const auto is_named = [&](const std::string& placeholder) {
+    const auto in = [&](const std::string& text) { return text.find(placeholder) != std::string::npos; };
+    return std::ranges::any_of(job.command, in) || std::ranges::any_of(job.checkpoint.resume, in) ||
+           std::ranges::any_of(job.env, [&](const auto& variable) { return in(variable.second); });
+  };
+  for (const std::string& name : env_.data_sets()) {
+    const std::string placeholder = fmt::format("{{data.{}}}", name);
+    if (std::ranges::find(job.data, name) == job.data.end() && is_named(placeholder))
+      wrong("/data", name, fmt::format("lacks {}, which the job names as {}; add it", name, placeholder));
   }
 }
 
@@ -561,7 +573,7 @@ std::vector<std::string> Jobs::Explain(const Workload& job) const {
       out.push_back(fmt::format("The next attempt starts at {}.", conf::FormatTime(job.crashes.next())));
     return out;
   }
-  if (const std::string why = env_.no_room(); !why.empty()) {
+  if (const std::string why = env_.nothing_starts(); !why.empty()) {
     out.push_back(fmt::format("Nothing starts: {}.", why));
     return out;
   }

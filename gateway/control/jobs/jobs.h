@@ -60,8 +60,10 @@ class Jobs final : public WorkloadKind {
     // The reason why a tenant may start nothing on devices of these kinds now; empty: it may.
     std::function<std::string(const std::string& tenant, std::span<const std::string> kinds)>
         devices_used_up = [](const std::string&, std::span<const std::string>) { return std::string(); };
-    // Why nothing may start or be submitted, since its records would have no room; empty: it may.
+    // Why nothing may be submitted, since its records would have no room; empty: it may.
     std::function<std::string()> no_room = [] { return std::string(); };
+    // Why nothing may start, for that or another reason; empty: it may.
+    std::function<std::string()> nothing_starts = [] { return std::string(); };
     // The reasons why nodes are not trusted, in sentences.
     std::function<std::vector<std::string>()> doubts = [] { return std::vector<std::string>(); };
     conf::Sources sources{};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace gateway::control {
@@ -38,7 +39,13 @@ std::optional<conf::TimePoint> ChangedAt(const std::string& path) {
 }  // namespace
 
 void SaveWatch::SavedNow(Workload& job, conf::TimePoint at) {
-  job.checkpointed = at;
+  const bool first = std::exchange(job.checkpointed, at) == conf::TimePoint();
+  if (first && !job.resumes) {
+    // The next attempt resumes, also one that another gateway starts. Later saves are kept with the next state.
+    job.saved = false;
+    ++job.version;
+    context_.wake();
+  }
   scheduler::Planner& planner = context_.planning->planner();
   if (const scheduler::JobIndex index = planner.jobs().Find(job.id); index != scheduler::kNone)
     planner.Checkpointed(index, at);

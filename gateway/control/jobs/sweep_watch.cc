@@ -69,9 +69,10 @@ absl::StatusOr<net::Fd> OpenWithoutLinks(const std::string& path) {
   }
 }
 
-// The user's number; nothing: this machine does not know the name.
+// The user's number; nothing: this machine does not know the name. Runs may have numbers that no account has.
 std::optional<uid_t> UidOf(const std::string& user) {
   if (user.empty()) return geteuid();
+  if (const std::optional<uid_t> number = conf::ReadNumber<uid_t>(user)) return number;
   passwd entry{};
   passwd* found = nullptr;
   std::array<char, 16384> buffer{};

@@ -10,6 +10,13 @@ namespace plugins::launchers {
 using gateway::net::ProcessHandle;
 using nlohmann::json;
 
+namespace {
+
+constexpr std::string_view kGone =
+    "the launch broker is gone, so that nothing can be started; start the gateway again";
+
+}  // namespace
+
 class BrokeredRunHost::Held final : public HeldRun {
  public:
   Held(BrokeredRunHost& host, pid_t pid, uint64_t start_ticks)
@@ -53,12 +60,16 @@ absl::StatusOr<BrokeredRunHost::Answer> BrokeredRunHost::Ask(const json& questio
   std::optional<gateway::net::ProcessChannel::Message> message;
   if (channel_->Send(json::to_cbor(question), fds)) message = channel_->Receive();
   if (!message) {
-    return absl::UnavailableError(
-        "the launch broker is gone, so that nothing can be started; start the gateway again");
+    gone_ = true;
+    return absl::UnavailableError(std::string(kGone));
   }
   Answer answer{.body = json::from_cbor(message->bytes, true, false), .fds = std::move(message->fds)};
   if (absl::Status failed = StatusOf(answer.body); !failed.ok()) return failed;
   return answer;
+}
+
+std::string BrokeredRunHost::trouble() const {
+  return gone_ ? std::string(kGone) : std::string();
 }
 
 absl::StatusOr<RunUser> BrokeredRunHost::UserOf(const std::string& name) const {

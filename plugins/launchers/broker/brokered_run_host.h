@@ -4,6 +4,7 @@
 // and each run's wrapper still obeys signals.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,6 +21,7 @@ class BrokeredRunHost final : public RunHost {
   static absl::StatusOr<std::unique_ptr<RunHost>> Make(std::unique_ptr<gateway::net::ProcessChannel> channel,
                                                        const ask::Seal& seal);
 
+  std::string trouble() const override;
   const std::string& cgroups() const override { return cgroups_; }
   absl::StatusOr<RunUser> UserOf(const std::string& name) const override;
   absl::StatusOr<std::unique_ptr<HeldRun>> Hold(const RunOrder& order, int log, int until_run) override;
@@ -45,6 +47,7 @@ class BrokeredRunHost final : public RunHost {
   absl::StatusOr<Answer> Ask(const nlohmann::json& question, const std::vector<int>& fds = {});
 
   std::mutex mutex_;
+  std::atomic<bool> gone_ = false;  // a question was not answered: the broker has ended
   const std::unique_ptr<gateway::net::ProcessChannel> channel_;
   std::string cgroups_;
   std::vector<RunUser> users_;

@@ -469,7 +469,17 @@ class Run {
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     execve(argv_[wrapper::kProgram], argv_ + wrapper::kFirstWord, variables_);
+    if (errno == EACCES) RunNextInPath();
     GiveUp(ChildStep::kWrapped);
+  }
+
+  // The gateway found the program where the run's user may not go. As a shell does, it looks further along the
+  // run's PATH. Returns with the first error, where no folder has one that this user may run.
+  void RunNextInPath() const {
+    if (strchr(argv_[wrapper::kFirstWord], '/') != nullptr) return;
+    environ = variables_;
+    execvp(argv_[wrapper::kFirstWord], argv_ + wrapper::kFirstWord);
+    errno = EACCES;
   }
 
   // "PROCESSES:FILES:FILE_BYTES:OOM_SCORE". A limit that the system refuses is above its own.

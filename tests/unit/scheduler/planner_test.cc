@@ -105,6 +105,33 @@ TEST(Planner, KeepsLateReservedNodesUnlessOthersComeInHalfTheTime) {
   EXPECT_EQ(world.NodesOf("small"), of_late);
 }
 
+TEST(Planner, AJobThatTakesNoRoomPassesReservedNodes) {
+  const auto submit = [](PlannerWorld& world, const std::string& id, Ask ask, conf::Duration estimate,
+                         Isolation isolation = Isolation::kNone) {
+    ask.isolation = isolation;
+    Job job = world.Make(id, std::move(ask));
+    job.estimate = estimate;
+    world.Submit(std::move(job));
+    world.Run();
+  };
+  const auto runs = [](PlannerWorld& world, const std::string& id) { return !world.NodesOf(id).empty(); };
+  PlannerWorld world(EightWay(1));
+  submit(world, "runs", Devices(6), hours(1));
+  submit(world, "reserved", Devices(4), hours(1));
+  submit(world, "small", Devices(1), hours(9));
+  EXPECT_EQ(world.WhyWaits("small"), "behind");
+  submit(world, "prepare", {}, hours(9));
+  EXPECT_TRUE(runs(world, "prepare")) << world.WhyWaits("prepare");
+  submit(world, "alone", {}, hours(9), Isolation::kNode);
+  EXPECT_FALSE(runs(world, "alone"));
+
+  PlannerWorld unshared(EightWay(1));
+  submit(unshared, "runs", Devices(6), hours(1));
+  submit(unshared, "reserved", Devices(4), hours(1), Isolation::kNode);
+  submit(unshared, "prepare", {}, hours(9));
+  EXPECT_FALSE(runs(unshared, "prepare")) << "the job that shares no node would wait for it";
+}
+
 TEST(Planner, StrictFifoLetsNoJobOvertake) {
   Policy policy;
   policy.backfill.kind = Backfill::kFifo;

@@ -202,6 +202,49 @@ TEST(JobFile, ASweepReadsItsParametersFromAFile) {
               HasSubstr("names {sweep.lr}, and the sweep has no parameter of that name"));
 }
 
+TEST(JobFile, CommandsAndVariablesMayHaveSeveralLines) {
+  const JobFile job = Read(R"(
+name: a
+command:
+  - bash
+  - -c
+  - |
+    set -e
+    if true; then
+      python3 train.py
+    fi
+env: {CONFIG: "{\n\t\"lr\": 1\n}"}
+checkpoint: {interval: 5m, resume: [sh, -c, "a\nb"]}
+)");
+  EXPECT_THAT(job.command, ElementsAre("bash", "-c", HasSubstr("set -e\nif true; then\n")));
+  EXPECT_EQ(job.env.at("CONFIG"), "{\n\t\"lr\": 1\n}");
+  EXPECT_THAT(job.checkpoint.resume, ElementsAre("sh", "-c", "a\nb"));
+  EXPECT_THAT(Problems("name: a\ncommand: [x, \"\\e[2J\"]\nenv: {A: \"\\0\", B: [1]}\ncheckpoint: {interval: "
+                       "5m, resume: [\"\\a\"]}\n"),
+              ElementsAre(AllOf(HasSubstr("/command/1"), HasSubstr("other than line breaks and tabs")),
+                          AllOf(HasSubstr("/env/A"), HasSubstr("other than line breaks and tabs")),
+                          AllOf(HasSubstr("/env/B"), HasSubstr("expected a text")),
+                          HasSubstr("/checkpoint/resume/0")));
+  EXPECT_THAT(Problems("name: a\ncommand: []\n"), ElementsAre(HasSubstr("must not be empty")));
+}
+
+TEST(JobFile, WhatALauncherWouldRefuseLaterIsRefusedAtOnce) {
+  const JobFile job = Read(R"(
+name: a
+command: [serve, "--at={host}:{port}"]
+env: {CUDA_DEVICE_ORDER: PCI_BUS_ID, NCCL_DEBUG: INFO}
+secret_env: {CUDA_MPS_PIPE_DIRECTORY: env:PIPES}
+checkpoint: {interval: 5m, resume: [serve, "{port}"]}
+)");
+  std::vector<std::string> problems;
+  for (const conf::Problem& problem : CheckJob(job, {}, {})) problems.push_back(ToString(problem));
+  EXPECT_THAT(problems,
+              ElementsAre(AllOf(HasSubstr("/command/1"), HasSubstr("names {port}")),
+                          HasSubstr("/checkpoint/resume/1"),
+                          AllOf(HasSubstr("/env/CUDA_DEVICE_ORDER"), HasSubstr("is set by Tidegate")),
+                          HasSubstr("/secret_env/CUDA_MPS_PIPE_DIRECTORY")));
+}
+
 TEST(JobFile, LabelsAndResourcesThatTheClusterDoesNotHaveAreFound) {
   const JobFile job = Read(
       "name: a\ncommand: [x]\nrequire: {zone: [a, c]}\nprefer: {dsk: nvme}\nspread: rack\nresources: "

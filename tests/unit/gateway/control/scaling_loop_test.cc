@@ -49,6 +49,26 @@ TEST(ScalingLoop, StartsTheWantedReplicasAfterRecordingThem) {
   });
 }
 
+TEST(ScalingLoop, NothingIsPlacedWhileTheLauncherCanStartNothing) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    machine.trouble = "the launch broker is gone";
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    Gateway gateway(loop, machine, Policy("{min: 1, max: 1}"));
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      return gateway.trouble().find("the launch broker is gone") != std::string::npos;
+    })) << gateway.trouble();
+    EXPECT_EQ(gateway.control->status(net::Now()).trouble, "the launch broker is gone");
+    EXPECT_THAT(machine.calls, IsEmpty());
+    EXPECT_EQ(gateway.Count(ReplicaState::kLaunching), 0u);
+    machine.trouble.clear();
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return gateway.served == 1; }));
+    EXPECT_EQ(gateway.control->status(net::Now()).trouble, "");
+    co_await gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
 TEST(ScalingLoop, AHeldModelKeepsTheNumberOfItsReplicasAndSaysWhoHoldsIt) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;

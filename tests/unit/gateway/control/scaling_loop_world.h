@@ -35,6 +35,7 @@ struct FakeMachine {
   uint16_t port = 0;  // of every run
   absl::Status start = absl::OkStatus();
   absl::Status list = absl::OkStatus();
+  std::string trouble;  // why it can start nothing
   bool start_throws = false;
   bool dies = false;          // at once
   bool slow_workers = false;  // members that do not lead are asked for, and do not run
@@ -144,6 +145,7 @@ class FakeLauncher final : public plugins::launchers::Launcher {
     std::erase_if(machine_.runs, [&](const RunStatus& run) { return run.id == id; });
     co_return absl::OkStatus();
   }
+  std::string trouble() const override { return machine_.trouble; }
   const plugins::launchers::SharedCluster* shared() const override {
     return machine_.shared.nodes.empty() ? nullptr : &machine_.shared;
   }

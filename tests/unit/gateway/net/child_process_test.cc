@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -242,6 +243,23 @@ TEST(FindProgram, LooksWhereAShellWould) {
   EXPECT_EQ(*FindProgram(dir / "bin/tool", "", "/"), dir / "bin/tool");
   EXPECT_THAT(std::string(FindProgram("tool-d", dir / "bin", "").status().message()),
               HasSubstr("program tool-d not found in PATH"));
+}
+
+TEST(FindProgram, LeavesToItsUserWhatTheGatewayMayNotSee) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may become another user";
+  tests::TempDir dir;
+  chmod(dir.path().c_str(), 0755);
+  std::filesystem::create_directories(dir / "home");
+  std::ofstream(dir / "own") << "#!/bin/sh\n";
+  std::ofstream(dir / "home/run") << "#!/bin/sh\n";
+  chmod((dir / "own").c_str(), 0700);
+  chmod((dir / "home").c_str(), 0700);
+  ASSERT_EQ(seteuid(65'534), 0);
+  const absl::StatusOr<std::string> own = FindProgram("./own", "", dir.path());
+  const absl::StatusOr<std::string> in_home = FindProgram(dir / "home/run", "", "");
+  ASSERT_EQ(seteuid(0), 0);
+  EXPECT_EQ(own.value_or(""), dir / "./own");
+  EXPECT_EQ(in_home.value_or(""), dir / "home/run");
 }
 
 TEST(Command, ReturnsExitStatusAndOutput) {

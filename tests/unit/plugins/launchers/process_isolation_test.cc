@@ -77,6 +77,32 @@ TEST_F(ProcessIsolation, ARunHasItsUserAndCannotChangeIt) {
   EXPECT_THAT(out, HasSubstr("NoNewPrivs:\t1\n"));
 }
 
+TEST_F(ProcessIsolation, AProgramIsTheFirstInPathThatTheUserMayRun) {
+  const auto put = [&](const std::string& folder, int mode, const char* says) {
+    std::filesystem::create_directories(dir_ / folder);
+    const std::string tool = dir_ / (folder + "/tool");
+    std::ofstream(tool) << "#!/bin/sh\necho \"" << says << "\"\n";
+    EXPECT_EQ(chmod(tool.c_str(), 0755), 0);
+    EXPECT_EQ(chmod((dir_ / folder).c_str(), static_cast<mode_t>(mode)), 0);
+  };
+  EXPECT_EQ(chmod(dir_.path().c_str(), 0755), 0);
+  put("private", 0700, "the gateway's");
+  put("public", 0755, "everybody's");
+  put("later", 0755, "later");
+  RunSpec tool = As(kUser, {.id = "tool", .command = {"tool"}});
+  const std::string folder = dir_.path();
+  tool.env.emplace_back("PATH", fmt::format("{0}/private:{0}/public:{0}/later:/usr/bin:/bin", folder));
+  RunSpec none = As(kUser, {.id = "none", .command = {"tool"}});
+  none.env.emplace_back("PATH", fmt::format("{}/private", folder));
+  With(Brokered(), [&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
+    co_await MustStart(launcher, tool);
+    co_await Until(loop, launcher, "tool", RunState::kEnded);
+    EXPECT_EQ(LogText("tool"), "everybody's\n");
+    const absl::Status refused = co_await launcher.Start(none);
+    EXPECT_THAT(refused.message(), HasSubstr(folder + "/private/tool cannot be run: Permission denied"));
+  });
+}
+
 TEST_F(ProcessIsolation, ARunHasNoDescriptorAndNoVariableOfTheGateway) {
   setenv("TIDEGATE_ADMIN_KEY", "tg-admin-secret", 1);
   const std::string out = OutputOf("ls /proc/self/fd | tr '\\n' ' '; echo; env");
@@ -313,11 +339,13 @@ TEST_F(ProcessIsolation, WhereTheBrokerIsGoneStartsAreRefusedAndStopsGoOn) {
   With(options, [&](tests::TestLoop& loop, ProcessLauncher& launcher) -> Task<void> {
     co_await MustStart(launcher, As(kUser, Script("a", "echo ready; exec sleep 1000")));
     EXPECT_TRUE(co_await tests::Eventually(loop, [&] { return LogText("a") == "ready\n"; }));
+    EXPECT_EQ(launcher.trouble(), "");
     kill(broker->pid(), SIGKILL);
     waitpid(broker->pid(), nullptr, 0);
     const absl::Status refused = co_await launcher.Start(As(kUser, Script("b", "id")));
     EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
     EXPECT_THAT(refused.message(), HasSubstr("the launch broker is gone"));
+    EXPECT_THAT(launcher.trouble(), HasSubstr("start the gateway again"));
     co_await MustStop(launcher, "a", seconds(5));
     EXPECT_EQ((co_await Until(loop, launcher, "a", RunState::kEnded)).signal, SIGTERM);
   });

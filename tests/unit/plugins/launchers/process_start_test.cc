@@ -110,6 +110,7 @@ TEST_F(ProcessStart, RefusesImpossibleRunsWithAReason) {
       {"no interpreter",
        {.id = "a", .command = {script}},
        "the interpreter that its first line names is not"},
+      {"too long", {.id = "a", .command = {"true", std::string(140'000, 'x')}}, "too long for the system"},
       {"no command", {.id = "a"}, "command is empty"},
       {"no directory",
        {.id = "a", .command = {"true"}, .directory = "/no/such"},

@@ -139,6 +139,20 @@ TEST_F(SweepsTest, ElementsThatFallBehindAreStoppedEarlyAlsoAfterAKill) {
               Contains(HasSubstr("Its last report: loss 0.4 at step 20, the best 0.4.")));
 }
 
+TEST_F(SweepsTest, ReportsOfARunWhoseUserIsANumberAreRead) {
+  world->Submit("name: tune\ncommand: [train]\nsweep: {grid: {lr: [1, 2]}, " + Metric() + "}\n");
+  world->Settle();
+  launcher.runs.at("j-tune-1.0-1-0").user = std::to_string(geteuid());
+  launcher.runs.at("j-tune-1.1-1-0").user = "4123456789";  // nobody's account
+  world->Pass(seconds(3));
+  Report("tune-1.0", 1, 0.5);
+  Report("tune-1.1", 1, 0.5);
+  world->Pass(seconds(3));
+  EXPECT_EQ((*world)["tune-1.0"].progress.step, 1u) << (*world)["tune-1.0"].progress.unread;
+  EXPECT_THAT(world->jobs->Explain((*world)["tune-1.1"]),
+              Contains(HasSubstr("and not to 4123456789, the user of the run")));
+}
+
 TEST_F(SweepsTest, AJobAfterASweepStartsAlthoughElementsWereStoppedEarly) {
   world->Submit("name: tune\ncommand: [train]\nsweep: {grid: {lr: [1, 2]}, " + Metric() +
                 ", halving: {first: 1, factor: 2}}\n");
@@ -305,6 +319,8 @@ TEST_F(SweepsTest, DataSetsAreBroughtByTheStepAndNamedInTheCommand) {
               ElementsAre(HasSubstr("unknown data set \"more\"")));
   EXPECT_THAT(Problems("name: d\ncommand: [train]\ndata: [corpsu]\n"),
               ElementsAre(HasSubstr("did you mean \"corpus\"?")));
+  EXPECT_THAT(Problems("name: d\ncommand: [train, \"{data.corpus}\", \"{data.shape}\"]\n"),
+              ElementsAre(HasSubstr("lacks corpus, which the job names as {data.corpus}; add it")));
 }
 
 TEST_F(SweepsTest, ARerunHasTheSeedAndSaysWhatCannotBeTheSame) {

@@ -262,6 +262,7 @@ class JobsWorld {
   // By the tenant's path.
   std::map<std::string, std::vector<scheduler::LabelRule>> residency;
   std::vector<gateway::config::DataSet> data_sets;
+  std::string nothing_starts;  // why, as a launcher says it
   std::string configuration = "0123456789abcdef";
 
  private:
@@ -276,6 +277,7 @@ class JobsWorld {
     env.devices_used_up = [this](const std::string& tenant, std::span<const std::string> kinds) {
       return kinds.empty() ? "" : used_up[tenant];
     };
+    env.nothing_starts = [this] { return nothing_starts; };
     env.sources = gateway::config::ReferencesOnly();
     env.residency = [this](const std::string& tenant) { return residency[tenant]; };
     env.data_set = [this](const std::string& name) -> std::optional<gateway::config::DataSet> {
