@@ -55,11 +55,8 @@ answers::Rollout RolloutRow(const RolloutStatus& status) {
 }
 
 Answer NoRollouts(const Call& call) {
-  return Refuse(
-      api::Code::kConflict,
-      "nothing is rolled out here: the configuration has no section scaling, or its control loop has "
-      "not begun yet",
-      call.request_id);
+  return Refuse(api::Code::kConflict, "nothing is rolled out here: the configuration has no section scaling",
+                call.request_id);
 }
 
 net::Task<Answer> Answered(const Operations& operations, const Call& call, absl::Status done) {

@@ -126,7 +126,8 @@ class ScalingLoop final : private net::Alarm {
   std::optional<ScalingHistory> history(const std::string& model) const { return scaler_.HistoryOf(model); }
   // Null until the running workloads are known.
   Jobs* jobs() { return begun_ ? &jobs_ : nullptr; }
-  RolloutDriver* rollouts() { return begun_ ? &rollouts_ : nullptr; }
+  // Also before: orders are obeyed once it is known what runs.
+  RolloutDriver* rollouts() { return &rollouts_; }
   Cordons* cordons() { return begun_ ? &cordons_ : nullptr; }
   const scheduler::Planner* planner() { return begun_ ? &planning_.planner() : nullptr; }
 

@@ -215,7 +215,9 @@ void Sleepers::TickAsleep(Workload& replica) {
   const Settings* const settings = SettingsOf(replica);
   if (settings == nullptr) return replicas_.Retire(replica, "its policy lets no replica sleep");
   if (replica.wants_to_wake) {
-    const bool is_stuck = context_.now() - replica.serving.wake_asked >= kStuck && HoldersOf(replica).empty();
+    // The planner has said why; while nothing is planned, as without room for records, it sleeps on.
+    const bool is_stuck = context_.now() - replica.serving.wake_asked >= kStuck &&
+                          !replica.unplaced.empty() && HoldersOf(replica).empty();
     if (is_stuck)
       return replicas_.Retire(
           replica, fmt::format("its devices are free, but it does not get them: {}", replica.unplaced));

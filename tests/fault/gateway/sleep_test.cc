@@ -52,6 +52,7 @@ TEST(Sleep, AnIdleReplicaGivesItsDevicesBackAndWakesOnThemForTheNextRequest) {
                           "replica.ready", "replica.drain", "replica.sleep"));
   EXPECT_EQ(scaled.Scaling()["wakes"][0]["starts"], 1);
   EXPECT_EQ(scaled.Scaling()["cold_starts"][0]["starts"], 1) << "a wake is none";
+  EXPECT_TRUE(Within(std::chrono::seconds(10), [&] { return scaled.Scaling()["lead_time_ms"].is_number(); }));
 }
 
 TEST(Sleep, OneThatSleptLongEnoughEnds) {

@@ -53,6 +53,36 @@ TEST(RolloutDriver, AVersionThatFailsAtOtherGatewaysIsRolledBack) {
   });
 }
 
+TEST(RolloutDriver, IsShownAndObeysOrdersWhileItIsNotYetKnownWhatRuns) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    FakeMachine machine;
+    tests::HttpPeer& engine = AnswersOn(machine, loop);
+    {
+      RolloutOfAll before(loop, machine);
+      EXPECT_TRUE((co_await before.gateway.rollouts->Start()).ok());
+      EXPECT_TRUE(co_await Eventually(loop, [&] { return before.now() != nullptr && before.now()->open; }));
+      co_await before.gateway.control->Close(true);
+    }
+    machine.list = absl::UnavailableError("the cluster manager does not answer");
+    RolloutOfAll after(loop, machine);
+    EXPECT_TRUE((co_await after.gateway.rollouts->Start()).ok());
+    RolloutDriver* const driver = after.gateway.control->rollouts();
+    EXPECT_NE(driver, nullptr);
+    if (driver == nullptr) co_return;
+    EXPECT_EQ(driver->Rows().size(), 1u);
+    const absl::Status aborted = co_await driver->Abort("chat-small", "ada", "it is wrong");
+    EXPECT_TRUE(aborted.ok()) << aborted;
+    EXPECT_TRUE(after.Is(RolloutState::kAborted));
+    machine.list = absl::OkStatus();
+    EXPECT_TRUE(co_await Eventually(loop, [&] {
+      const std::vector<ReplicaStatus> replicas = after.gateway.replicas();
+      return replicas.size() == 1 && replicas[0].version == "v1" && replicas[0].state == ReplicaState::kReady;
+    }));
+    co_await after.gateway.control->Close(false);
+    engine.Stop();
+  });
+}
+
 TEST(RolloutDriver, AVersionThatServesOtherGatewaysWellIsPromoted) {
   tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
     FakeMachine machine;

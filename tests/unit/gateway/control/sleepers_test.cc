@@ -109,7 +109,8 @@ class SleepWorld {
   net::Task<void> Turn() {
     now += milliseconds(100);
     replicas_.Tick();
-    if (const std::optional<scheduler::Plan> plan = planning_.Run(now)) {
+    const std::optional<scheduler::Plan> plan = plans ? planning_.Run(now) : std::nullopt;
+    if (plan) {
       for (const scheduler::Action& action : plan->actions) workloads_.Apply(action);
       for (const auto& [id, reason] : plan->waiting)
         workloads_.Find(id)->unplaced = fmt::format("{}", fmt::join(planning_.Explain(id, now), " "));
@@ -171,6 +172,7 @@ class SleepWorld {
   conf::TimePoint now = conf::FromUnixMicros(1'700'000'000'000'000);
   std::map<std::string, uint32_t> waiting;
   std::map<std::string, Claim> claims;
+  bool plans = true;                // false: nothing may start, since records have no room
   std::vector<std::string> served;  // models in the order in which they got requests
 
  private:
@@ -313,6 +315,27 @@ TEST(Sleepers, AReplicaThatWakesGetsNoRequestBeforeItHasGivenOneToken) {
     world.Ask("two", 1);
     while (world.Only("two") != nullptr && world.Only("two")->id == slept) co_await world.Turn();
     EXPECT_THAT(world.served, IsEmpty());
+  });
+}
+
+TEST(Sleepers, OneThatIsToWakeSleepsOnWhileNothingMayStart) {
+  tests::RunOnLoop([](TestLoop& loop) -> net::Task<void> {
+    SleepWorld world(loop);
+    world.Ask("one", 1);
+    EXPECT_TRUE(co_await world.Wakes("one", minutes(2)));
+    world.Idle("one");
+    world.Ask("two", 1);
+    EXPECT_TRUE(co_await world.Wakes("two", minutes(2)));
+    world.Idle("two");
+    const std::string slept = world.Only("one")->id;
+    co_await world.Pass(kLeast);
+    world.plans = false;
+    world.Ask("one", 1);  // the other one falls asleep, and the device is free
+    co_await world.Pass(minutes(1));
+    EXPECT_EQ(world.StateOf("one"), "asleep");
+    world.plans = true;
+    EXPECT_TRUE(co_await world.Wakes("one", seconds(2)));
+    EXPECT_EQ(world.Only("one")->id, slept) << "it woke, and did not start anew";
   });
 }
 
