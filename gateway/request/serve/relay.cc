@@ -45,7 +45,6 @@ constexpr size_t kWholeAnswer = 256 * 1024;
 constexpr size_t kMaxErrorAnswer = 64 * 1024;
 // A larger event is an error.
 constexpr size_t kMaxEvent = 8u << 20;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 // After the last event, a replica must end its message within this time.
 constexpr conf::Duration kEndOfMessage = std::chrono::seconds(2);
 
@@ -353,7 +352,7 @@ bool HasType(const net::http::Head& head, std::string_view type) {
 
 // The answer from its first visible byte on.
 std::string_view Visible(std::string_view body) {
-  if (body.starts_with(kByteOrderMark)) body.remove_prefix(kByteOrderMark.size());
+  if (body.starts_with(conf::kByteOrderMark)) body.remove_prefix(conf::kByteOrderMark.size());
   return body.substr(std::min(body.find_first_not_of(" \t\r\n"), body.size()));
 }
 
