@@ -14,6 +14,7 @@ export interface Fetched<T> {
 export const live = signal(false);
 const TOLD = ['keys', 'sessions', 'jobs', 'queues', 'queue', 'nodes', 'replicas', 'endpoints', 'models', 'tenants', 'grants', 'requests', 'scaling', 'traffic', 'rollouts'].map((list) => `/admin/v1/${list}`);
 const SELDOM_MS = 30_000;
+const PATIENCE_MS = 60_000;
 const isTold = (href: string) => TOLD.some((path) => href === path || href.startsWith(`${path}?`)) || /^\/admin\/v1\/jobs\/[^/]+$/.test(href);
 
 class Source {
@@ -23,6 +24,7 @@ class Source {
   private running = false;
   private again = false; // it has changed while it was read
   private stop = new AbortController();
+  private began = 0;
 
   // `paged`: a list whose pages are all fetched, one after the other.
   constructor(readonly href: string, private readonly paged: boolean) {}
@@ -49,6 +51,7 @@ class Source {
     }
     this.running = true;
     this.stop = new AbortController();
+    this.began = Date.now();
     clearTimeout(this.timer);
     try {
       const value = this.paged ? await allPages(this.href, this.stop.signal) : await (await call(this.href, { signal: this.stop.signal })).json();
@@ -66,8 +69,8 @@ class Source {
     this.schedule();
   }
 
-  // What may never be answered is asked again.
-  giveUp() { this.stop.abort(); }
+  // What may never be answered is asked again; a long list on a slow network is left alone.
+  giveUp() { if (Date.now() - this.began > PATIENCE_MS) this.stop.abort(); }
 
   schedule() {
     clearTimeout(this.timer);
@@ -125,7 +128,7 @@ export function refreshUsed(...paths: string[]) {
   }
 }
 
-connected.subscribe((is) => { if (!is) for (const source of sources.values()) source.giveUp(); });
+connected.subscribe(() => { for (const source of sources.values()) source.giveUp(); });
 live.subscribe(() => { for (const source of sources.values()) if (source.used) source.schedule(); });
 
 type Query = Record<string, string | number | undefined>;
