@@ -286,6 +286,9 @@ test('the ledger is verified, exported, and a record of it is proved', async () 
 
 test('usage is saved as a table, as FOCUS, and as the same statement again', async () => {
   await page.show('/usage?tenant=demo');
+  // Of what the chart shows, the legend tells the sum.
+  await eventually('the legend tells what was used in all', async () =>
+    await page.locator('.plot-legend b').first().textContent() === await page.locator('.total .value').first().textContent());
   const [saved] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save as CSV' }).click()]);
   assert.match(await readFile(await saved.path(), 'utf8'), /demo/);
   const fetched = async (name) => {

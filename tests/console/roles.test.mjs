@@ -80,3 +80,30 @@ test('an operator is offered the orders of rollouts and adapters', async () => {
     await theirs.stop();
   }
 });
+
+test('a lead of one tenant who is a member of another is offered no change of its jobs', async () => {
+  const theirs = await Browser.start();
+  try {
+    await theirs.signIn(gateway, '--role', 'member', '--tenant', 'demo/research');
+    const view = await theirs.open(gateway);
+    const own = (await gateway.call('/admin/v1/sessions')).data[0].actor;
+    const { id } = (await gateway.call('/admin/v1/jobs?state=open')).data[0];
+    await gateway.call('/admin/v1/members', { tenant: 'demo/search', who: own, role: 'lead' });
+    await view.show(`/queues?open=job:${id}`);
+    const drawer = view.locator('.drawer');
+    await drawer.getByRole('heading', { name: 'About' }).waitFor();
+    for (const name of ['Cancel the job', 'Suspend', 'Show the output']) assert.equal(await drawer.getByRole('button', { name }).count(), 0, name);
+    await gateway.call('/admin/v1/members', { tenant: 'demo/research', who: own, role: 'lead' });
+    await view.show(`/queues?open=job:${id}`);
+    for (const name of ['Cancel the job', 'Suspend', 'Show the output']) await drawer.getByRole('button', { name }).waitFor();
+    // Usage is told of one tenant at a time.
+    await view.show('/usage');
+    assert.equal(await view.getByLabel('Tenant').inputValue(), 'demo/research');
+    await view.locator('.totals').waitFor();
+    await view.getByLabel('Tenant').selectOption('demo/search');
+    await view.getByText('Nothing was used in this time').waitFor();
+    assertClean(view, 'a lead of one tenant');
+  } finally {
+    await theirs.stop();
+  }
+});

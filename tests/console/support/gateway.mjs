@@ -54,21 +54,30 @@ rollout:
   min_requests: 1000
 `;
 
+// Without the section scaling; the only endpoint is never up.
+const UNSCALED = `server: {listen: 127.0.0.1:8080, admin: 127.0.0.1:9090, state_dir: ./var/demo, shutdown_delay: 0s, shutdown_grace: 5s}
+tenants:
+  - {name: demo, models: ["*"], limits: {requests_per_minute: 600}, self_service: true}
+  - {name: research, parent: demo, limits: {requests_per_minute: 300}}
+models:
+  - {name: chat-small, price: {input: 0.15, output: 0.6}, endpoints: [{url: http://127.0.0.1:9, engine: vllm}]}
+`;
+
 export class Gateway {
-  // `tuned`: with the model above.
-  static async start({ tuned = false } = {}) {
+  // `tuned`: with the model above; `scaled`: the demo, whose models are.
+  static async start({ tuned = false, scaled = true } = {}) {
     const gateway = new Gateway();
     gateway.folder = await mkdtemp(join(tmpdir(), 'tidegate-console-'));
     const [listen, admin] = [await freePort(), await freePort()];
     gateway.url = `http://127.0.0.1:${listen}`;
     gateway.admin = `http://127.0.0.1:${admin}`;
     gateway.config = join(gateway.folder, 'tidegate.yaml');
-    const demo = await readFile(join(root, 'conf/demo.yaml'), 'utf8');
+    const demo = scaled ? await readFile(join(root, 'conf/demo.yaml'), 'utf8') : UNSCALED;
     const declared = tuned ? await gateway.declareTuned(demo) : demo;
     await writeFile(gateway.config, declared
       .replace('127.0.0.1:8080', `127.0.0.1:${listen}`)
       .replace('127.0.0.1:9090', `127.0.0.1:${admin}`)
-      .replace(/state_dir: .*/, `state_dir: ${gateway.folder}/state`));
+      .replace(/state_dir: [^,\n]*/, `state_dir: ${gateway.folder}/state`));
     const secret = async (...flags) => (await gateway.run('keys', 'create', '--name', 'tests', ...flags)).trim();
     gateway.key = await secret('--tenant', 'demo/research');
     gateway.adminKey = await secret('--admin', 'admin');
@@ -123,7 +132,8 @@ export class Gateway {
   // A training job, and requests of a tenant, until the ledger has them.
   async use(requests = 6) {
     const job = (await readFile(join(root, 'conf/demo/training.yaml'), 'utf8')).replace('./var/demo/training', `${this.folder}/training`);
-    await this.call('/admin/v1/jobs', { job });
+    // A gateway serves requests before it knows what runs, and takes jobs after that.
+    await eventually('the job is taken', async () => (await this.call('/admin/v1/jobs', { job })).jobs.length > 0);
     await eventually('a replica answers', async () => (await this.chat('chat-small')).ok, START_MS);
     await Promise.all(Array.from({ length: requests }, () => this.chat('chat-small')));
     await eventually('the ledger has the requests', async () => (await this.call('/admin/v1/usage?by=model')).data.some((row) => row.requests > requests));
@@ -168,10 +178,10 @@ export class Gateway {
 
   async stop() {
     // Jobs outlive a gateway on purpose.
-    for (const job of (await this.call('/admin/v1/jobs?state=open').catch(() => ({ data: [] }))).data) {
+    for (const job of (await this.call('/admin/v1/jobs?state=open').catch(() => ({}))).data ?? []) {
       await this.call(`/admin/v1/jobs/${job.id}:cancel`, {}).catch(() => undefined);
     }
-    await eventually('the jobs have ended', async () => (await this.call('/admin/v1/jobs?state=open')).data.length === 0).catch(() => undefined);
+    await eventually('the jobs have ended', async () => ((await this.call('/admin/v1/jobs?state=open')).data ?? []).length === 0).catch(() => undefined);
     const code = await this.end();
     await rm(this.folder, { recursive: true, force: true });
     assert.equal(code, 0, `the gateway ended badly:\n${this.output.slice(-4000)}`);

@@ -66,6 +66,26 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
   return response;
 }
 
+// A network that swallows what is sent gives no error for minutes. So a gateway that was not heard for a while is asked
+// something small, which has to be answered soon.
+const QUIET_MS = 20_000;
+const ANSWERED_MS = 10_000;
+const LOOK_MS = 5000;
+let probing = false;
+
+async function probe() {
+  probing = true;
+  const stop = new AbortController();
+  const timer = setTimeout(() => stop.abort(), ANSWERED_MS);
+  await call('/admin/v1/sign-in', { signal: stop.signal }).catch(() => { if (stop.signal.aborted) connected.value = false; });
+  clearTimeout(timer);
+  probing = false;
+}
+
+setInterval(() => {
+  if (!document.hidden && !probing && Date.now() - lastContact.peek() >= QUIET_MS) void probe();
+}, LOOK_MS);
+
 export async function get<P extends keyof Gets>(
   path: P, items: Record<string, string> = {}, query: Query = {}, stop?: AbortSignal,
 ): Promise<Gets[P]> {

@@ -2,7 +2,7 @@
 import type { DeviceMeasures, Job, Node, Replica } from './api_types';
 import { useMemo } from 'preact/hooks';
 import { useAll } from './data';
-import { may } from './me';
+import { may, scales } from './me';
 
 export interface Holding {
   id: string; // of the replica or the job
@@ -27,8 +27,8 @@ const EVERY_MS = 3000;
 
 // What holds devices, by the id of the replica or the job; the same object until something has changed.
 export function useHoldings(): Map<string, Holding> {
-  const replicas = useAll(may('see_replicas') ? '/admin/v1/replicas' : null, { everyMs: EVERY_MS }).value;
-  const jobs = useAll(may('see_jobs') ? '/admin/v1/jobs' : null, { query: { state: 'open' }, everyMs: EVERY_MS }).value;
+  const replicas = useAll(scales() && may('see_replicas') ? '/admin/v1/replicas' : null, { everyMs: EVERY_MS }).value;
+  const jobs = useAll(scales() && may('see_jobs') ? '/admin/v1/jobs' : null, { query: { state: 'open' }, everyMs: EVERY_MS }).value;
   return useMemo(() => {
     const found = new Map<string, Holding>();
     for (const replica of replicas?.data ?? []) found.set(replica.id, { id: replica.id, holder: replica.model, kind: 'model', replica });
@@ -61,5 +61,5 @@ export function placesOf(nodes: Node[], holdings: Map<string, Holding>): DeviceP
 }
 
 export function useNodes() {
-  return useAll(may('see_cluster') ? '/admin/v1/nodes' : null, { everyMs: EVERY_MS });
+  return useAll(scales() && may('see_cluster') ? '/admin/v1/nodes' : null, { everyMs: EVERY_MS });
 }

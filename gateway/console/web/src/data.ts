@@ -1,7 +1,7 @@
 // What pages read: fetched, kept while it is fetched again, and shared by all that ask for the same.
 import { type Signal, signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { ApiError, call, pathOf } from './api';
+import { ApiError, call, connected, pathOf } from './api';
 import type { Gets } from './api_types';
 
 export interface Fetched<T> {
@@ -14,6 +14,7 @@ export interface Fetched<T> {
 export const live = signal(false);
 const TOLD = ['keys', 'sessions', 'jobs', 'queues', 'queue', 'nodes', 'replicas', 'endpoints', 'models', 'tenants', 'grants', 'requests', 'scaling', 'traffic', 'rollouts'].map((list) => `/admin/v1/${list}`);
 const SELDOM_MS = 30_000;
+const PATIENCE_MS = 60_000;
 const isTold = (href: string) => TOLD.some((path) => href === path || href.startsWith(`${path}?`)) || /^\/admin\/v1\/jobs\/[^/]+$/.test(href);
 
 class Source {
@@ -22,6 +23,8 @@ class Source {
   private timer = 0;
   private running = false;
   private again = false; // it has changed while it was read
+  private stop = new AbortController();
+  private began = 0;
 
   // `paged`: a list whose pages are all fetched, one after the other.
   constructor(readonly href: string, private readonly paged: boolean) {}
@@ -47,9 +50,11 @@ class Source {
       return;
     }
     this.running = true;
+    this.stop = new AbortController();
+    this.began = Date.now();
     clearTimeout(this.timer);
     try {
-      const value = this.paged ? await allPages(this.href) : await (await call(this.href)).json();
+      const value = this.paged ? await allPages(this.href, this.stop.signal) : await (await call(this.href, { signal: this.stop.signal })).json();
       this.state.value = { value, at: Date.now() };
     } catch (error) {
       const { value, at } = this.state.peek();
@@ -63,6 +68,9 @@ class Source {
     }
     this.schedule();
   }
+
+  // What may never be answered is asked again; a long list on a slow network is left alone.
+  giveUp() { if (Date.now() - this.began > PATIENCE_MS) this.stop.abort(); }
 
   schedule() {
     clearTimeout(this.timer);
@@ -90,12 +98,12 @@ function sourceOf(href: string, paged: boolean): Source {
 // What a list has on all its pages, as one answer; at most MOST rows.
 const MOST = 20_000;
 
-async function allPages(href: string): Promise<unknown> {
+async function allPages(href: string, signal: AbortSignal): Promise<unknown> {
   const url = new URL(href, location.origin);
   url.searchParams.set('limit', '1000');
   const rows: unknown[] = [];
   for (;;) {
-    const page = await (await call(url.pathname + url.search)).json() as { data: unknown[]; has_more: boolean; next?: string };
+    const page = await (await call(url.pathname + url.search, { signal })).json() as { data: unknown[]; has_more: boolean; next?: string };
     rows.push(...page.data);
     if (!page.has_more || !page.next || rows.length >= MOST) return { ...page, data: rows };
     url.searchParams.set('after', page.next);
@@ -120,6 +128,7 @@ export function refreshUsed(...paths: string[]) {
   }
 }
 
+connected.subscribe(() => { for (const source of sources.values()) source.giveUp(); });
 live.subscribe(() => { for (const source of sources.values()) if (source.used) source.schedule(); });
 
 type Query = Record<string, string | number | undefined>;

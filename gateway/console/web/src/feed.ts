@@ -1,10 +1,10 @@
 // The feed of events: while it is open, lists are read again when they have changed, and not by the clock. A hidden
 // page closes it, since a browser has few connections to one host; a page that is shown again resumes it.
 import { effect, signal } from '@preact/signals';
-import { call, connected, lastContact, signedOut } from './api';
+import { connected, lastContact, signedOut } from './api';
 import type { Overview } from './api_types';
 import { live, refreshUsed } from './data';
-import { may, me } from './me';
+import { loadMe, may, me } from './me';
 
 export const latest = signal<{ value: Overview; at: number } | undefined>(undefined);
 // Rises whenever something is told that the ledger has, too.
@@ -77,8 +77,8 @@ function open() {
   };
   made.onerror = () => {
     live.value = false;
-    // Whether the gateway is gone, or the session, is told at once on pages that read seldom, too.
-    void call('/admin/v1/me').catch(() => undefined);
+    // Whether the gateway is gone, the session, or a role, is told at once on pages that read seldom, too.
+    void loadMe();
     if (made.readyState !== EventSource.CLOSED || source !== made) return; // the browser tries again by itself
     source = undefined;
     retry = window.setTimeout(follow, RETRY_MS);
@@ -89,10 +89,11 @@ function open() {
   });
   made.addEventListener('changed', (event) => {
     const { kind } = heard(event) as { kind: string };
+    if (kind === 'tenants') void loadMe();
     gather(...LISTS[kind] ?? [`/admin/v1/${kind}`]);
   });
   made.addEventListener('action', (event) => { heard(event); gather(); });
-  made.addEventListener('reset', (event) => { heard(event); gather('/'); });
+  made.addEventListener('reset', (event) => { heard(event); void loadMe(); gather('/'); });
 }
 
 function follow() {
@@ -102,4 +103,10 @@ function follow() {
 }
 
 effect(follow);
+// A connection that went with the gateway may look open for long.
+connected.subscribe((is) => {
+  if (is || !source) return;
+  close();
+  retry = window.setTimeout(follow, RETRY_MS);
+});
 addEventListener('visibilitychange', () => { if (document.hidden) close(); else follow(); });

@@ -30,6 +30,11 @@ export function money(microUsd: number): string {
   return `$${usd.toFixed(6)}`;
 }
 
+// Of a price list, which has more digits where they count: $0.60, $0.075.
+export function price(usd: string | number): string {
+  return `$${Number(usd).toLocaleString('en', { minimumFractionDigits: 2, maximumFractionDigits: 6 })}`;
+}
+
 export function percent(part: number): string {
   const value = part * 100;
   return `${trimmed(value, value !== 0 && Math.abs(value) < 10 ? 1 : 0)}\u00a0%`;
@@ -85,6 +90,14 @@ export const fullTime = (at: number) => full.format(at);
 export const shortDate = (at: number) => day.format(at);
 export const longDate = (at: number) => date.format(at);
 
+// Times of a sentence of the gateway, which are of UTC, as the viewer's.
+export function localTimes(text: string): string {
+  return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?Z/g, (time) => {
+    const at = Date.parse(time);
+    return Math.abs(at - Date.now()) < 12 * 3_600_000 ? minuteTime(at) : `${shortDate(at)}, ${minuteTime(at)}`;
+  });
+}
+
 // "12 s ago", "in 3 h"; the date when it is more than a month away.
 export function relative(at: number, now: number): string {
   const ms = now - at;
@@ -96,15 +109,30 @@ export function relative(at: number, now: number): string {
   return ms >= 0 ? `${text} ago` : `in ${text}`;
 }
 
+// A key's or a tenant's own limits: "60 requests per minute, $50.00 a month".
+export function limitsInWords(limits: object): string {
+  return Object.entries(limits).map(([name, value]) => {
+    if (name === 'budget') return [value].flat().map((each: Budget) => `${budgetInWords(each)} a ${each.period ?? 'month'}${each.model ? ` for ${each.model}` : ''}${each.device ? ` on ${each.device}` : ''}`).join(', ');
+    if (name === 'per_model') return Object.entries(value as Record<string, object>).map(([model, of]) => `${limitsInWords(of)} of ${model}`).join(', ');
+    return name === 'concurrency' ? `${whole(Number(value))} requests at once` : `${whole(Number(value))} ${name.replaceAll('_', ' ')}`;
+  }).join(', ');
+}
+
+interface Budget { usd?: number; tokens?: number; device_hours?: number; period?: string; model?: string; device?: string }
+
+function budgetInWords({ usd, tokens, device_hours: hours }: Budget): string {
+  return [usd === undefined ? '' : money(usd * 1e6), tokens === undefined ? '' : `${short(tokens)} tokens`, hours === undefined ? '' : `${short(hours)} device-hours`].filter(Boolean).join(' and ');
+}
+
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${whole(count)} ${count === 1 ? one : many}`;
 }
 
-// "a, b and c".
 export function sentence(text: string): string {
   return text.slice(0, 1).toUpperCase() + text.slice(1);
 }
 
+// "a, b and c".
 export function listed(words: string[]): string {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
 }

@@ -4,8 +4,8 @@ import { useEffect } from 'preact/hooks';
 import { connected, lastContact, signedOut } from './api';
 import { now, useAll } from './data';
 import { clockTime, relative } from './format';
-import { may, me, meProblem } from './me';
-import { type PageOf, pages } from './pages';
+import { may, me, meProblem, severalTenants } from './me';
+import { type PageOf, pages, unscaled } from './pages';
 import { SignIn } from './pages/sign_in';
 import { RANGES, go, hrefOf, page, query, range, setQuery, tenant } from './route';
 import { switchTheme, theme } from './theme';
@@ -26,6 +26,7 @@ export function Shell() {
   const more = useSignal(false);
   const shown = pages();
   const first = page.value === '' ? shown[0] : shown.find((each) => each.path === page.value);
+  const name = (first ?? unscaled(page.value))?.name;
 
   useEffect(() => {
     let went = 0;
@@ -62,8 +63,8 @@ export function Shell() {
   }, []);
 
   useEffect(() => {
-    document.title = signedOut.value || page.value === 'sign-in' ? 'Sign in · Tidegate' : first ? `${first.name} · Tidegate` : 'Tidegate';
-  }, [first?.name, signedOut.value, page.value]);
+    document.title = signedOut.value || page.value === 'sign-in' ? 'Sign in · Tidegate' : name ? `${name} · Tidegate` : 'Tidegate';
+  }, [name, signedOut.value, page.value]);
 
   if (signedOut.value || page.value === 'sign-in') return <SignIn />;
   if (!me.value) {
@@ -79,9 +80,9 @@ export function Shell() {
       <a class="skip" href="#main">Skip to the page</a>
       <Rail shown={shown} at={first} more={more.value} onMore={(on) => { more.value = on; }} />
       <header class="top">
-        <h1>{first?.name ?? 'No such page'}</h1>
+        <h1>{name ?? 'No such page'}</h1>
         <div class="top-tools">
-          {first?.scoped && <Scope />}
+          {first?.scoped && <Scope one={first.one ?? false} />}
           {first?.ranged && (
             <select class="quiet-select" aria-label="Time range" value={range.value} onChange={(event) => setQuery({ range: event.currentTarget.value })}>
               {RANGES.map((of) => <option key={of} value={of}>{RANGE_WORDS[of]}</option>)}
@@ -101,11 +102,23 @@ export function Shell() {
         </p>
       )}
       <main id="main" tabIndex={-1}>
-        {Shown ? <Shown key={first.path} /> : <Empty title="This page does not exist, or it is not for you"><a href={hrefOf(shown[0]?.path ?? '')}>Go to {shown[0]?.name}</a></Empty>}
+        {Shown ? <Shown key={first.path} /> : name ? <Unscaled to={shown[0]} /> : <Empty title="This page does not exist, or it is not for you"><To page={shown[0]} /></Empty>}
       </main>
       {searching.value && <Search onClose={() => { searching.value = false; }} />}
       {helping.value && <KeysHelp shown={shown} onClose={() => { helping.value = false; }} />}
     </div>
+  );
+}
+
+const To = ({ page: of }: { page: PageOf | undefined }) => <a href={hrefOf(of?.path ?? '')}>Go to {of?.name}</a>;
+
+function Unscaled({ to }: { to: PageOf | undefined }) {
+  return (
+    <Empty title="This gateway starts no replicas and runs no jobs">
+      Its configuration has no section <code>scaling</code>. {may('change_config')
+        ? <>Add one that names the devices, as in <code>conf/demo.yaml</code>, and restart the gateway; the documentation says more under “Scaling”.</>
+        : 'Ask an operator to add one.'} <To page={to} />
+    </Empty>
   );
 }
 
@@ -132,13 +145,14 @@ function Rail({ shown, at, more, onMore }: { shown: PageOf[]; at: PageOf | undef
 }
 
 // The tenant that lists are about: it and everything below it.
-function Scope() {
+function Scope({ one }: { one: boolean }) {
   const { value } = useAll(may('see_tenants') ? '/admin/v1/tenants' : null, { everyMs: 60_000 });
   const paths = value?.data.map((each) => each.path) ?? me.value!.tenants;
   if (paths.length < 2 && !query.value.get('tenant')) return null;
+  const own = one ? severalTenants()[0] : undefined;
   return (
-    <select class="quiet-select" aria-label="Tenant" value={tenant.value} onChange={(event) => setQuery({ tenant: event.currentTarget.value })}>
-      <option value="">All tenants</option>
+    <select class="quiet-select" aria-label="Tenant" value={tenant.value || own} onChange={(event) => setQuery({ tenant: event.currentTarget.value })}>
+      {!own && <option value="">All tenants</option>}
       {tenant.value && !paths.includes(tenant.value) && <option value={tenant.value}>{tenant.value}</option>}
       {paths.map((path) => <option key={path} value={path}>{path}</option>)}
     </select>

@@ -2,11 +2,11 @@ import { useEffect, useState } from 'preact/hooks';
 import { get, post } from '../api';
 import { refresh, useGet } from '../data';
 import { bytes, percent, plural } from '../format';
-import { type LedgerRecord, actionWords, reasonOf } from '../records';
+import { type LedgerRecord, reasonOf } from '../records';
 import { query, range, setQuery, tenant } from '../route';
 import { Button, Copy, Empty, Fact, Loaded, Name, Num, Time } from '../ui/basics';
 import { Drawer, openDrawer, opened } from '../ui/drawer';
-import { useHeld, useTail } from '../ui/happenings';
+import { Actor, Deed, useHeld, useTail } from '../ui/happenings';
 import { type Column, Table } from '../ui/table';
 
 const KINDS: [kinds: string, words: string][] = [
@@ -56,12 +56,12 @@ const COLUMNS: Column<LedgerRecord>[] = [
     key: 'what', name: 'What', wide: true,
     show: (of) => (
       <span class="two-lines">
-        <span>{of.subject ? <><Name of={of.subject} /> </> : of['model'] ? <><Name of={String(of['model'])} /> </> : null}{of.action ? actionWords(of.action) : of.kind === 'close' ? String(of['reason']) : ''}</span>
+        <Deed of={of} />
         {of.kind !== 'close' && reasonOf(of) && <span class="reason">{reasonOf(of)}</span>}
       </span>
     ),
   },
-  { key: 'who', name: 'By', less: true, show: (of) => (of.actor ? <Name of={of.actor} /> : of['key'] ? <Name of={String(of['key'])} mono /> : <span class="faint">–</span>) },
+  { key: 'who', name: 'By', less: true, show: (of) => (of.actor ? <Actor id={of.actor} /> : of['key'] ? <Actor id={String(of['key'])} /> : <span class="faint">–</span>) },
   { key: 'tenant', name: 'Tenant', less: true, show: (of) => (of.tenant ? <Name of={of.tenant} /> : <span class="faint">–</span>) },
   { key: 'seq', name: 'Number', number: true, show: (of) => <span class="num">#{of.seq}</span> },
 ];

@@ -2,7 +2,7 @@
 import type { FeedbackRow } from '../api_types';
 import { useAll } from '../data';
 import { percent, plural, short } from '../format';
-import { range, tenant } from '../route';
+import { range } from '../route';
 import { Name, Num, Section } from '../ui/basics';
 import { type Column, Table } from '../ui/table';
 
@@ -37,8 +37,8 @@ const COLUMNS: Column<FeedbackRow>[] = [
 
 const keyOf = (row: FeedbackRow) => [row.model, row.version, row.name, row.type, row.value].join('\n');
 
-export function Feedback() {
-  const rows = useAll('/admin/v1/feedback', { query: { tenant: tenant.value || undefined, since: range.value }, everyMs: 30_000 });
+export function Feedback({ of: tenant }: { of: string }) {
+  const rows = useAll('/admin/v1/feedback', { query: { tenant: tenant || undefined, since: range.value }, everyMs: 30_000 });
   if (!rows.value || rows.value.data.length === 0) return null;
   return (
     <Section title={`Feedback: ${plural(rows.value.data.length, 'row')}`}>

@@ -2,8 +2,8 @@ import { useMemo, useState } from 'preact/hooks';
 import { ApiError, post } from '../api';
 import type { Key, Posts } from '../api_types';
 import { refresh, useAll, useGet } from '../data';
-import { fullTime } from '../format';
-import { may, me } from '../me';
+import { fullTime, limitsInWords, visible } from '../format';
+import { manages, may, me } from '../me';
 import { hrefOf, query, setQuery, tenant } from '../route';
 import { Button, Choice, Code, Empty, Fact, Loaded, Name, Problem, Select, State, Text, Time } from '../ui/basics';
 import { Confirm, Dialog, useAct } from '../ui/dialog';
@@ -63,8 +63,8 @@ function KeyDrawer({ id, known }: { id: string; known: Key | undefined }) {
       <Loaded from={from} what="the key">
         {(key) => {
           const admin = !key.tenant;
-          const mine = key.created_by === me.value?.actor;
-          const changes = admin ? may('change_admin_keys') : may('change_keys') || (may('change_own_keys') && mine);
+          const mine = key.owner === me.value?.actor;
+          const changes = admin ? may('change_admin_keys') : (may('change_keys') && manages(key.tenant)) || (may('change_own_keys') && mine);
           return (
             <>
               <p><State of={key.state} /></p>
@@ -82,7 +82,7 @@ function KeyDrawer({ id, known }: { id: string; known: Key | undefined }) {
                 <Fact label="Made"><Time at={key.created} />{key.created_by && <> by <Name of={key.created_by} /></>}</Fact>
                 <Fact label="Expires"><Time at={key.expires} /></Fact>
                 {key.priority && <Fact label="Priority">{key.priority}</Fact>}
-                {key.limits && <Fact label="Limits"><code>{JSON.stringify(key.limits)}</code></Fact>}
+                {key.limits && <Fact label="Limits"><bdi>{visible(limitsInWords(key.limits))}</bdi></Fact>}
                 {key.rotated_from && <Fact label="Replaces"><a href={hrefOf('keys', { open: `key:${key.rotated_from}`, state: 'all' })}>{key.rotated_from}</a></Fact>}
                 {key.replaced_by && <Fact label="Replaced by"><a href={hrefOf('keys', { open: `key:${key.replaced_by}` })}>{key.replaced_by}</a></Fact>}
                 {key.overlap_until && <Fact label="Works until"><Time at={key.overlap_until} /></Fact>}
@@ -172,7 +172,7 @@ function NewKey({ onClose }: { onClose: () => void }) {
   });
   if (secret) {
     return (
-      <Dialog title="The key is made" onClose={onClose}>
+      <Dialog title="The key is made" stays onClose={onClose}>
         <Secret text={secret} />
         <footer><a class="button" href={hrefOf('start')}>How to use it</a><Button kind="primary" onClick={onClose}>I have copied it</Button></footer>
       </Dialog>

@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks';
 import { post } from '../api';
-import type { Model, ModelOrder, Replica, Rollout, Scaling, Traffic } from '../api_types';
+import type { Endpoint, Model, ModelOrder, Replica, Rollout, Scaling, Traffic } from '../api_types';
 import { refresh, useAll, useGet } from '../data';
-import { duration, listed, plural, short } from '../format';
+import { duration, listed, plural, price, short } from '../format';
 import { hueOf } from '../holders';
 import { may } from '../me';
 import { type LedgerRecord, detailOf } from '../records';
-import { hrefOf } from '../route';
+import { hrefOf, query, setQuery } from '../route';
 import { Bar, Button, Empty, Fact, Holder, Loaded, Name, Num, State, Text, Time } from '../ui/basics';
 import { Confirm } from '../ui/dialog';
 import { Drawer, openDrawer, opened } from '../ui/drawer';
@@ -19,35 +19,39 @@ import { RolloutNote, RolloutPart } from './model_rollout';
 
 const EVERY_MS = 2000;
 
-interface Row { model: Model; scaling?: Scaling; traffic?: Traffic; rollout?: Rollout }
+interface Row { model: Model; scaling?: Scaling; traffic?: Traffic; rollout?: Rollout; endpoints: Endpoint[] }
 
 export function Models() {
   const models = useAll('/admin/v1/models', { everyMs: 30_000 });
   const scaling = useAll('/admin/v1/scaling', { everyMs: EVERY_MS }).value?.data ?? [];
   const traffic = useAll('/admin/v1/traffic', { everyMs: EVERY_MS }).value?.data ?? [];
   const rollouts = useAll(may('see_replicas') ? '/admin/v1/rollouts' : null, { everyMs: EVERY_MS }).value?.data ?? [];
-  const [filter, setFilter] = useState('');
+  const endpoints = useAll(may('see_replicas') ? '/admin/v1/endpoints' : null, { everyMs: EVERY_MS }).value?.data ?? [];
+  const filter = query.value.get('find') ?? '';
   const open = opened('model');
   return (
     <Loaded from={models} what="the models">
       {(of) => {
-        const rows = of.data.filter((model) => [model.name, ...model.aliases].some((name) => name.toLowerCase().includes(filter.toLowerCase()))).map((model): Row => ({
+        const rowOf = (model: Model): Row => ({
           model,
           scaling: scaling.find((each) => each.model === model.name),
           traffic: traffic.find((each) => each.model === model.name),
           rollout: rollouts.find((each) => each.model === model.name),
-        }));
-        const row = open === undefined ? undefined : rows.find((each) => each.model.name === open);
+          endpoints: endpoints.filter((each) => each.model === model.name),
+        });
+        const rows = of.data.filter((model) => [model.name, ...model.aliases].some((name) => name.toLowerCase().includes(filter.toLowerCase()))).map(rowOf);
+        const model = of.data.find((each) => each.name === open);
         return (
           <>
-            {of.data.length > 8 && (
-              <input type="search" class="filter" aria-label="Filter models" placeholder="Filter by name or alias" value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />
+            {(of.data.length > 8 || filter) && (
+              <input type="search" class="filter" aria-label="Filter models" placeholder="Filter by name or alias" value={filter} onInput={(event) => setQuery({ find: event.currentTarget.value }, true)} />
             )}
             {of.data.length === 0
               ? <Empty title="No model is configured">Add one under <code>models</code> in the configuration, and reload.</Empty>
               : rows.length === 0 ? <Empty title={`No model has “${filter}” in its name`} />
                 : <Table caption="Models" columns={COLUMNS} rows={rows} id={(each) => each.model.name} open={open} sorted="name" onOpen={(each) => openDrawer('model', each.model.name)} />}
-            {row && <ModelDrawer key={row.model.name} row={row} />}
+            {model && <ModelDrawer key={model.name} row={rowOf(model)} />}
+            {open !== undefined && !model && <Drawer kind="model" title={<Name of={open} />}><Empty title="No model that you may see has this name" /></Drawer>}
           </>
         );
       }}
@@ -62,7 +66,9 @@ const COLUMNS: Column<Row>[] = [
   },
   {
     key: 'replicas', name: 'Replicas', sort: (row) => row.scaling?.ready ?? -1, number: true,
-    show: ({ scaling, rollout }) => (scaling ? <Num of={`${scaling.ready} of ${scaling.wanted + wantedOfVersion(rollout)}`} title={scaling.reason} /> : <span class="faint">not scaled</span>),
+    show: ({ scaling, rollout, endpoints }) => (scaling ? <Num of={`${scaling.ready} of ${scaling.wanted + wantedOfVersion(rollout)}`} title={scaling.reason} />
+      : endpoints.length === 0 ? <span class="faint">not scaled</span>
+        : <span class={endpoints.some(isUp) ? '' : 'act'}><Num of={`${endpoints.filter(isUp).length} of ${endpoints.length}`} unit="up" title="Endpoints of the configuration; this model is not scaled" /></span>),
   },
   { key: 'demand', name: 'Demand', less: true, number: true, sort: (row) => row.scaling?.demand ?? -1, show: ({ scaling }) => (scaling ? <Num of={short(scaling.demand)} unit="replicas" /> : <span class="faint">–</span>) },
   {
@@ -72,15 +78,17 @@ const COLUMNS: Column<Row>[] = [
   { key: 'tokens', name: 'Tokens', number: true, sort: (row) => row.traffic?.output_tokens_per_second ?? 0, show: ({ traffic }) => <Num of={short(traffic?.output_tokens_per_second ?? 0)} unit="tok/s" /> },
   { key: 'requests', name: 'Requests', less: true, number: true, sort: (row) => row.traffic?.requests_per_second ?? 0, show: ({ traffic }) => <Num of={short(traffic?.requests_per_second ?? 0)} unit="req/s" /> },
   { key: 'waiting', name: 'Waiting', number: true, sort: (row) => row.traffic?.waiting ?? 0, show: ({ traffic }) => <Num of={short(traffic?.waiting ?? 0)} unit="req" /> },
-  { key: 'price', name: 'Price in / out', less: true, number: true, sort: (row) => Number(row.model.price.output ?? 0), show: ({ model }) => (model.price.input || model.price.output ? <Num of={`$${model.price.input ?? 0} / $${model.price.output ?? 0}`} unit="per M tok" /> : <span class="faint">free</span>) },
+  { key: 'price', name: 'Price in / out', less: true, number: true, sort: (row) => Number(row.model.price.output ?? 0), show: ({ model }) => (model.price.input || model.price.output ? <Num of={`${price(model.price.input ?? 0)} / ${price(model.price.output ?? 0)}`} unit="per M tok" /> : <span class="faint">free</span>) },
 ];
+
+const isUp = (of: Endpoint) => of.unused_because === null;
 
 // Replicas of a new version come on top of those that the policy wants.
 function wantedOfVersion(rollout: Rollout | undefined): number {
   return rollout?.state === 'running' ? rollout.wanted_replicas : 0;
 }
 
-function ModelDrawer({ row: { model, scaling, traffic, rollout } }: { row: Row }) {
+function ModelDrawer({ row: { model, scaling, traffic, rollout, endpoints } }: { row: Row }) {
   const ttft = traffic?.first_token_ms;
   const itl = traffic?.inter_token_ms;
   return (
@@ -90,6 +98,7 @@ function ModelDrawer({ row: { model, scaling, traffic, rollout } }: { row: Row }
       {rollout && <RolloutPart of={rollout} scaling={scaling} />}
       {scaling && <ScalingPart of={scaling} rollout={rollout} />}
       {may('see_replicas') && <Replicas model={model.name} />}
+      {!scaling && endpoints.length > 0 && <Endpoints of={endpoints} />}
       {may('see_replicas') && <Waiting model={model.name} />}
       {model.loads_adapters && may('see_replicas') && <AdaptersPart base={model.name} />}
       <h3>Last minute</h3>
@@ -106,7 +115,7 @@ function ModelDrawer({ row: { model, scaling, traffic, rollout } }: { row: Row }
         {model.lora && <Fact label="Adapter"><bdi>{model.lora.adapter}</bdi> of <a href={hrefOf('models', { open: `model:${model.lora.base}` })}><bdi>{model.lora.base}</bdi></a></Fact>}
         <Fact label="Context">{model.context ? <Num of={short(Number(model.context))} unit="tokens" /> : <span class="faint">not declared</span>}</Fact>
         <Fact label="Price">
-          {([['input', model.price.input], ['cached', model.price.cached_input], ['output', model.price.output]] as const).filter(([, of]) => of).map(([name, of], at) => <>{at > 0 && ', '}${of} {name}</>)}
+          {([['input', model.price.input], ['cached', model.price.cached_input], ['output', model.price.output]] as const).filter(([, of]) => of).map(([name, of], at) => <>{at > 0 && ', '}{price(of!)} {name}</>)}
           {!model.price.input && !model.price.output ? <span class="faint">free</span> : <span class="unit"> per M tokens</span>}
         </Fact>
         <Fact label="Routing">{model.routing}</Fact>
@@ -234,6 +243,24 @@ function Replicas({ model }: { model: string }) {
   const replicas = useAll('/admin/v1/replicas', { query: { model }, everyMs: EVERY_MS }).value?.data ?? [];
   if (replicas.length === 0) return null;
   return <ul class="cards">{replicas.map((each) => <ReplicaCard key={each.id} of={each} />)}</ul>;
+}
+
+// Of a model that is not scaled.
+function Endpoints({ of }: { of: Endpoint[] }) {
+  return (
+    <>
+      <h3>Endpoints</h3>
+      <ul class="cards">
+        {of.map((each) => (
+          <li key={each.id}>
+            <p class="card-head"><Name of={each.name} mono /><State of={each.health} /></p>
+            <p class="faint"><Name of={each.url} />{' · '}{each.outstanding_requests} running</p>
+            {each.unused_because && <p>Takes no requests: {each.unused_because.replaceAll('_', ' ')}</p>}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
 }
 
 function ReplicaCard({ of }: { of: Replica }) {

@@ -12,15 +12,23 @@ import { Bar, Empty, Holder, Loaded, Num, Section, Spark, State } from '../ui/ba
 import { Happenings, useTail } from '../ui/happenings';
 import { Plot } from '../ui/plot';
 
+// What is well as it was configured, and could be better: no reason to look.
+const ADVICE = ['runs', 'devices'];
+
+// Of a model that is not scaled, which has no trouble of its own, the conditions say it.
+const isDown = (model: ModelNow, of: OverviewNow) => !model.scaled && of.conditions.some((each) => each.part === `model:${model.model}`);
+
 // The whole in one sentence, and whether it asks for a look or an act.
 function verdict(of: OverviewNow): { text: string; tone: '' | 'look' | 'act' } {
   const fatal = of.conditions.filter((each) => each.fatal);
   if (fatal.length > 0) return { text: `${fatal[0]!.part}: ${fatal[0]!.detail}.`, tone: 'act' };
   const troubled = of.models.filter((each) => each.trouble);
   const starved = of.models.filter((each) => each.waiting > 0 && each.ready === 0);
+  const down = of.models.filter((each) => isDown(each, of));
   const late = of.models.filter((each) => each.slo_ttft_ms !== null && each.ttft_p90_ms !== null && each.ttft_p90_ms > each.slo_ttft_ms);
   const parts: string[] = [];
-  if (late.length > 0) parts.push(`${listed(late.map((each) => each.model))} ${late.length === 1 ? 'is' : 'are'} slower than the SLO`);
+  if (down.length > 0) parts.push(`no endpoint of ${listed(down.map((each) => each.model))} is up`);
+  if (late.length > 0) parts.push(`the SLO is missed by ${listed(late.map((each) => each.model))}`);
   if (starved.length > 0) {
     parts.push(starved.map((each) => `${plural(each.waiting, 'request')} for ${each.model} ${each.waiting === 1 ? 'waits' : 'wait'} for a first replica`).join(', '));
   }
@@ -33,7 +41,7 @@ function verdict(of: OverviewNow): { text: string; tone: '' | 'look' | 'act' } {
   if (faulty > 0) parts.push(`${plural(faulty, 'device')} ${faulty === 1 ? 'is' : 'are'} faulty`);
   if (cordoned > 0) parts.push(`${plural(cordoned, 'device')} ${cordoned === 1 ? 'is' : 'are'} cordoned`);
   if (of.jobs.waiting > 0) parts.push(`${plural(of.jobs.waiting, 'job')} ${of.jobs.waiting === 1 ? 'waits' : 'wait'}`);
-  const tone = faulty > 0 || troubled.length > 0 ? 'act' : late.length > 0 ? 'look' : '';
+  const tone = faulty > 0 || troubled.length > 0 || down.length > 0 ? 'act' : late.length > 0 || of.conditions.some((each) => !ADVICE.includes(each.part)) ? 'look' : '';
   return { text: `${parts.join('; ')}.`, tone };
 }
 
@@ -50,7 +58,7 @@ export function Overview() {
               <p key={each.part} class="condition"><b>{each.part}</b> {each.detail}</p>
             ))}
             {of.devices.total > 0 && <Devices of={of} />}
-            <ModelRows models={of.models} />
+            <ModelRows of={of} />
             {may('read_audit') && <Happened />}
           </>
         );
@@ -173,7 +181,8 @@ function Devices({ of }: { of: OverviewNow }) {
 const rates = new Map<string, number[]>();
 let rated = 0;
 
-function ModelRows({ models }: { models: ModelNow[] }) {
+function ModelRows({ of }: { of: OverviewNow }) {
+  const { models } = of;
   const second = Math.floor(now.value / 2000);
   if (rated !== second) {
     rated = second;
@@ -193,19 +202,19 @@ function ModelRows({ models }: { models: ModelNow[] }) {
         <div class="model-row head" role="row">
           {['Model', 'Replicas', 'First token, p90', 'Tokens', 'Requests', 'Waiting'].map((name) => <span key={name} role="columnheader">{name}</span>)}
         </div>
-        {models.map((each) => <ModelRow key={each.model} of={each} />)}
+        {models.map((each) => <ModelRow key={each.model} of={each} down={isDown(each, of)} />)}
       </div>
     </Section>
   );
 }
 
-function ModelRow({ of }: { of: ModelNow }) {
+function ModelRow({ of, down }: { of: ModelNow; down: boolean }) {
   const limit = of.slo_ttft_ms ?? 0;
   return (
     <div class="model-row" role="row">
       <span role="cell"><a href={hrefOf('models', { open: `model:${of.model}` })}><Holder name={of.model} /></a></span>
       <span role="cell" data-name="Replicas">
-        {!of.scaled ? <span class="faint">not scaled</span> : of.asleep ? <State of="asleep" /> : (
+        {down ? <State of="down" /> : !of.scaled ? <span class="faint">not scaled</span> : of.asleep ? <State of="asleep" /> : (
           <span class="states" title={of.reason}>
             {of.ready > 0 && <State of="ready" count={of.ready} />}
             {of.starting > 0 && <State of="starting" count={of.starting} />}

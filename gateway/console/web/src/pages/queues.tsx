@@ -4,7 +4,7 @@ import type { ComparedJob, Job, JobQueue, JobProvenance, NamedValue, Resource } 
 import { now, refresh, useAll, useGet } from '../data';
 import { deviceTime, duration, minuteTime, plural, short } from '../format';
 import { hueOf } from '../holders';
-import { may } from '../me';
+import { manages, may, severalTenants } from '../me';
 import { hrefOf, query, setQuery, tenant } from '../route';
 import { Bar, Button, Choice, Empty, Fact, Field, Holder, Loaded, Name, Num, Problem, Section, State, Time } from '../ui/basics';
 import { Confirm, Dialog, useAct } from '../ui/dialog';
@@ -78,7 +78,8 @@ const HOURS = 24;
 const MOST_JOBS = 15;
 
 function LastDay() {
-  const usage = useAll('/admin/v1/usage', { query: { by: 'job,hour', since: '24h', tenant: tenant.value || undefined }, everyMs: 60_000 });
+  const of = tenant.value || undefined;
+  const usage = useAll(of || severalTenants().length === 0 ? '/admin/v1/usage' : null, { query: { by: 'job,hour', since: '24h', tenant: of }, everyMs: 60_000 });
   const hour = 3_600_000;
   const end = Math.floor(now.value / hour) * hour;
   const found = new Map<string, number[]>();
@@ -166,7 +167,7 @@ function JobDrawer({ id }: { id: string }) {
         {(of) => (
           <>
             <p class="card-head"><State of={of.state} /><span class="faint">since <Time at={of.since} /></span></p>
-            {may('change_jobs') && !ENDED.includes(of.state) && (
+            {may('change_jobs') && manages(of.tenant) && !ENDED.includes(of.state) && (
               <p class="acts">
                 {of.state === 'suspended' ? <Button onClick={() => setAsking('resume')}>Resume</Button> : <Button onClick={() => setAsking('suspend')}>Suspend</Button>}
                 <Button kind="danger" onClick={() => setAsking('cancel')}>Cancel the job</Button>
@@ -204,7 +205,7 @@ function JobDrawer({ id }: { id: string }) {
                 </ul>
               </>
             )}
-            {may('read_output') && <Log id={id} ranks={Math.max(of.runs.length, 1)} />}
+            {may('read_output') && manages(of.tenant) && <Log id={id} ranks={Math.max(of.runs.length, 1)} />}
             {of.file && <details><summary>Job file</summary><pre class="file" tabIndex={0}>{of.file}</pre></details>}
             {asking && <Ask job={of} act={asking} onClose={() => setAsking('')} />}
           </>
@@ -316,7 +317,10 @@ function Log({ id, ranks }: { id: string; ranks: number }) {
         if (follows) requestAnimationFrame(() => box.current?.scrollTo(0, box.current.scrollHeight));
         if (!part.over) timer = window.setTimeout(read, 1500);
       } catch (error) {
-        if (!over) setLog({ text, over: true, cut: false, error: error as Error });
+        if (over) return;
+        // A gateway that is away goes on where it was.
+        if (error instanceof ApiError) setLog({ text, over: true, cut: false, error });
+        else timer = window.setTimeout(read, 3000);
       }
     };
     void read();

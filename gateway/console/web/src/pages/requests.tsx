@@ -3,11 +3,12 @@ import { useState } from 'preact/hooks';
 import { ApiError, post } from '../api';
 import type { Grant, GrantRequest, Posts } from '../api_types';
 import { refresh, useAll } from '../data';
-import { may, me } from '../me';
+import { may, me, scales } from '../me';
 import { hrefOf, query, setQuery, tenant } from '../route';
 import { Button, Choice, Empty, Fact, Loaded, Name, Problem, Section, Select, State, Text, Time } from '../ui/basics';
 import { Confirm, Dialog, useAct } from '../ui/dialog';
 import { Drawer, openDrawer, opened } from '../ui/drawer';
+import { Actor } from '../ui/happenings';
 import { type Column, Table } from '../ui/table';
 
 const STATES: [string, string][] = [['pending', 'Waiting'], ['', 'All']];
@@ -19,7 +20,9 @@ export function Requests() {
   const open = opened('request');
   const [ending, setEnding] = useState<Grant | undefined>();
   const [renewing, setRenewing] = useState<Grant | undefined>();
-  const asked = requests.value?.data.find((each) => each.id === open);
+  // A link to a request works after it was decided, too, and a drawer stays open when it is.
+  const all = useAll(open && state ? '/admin/v1/requests' : null, { everyMs: 10_000 });
+  const asked = [...requests.value?.data ?? [], ...all.value?.data ?? []].find((each) => each.id === open);
   const end = async () => {
     await post('/admin/v1/grants/{id}:end', { id: ending!.id });
     refresh('/admin/v1/grants', '/admin/v1/limits', '/admin/v1/models');
@@ -56,6 +59,7 @@ export function Requests() {
         </Section>
       )}
       {open && asked && <RequestDrawer key={open} of={asked} />}
+      {open && !asked && (all.value ?? requests.value) && <Drawer kind="request" title={<Name of={open} />}><Empty title="No request that you may see has this id">Decided requests are kept for 90 days.</Empty></Drawer>}
       {query.value.get('new') === 'request' && may('ask') && <NewRequest onClose={() => setQuery({ new: undefined, what: undefined })} />}
       {renewing && <Renew of={renewing} onClose={() => setRenewing(undefined)} />}
       {ending && (
@@ -70,7 +74,7 @@ export function Requests() {
 const COLUMNS: Column<GrantRequest>[] = [
   { key: 'what', name: 'What', wide: true, sort: (of) => of.in_words, show: (of) => <span class="two-lines"><Name of={of.in_words} /><span class="faint"><Name of={of.reason} /></span></span> },
   { key: 'tenant', name: 'For', sort: (of) => of.tenant, show: (of) => <Name of={of.tenant} /> },
-  { key: 'by', name: 'Asked by', less: true, sort: (of) => of.asked_by, show: (of) => <Name of={of.asked_by} /> },
+  { key: 'by', name: 'Asked by', less: true, sort: (of) => of.asked_by, show: (of) => <Actor id={of.asked_by} /> },
   { key: 'state', name: 'State', sort: (of) => of.state, show: (of) => <State of={of.state} /> },
   { key: 'asked', name: 'Asked', number: true, less: true, sort: (of) => Date.parse(of.asked), show: (of) => <Time at={of.asked} /> },
   { key: 'until', name: 'Until', number: true, sort: (of) => Date.parse(of.until), show: (of) => <Time at={of.until} /> },
@@ -79,7 +83,7 @@ const COLUMNS: Column<GrantRequest>[] = [
 const GRANTS: Column<Grant>[] = [
   { key: 'what', name: 'What', wide: true, sort: (of) => of.in_words, show: (of) => <span class="two-lines"><Name of={of.in_words} /><span class="faint"><Name of={of.reason || 'no reason given'} /></span>{of.job_queue && of.state === 'in_force' && <span class="faint">jobs use them with <code>queue: {of.job_queue}</code></span>}</span> },
   { key: 'tenant', name: 'Of', sort: (of) => of.tenant, show: (of) => <Name of={of.tenant} /> },
-  { key: 'by', name: 'Given by', less: true, sort: (of) => of.approved_by, show: (of) => <Name of={of.approved_by} /> },
+  { key: 'by', name: 'Given by', less: true, sort: (of) => of.approved_by, show: (of) => <Actor id={of.approved_by} /> },
   { key: 'state', name: 'State', sort: (of) => of.state, show: (of) => <State of={of.state} /> },
   { key: 'until', name: 'Until', number: true, sort: (of) => Date.parse(of.until), show: (of) => <Time at={of.ended ?? of.until} /> },
 ];
@@ -99,13 +103,13 @@ function RequestDrawer({ of }: { of: GrantRequest }) {
       {of.state === 'pending' && !of.may_decide && <p class="faint">{of.asked_by === me.value?.actor ? 'Somebody else decides: nobody approves a request of their own.' : 'A lead of a tenant above, an operator or an admin decides.'}</p>}
       <dl class="facts">
         <Fact label="For"><Name of={of.tenant} /></Fact>
-        <Fact label="Asked"><Time at={of.asked} /> by <Name of={of.asked_by} /></Fact>
+        <Fact label="Asked"><Time at={of.asked} /> by <Actor id={of.asked_by} /></Fact>
         <Fact label="What for"><bdi>{of.reason}</bdi></Fact>
         {of.renews && <Fact label="Renews"><code>{of.renews}</code>, which stays as it is until the new date</Fact>}
         {of.from && <Fact label="From"><Time at={of.from} /></Fact>}
         <Fact label="Until"><Time at={of.until} /></Fact>
         {of.state === 'pending' && <Fact label="Expires"><Time at={of.expires} /></Fact>}
-        {of.decided && <Fact label="Decided"><Time at={of.decided} />{of.decided_by && <> by <Name of={of.decided_by} /></>}</Fact>}
+        {of.decided && <Fact label="Decided"><Time at={of.decided} />{of.decided_by && <> by <Actor id={of.decided_by} /></>}</Fact>}
         {of.answer && <Fact label="Answer"><bdi>{of.answer}</bdi></Fact>}
         <Fact label="Limits now"><a href={hrefOf('limits', { tenant: of.tenant })}>Budgets and limits</a></Fact>
       </dl>
@@ -228,7 +232,7 @@ function NewRequest({ onClose }: { onClose: () => void }) {
       <form onSubmit={(event) => { event.preventDefault(); void ask(); }}>
         <Select label="For the tenant" value={chosen} onChange={setOf} options={paths.map((path) => [path, path])} problem={wrong?.of('tenant')} />
         <Select label="What" value={kind} onChange={setKind}
-          options={[['model', 'a model'], ['budget', 'a higher budget a month'], ['requests_per_minute', 'more requests a minute'], ['tokens_per_minute', 'more tokens a minute'], ['concurrency', 'more requests at once'], ['weight', 'a larger share of the queues'], ['devices', 'devices for jobs']]} />
+          options={[['model', 'a model'], ['budget', 'a higher budget a month'], ['requests_per_minute', 'more requests a minute'], ['tokens_per_minute', 'more tokens a minute'], ['concurrency', 'more requests at once'], ['weight', 'a larger share of the queues'], ...(scales() ? [['devices', 'devices for jobs'] as [string, string]] : [])]} />
         {kind === 'devices' && <Text label="Kind of device" value={devices} mono onInput={setDevices} placeholder="h100" hint="As the cluster names it." />}
         {kind === 'model'
           ? <Text label="Models" value={models} mono onInput={setModels} placeholder="chat-large" hint="By name, with commas." problem={wrong?.of('models')} />

@@ -1,27 +1,34 @@
 import { useEffect, useState } from 'preact/hooks';
-import { get, signedOut } from '../api';
+import { ApiError, get, signedOut } from '../api';
 import type { SignInProvider } from '../api_types';
 import { loadMe, me } from '../me';
 import { go } from '../route';
 import { Code } from '../ui/basics';
 
+const RETRY_MS = 2000;
+
 export function SignIn() {
   const [providers, setProviders] = useState<SignInProvider[] | undefined>();
   const [trouble, setTrouble] = useState('');
   useEffect(() => {
+    let retry = 0;
     const ask = async () => {
       try {
         setProviders((await get('/admin/v1/sign-in')).providers);
         setTrouble('');
       } catch (error) {
-        setTrouble((error as Error).message);
+        setTrouble(error instanceof ApiError ? error.message : 'The gateway does not answer. This page tries again by itself.');
+        retry = window.setTimeout(() => void ask(), RETRY_MS);
       }
     };
     void ask();
     // Somebody may have signed in elsewhere in this browser.
     const again = () => { if (!document.hidden) void loadMe(); };
     addEventListener('visibilitychange', again);
-    return () => removeEventListener('visibilitychange', again);
+    return () => {
+      clearTimeout(retry);
+      removeEventListener('visibilitychange', again);
+    };
   }, []);
   useEffect(() => {
     if (me.value && !signedOut.value && location.pathname.startsWith('/sign-in')) go('/');
@@ -43,7 +50,7 @@ export function SignIn() {
           Continue with <bdi>{each.label}</bdi>
         </a>
       ))}
-      {(providers?.length === 0 || (trouble && !providers)) && (
+      {providers?.length === 0 && (
         <>
           <p>No sign-in provider is configured. On the gateway's machine, run this and open the link that it prints. The link works once, within one minute.</p>
           <Code text="tidegate console login" label="The command that prints a link" />

@@ -75,7 +75,7 @@ export function Start() {
         <div class="form-row">
           <Text label="Address of the gateway" value={given ?? guess} mono onInput={setGiven} hint="Where applications reach it. The configuration says so; ask your operator when it does not answer." />
           {models.length > 0 && <Select label="Model" value={chosen} onChange={setModel} options={models.map((each) => [each.name, each.name])} hint="What your key may use is on the page Keys." />}
-          <Text label="Your key" value={key} mono placeholder="tg_…" onInput={setKey}
+          <Text label="Your key" value={key} mono placeholder="tg-…" onInput={setKey}
             hint={may('change_keys') || may('change_own_keys') ? <>It stays in this page. <a href={hrefOf('keys', { new: 'key' })}>Make a key</a></> : 'It stays in this page and is sent nowhere.'} />
         </div>
       </Section>

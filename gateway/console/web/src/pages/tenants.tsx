@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { ApiError, post } from '../api';
 import type { Tenant, TenantMember } from '../api_types';
 import { refresh, useAll } from '../data';
+import { limitsInWords, visible } from '../format';
 import { may } from '../me';
 import { hrefOf, query, setQuery, tenant } from '../route';
 import { Button, Empty, Fact, Loaded, Name, Problem, Section, Select, State, Text, Time } from '../ui/basics';
@@ -17,7 +18,7 @@ export function Tenants() {
   const open = opened('tenant');
   const all = tenants.value?.data ?? [];
   const rows = all.filter((each) => within(each.path, tenant.value));
-  const parents = all.filter((each) => each.self_service);
+  const parents = all.filter((each) => each.may_add);
   const one = all.find((each) => each.path === open);
   return (
     <>
@@ -52,7 +53,7 @@ function TenantDrawer({ of }: { of: Tenant }) {
   return (
     <Drawer kind="tenant" title={<Name of={of.path} />}>
       <p><State of={of.state} /></p>
-      {of.at_run_time && (
+      {of.may_change && (
         <p class="acts">
           {of.state === 'disabled' ? <Button onClick={() => setAsking('enable')}>Enable</Button> : <Button onClick={() => setAsking('disable')}>Disable</Button>}
           <Button kind="danger" onClick={() => setAsking('remove')}>Remove</Button>
@@ -62,7 +63,7 @@ function TenantDrawer({ of }: { of: Tenant }) {
         <Fact label="Stands in">{of.at_run_time ? 'the store: made at run time' : 'the configuration file: changed there, and by a reload'}</Fact>
         {of.made && <Fact label="Made"><Time at={of.made} />{of.made_by && <> by <Name of={of.made_by} /></>}</Fact>}
         <Fact label="Models"><bdi>{of.models.join(', ') || 'none'}</bdi></Fact>
-        {of.limits && <Fact label="Limits"><code>{JSON.stringify(of.limits)}</code></Fact>}
+        {of.limits && <Fact label="Limits"><bdi>{visible(limitsInWords(of.limits))}</bdi></Fact>}
         <Fact label="Weight">{of.weight}</Fact>
         <Fact label="Used"><a href={hrefOf('limits', { tenant: of.path })}>Budgets and limits</a></Fact>
       </dl>
@@ -115,13 +116,13 @@ function Members({ of }: { of: Tenant }) {
             : (
               <ul>
                 {own.map((each) => (
-                  <li key={each.id}><Name of={each.who} /> <span class="faint">{each.role}</span> <Button disabled={busy} onClick={() => void remove(each)}>Remove</Button></li>
+                  <li key={each.id}><Name of={each.who} /> <span class="faint">{each.role}</span> {of.may_add && <Button disabled={busy} onClick={() => void remove(each)}>Remove</Button>}</li>
                 ))}
               </ul>
             );
         }}
       </Loaded>
-      {of.self_service && (
+      {of.may_add && (
         <form onSubmit={(event) => { event.preventDefault(); void add(); }}>
           <Text label="Who" value={who} onInput={setWho} placeholder="ada@example.com" hint="An address that their provider has verified, or an id such as person:corp:ada." problem={wrong?.of('who')} />
           <Select label="Role" value={role} onChange={setRole} options={[['member', 'member: uses it'], ['lead', 'lead: also hands out keys']]} problem={wrong?.of('role')} />

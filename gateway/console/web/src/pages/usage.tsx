@@ -1,9 +1,10 @@
 // What was used and what it cost, by any two of its groups; each row leads to the requests behind it.
 import { useMemo, useState } from 'preact/hooks';
-import type { UsageRow } from '../api_types';
+import type { Key, UsageRow } from '../api_types';
 import { useAll } from '../data';
 import { deviceTime, money, percent, plural, short } from '../format';
-import { may } from '../me';
+import { useKeysById } from '../key_names';
+import { may, severalTenants } from '../me';
 import { hrefOf, query, range, setQuery, tenant } from '../route';
 import { Button, Choice, Empty, Loaded, Name, Num, Section, Time } from '../ui/basics';
 import { Drawer, openDrawer, opened } from '../ui/drawer';
@@ -19,6 +20,8 @@ const TIMES = ['day', 'hour'];
 // Groups whose requests can be found by a member of their records.
 const TRACED = ['tenant', 'model', 'key', 'api', 'reason', 'replica'];
 const MEASURES: [string, string][] = [['cost', 'Money'], ['tokens', 'Tokens'], ['requests', 'Requests'], ['devices', 'Device time'], ['energy', 'Energy']];
+
+const scope = () => tenant.value || severalTenants()[0] || '';
 
 const deviceSeconds = (row: UsageRow) => Object.values(row.device_seconds).reduce((sum, each) => sum + each, 0);
 
@@ -62,10 +65,10 @@ function sum(rows: UsageRow[]): UsageRow {
 }
 
 // Rows by key as rows by the person who owns it; keys of nobody stand for themselves.
-function byPerson(rows: UsageRow[], owners: Map<string, string>): UsageRow[] {
+function byPerson(rows: UsageRow[], keys: Map<string, Key>): UsageRow[] {
   const found = new Map<string, UsageRow[]>();
   for (const row of rows) {
-    const person = owners.get(row.key ?? '') || (row.key ? `key ${row.key}` : '');
+    const person = keys.get(row.key ?? '')?.owner || (row.key ? `key ${row.key}` : '');
     // Where the rows are by hour or day, too, those stay apart.
     const group = `${row.hour ?? row.day ?? ''}\n${person}`;
     found.set(group, [...found.get(group) ?? [], row]);
@@ -84,17 +87,16 @@ export function Usage() {
   const measure = query.value.get('measure') ?? 'cost';
   const span = SECONDS[range.value]!;
   const step = span <= 604_800 ? 'hour' : 'day';
-  const where = { tenant: tenant.value || undefined, since: range.value };
+  const where = { tenant: scope() || undefined, since: range.value };
   const asked = by === 'person' ? 'key' : by;
   const timed = TIMES.includes(by);
-  const keys = useAll(by === 'person' ? '/admin/v1/keys' : null);
-  const owners = useMemo(() => new Map((keys.value?.data ?? []).map((key) => [key.id, key.owner ?? ''])), [keys.value]);
-  const grouped = (all: UsageRow[]) => (by === 'person' ? byPerson(all, owners) : all);
+  const keys = useKeysById(asked === 'key');
+  const grouped = (all: UsageRow[]) => (by === 'person' ? byPerson(all, keys) : all);
   const rows = useAll('/admin/v1/usage', { query: { ...where, by: asked }, everyMs: 30_000 });
   const before = useAll('/admin/v1/usage', { query: { tenant: where.tenant, since: `${(span * 2) / 3600}h`, until: range.value, by: timed ? undefined : asked } });
   const series = useAll('/admin/v1/usage', { query: { ...where, by: timed ? step : `${step},${asked}` }, everyMs: 60_000 });
   const open = opened('row');
-  const file = (format: string, groups?: string) => `/admin/v1/usage?${new URLSearchParams({ format, since: range.value, ...(groups ? { by: groups } : {}), ...(tenant.value ? { tenant: tenant.value } : {}) })}`;
+  const file = (format: string, groups?: string) => `/admin/v1/usage?${new URLSearchParams({ format, since: range.value, ...(groups ? { by: groups } : {}), ...(scope() ? { tenant: scope() } : {}) })}`;
   return (
     <>
       <Loaded from={rows} what="the usage">
@@ -135,14 +137,14 @@ export function Usage() {
                       </>
                     )}
                   >
-                    <Table key={by} caption="Usage" columns={columnsOf(by, earlier)} rows={data} id={(row) => nameOf(row, by)} sorted={timed ? '-name' : '-cost'} open={open}
+                    <Table key={by} caption="Usage" columns={columnsOf(by, keys, earlier)} rows={data} id={(row) => nameOf(row, by)} sorted={timed ? '-name' : '-cost'} open={open}
                       onOpen={(row) => openDrawer('row', nameOf(row, by))} />
                   </Section>
                 </>
               )}
               {open && may('read_audit') && TRACED.includes(by) && <Requests key={open} by={by} name={open} />}
               {open && !(may('read_audit') && TRACED.includes(by)) && <Parts by={by} name={open} rows={data} />}
-              <Feedback />
+              <Feedback of={scope()} />
               {may('see_statements') && <Statements />}
             </>
           );
@@ -161,7 +163,7 @@ function months(count: number): string[] {
 function Statements() {
   const all = months(13);
   const [month, setMonth] = useState(all[1]!);
-  const of = tenant.value;
+  const of = scope();
   const href = (format: string) => `/admin/v1/statements/${month}?${new URLSearchParams({ tenant: of, format })}`;
   return (
     <Section title="Statement of a month">
@@ -199,9 +201,15 @@ const timeName = (name: string, by: string) => (by === 'day' ? name.slice(0, 10)
 
 const GROUP_NAME: Record<string, string> = Object.fromEntries(GROUPS);
 
-function columnsOf(by: string, earlier?: Map<string, number>): Column<UsageRow>[] {
+// A key has a name for people beside its id.
+function Row({ name, by, keys }: { name: string; by: string; keys: Map<string, Key> }) {
+  const key = by === 'key' ? keys.get(name)?.name : undefined;
+  return key ? <span class="two-lines"><Name of={key} /><span class="faint mono">{name}</span></span> : <Name of={TIMES.includes(by) ? timeName(name, by) : name} />;
+}
+
+function columnsOf(by: string, keys: Map<string, Key>, earlier?: Map<string, number>): Column<UsageRow>[] {
   return [
-    { key: 'name', name: GROUP_NAME[by] ?? by, wide: true, sort: (row) => nameOf(row, by), show: (row) => <Name of={TIMES.includes(by) ? timeName(nameOf(row, by), by) : nameOf(row, by)} /> },
+    { key: 'name', name: GROUP_NAME[by] ?? by, wide: true, sort: (row) => nameOf(row, by), show: (row) => <Row name={nameOf(row, by)} by={by} keys={keys} /> },
     { key: 'cost', name: 'Money', number: true, sort: (row) => row.cost_micro_usd, show: (row) => <Num of={money(row.cost_micro_usd)} /> },
     ...(earlier ? [{ key: 'before', name: 'Time before', less: true, number: true, sort: (row: UsageRow) => earlier.get(nameOf(row, by)) ?? 0, show: (row: UsageRow) => (earlier.has(nameOf(row, by)) ? <Num of={money(earlier.get(nameOf(row, by))!)} /> : <span class="faint">–</span>) }] : []),
     { key: 'requests', name: 'Requests', number: true, sort: (row) => row.requests, show: (row) => <Num of={short(row.requests)} /> },
@@ -232,8 +240,11 @@ function Series({ rows, by, step, measure, span }: { rows: UsageRow[]; by: strin
     const sorted = [...found].sort(([, one], [, other]) => total(other) - total(one));
     const most = sorted.slice(0, 7);
     const rest = sorted.slice(7);
-    const all = most.map(([name, values], index) => ({ name, values, colour: `--hue-${by === 'model' ? hueOf(name) : index}`, area: true, steps: true }));
-    if (rest.length > 0) all.push({ name: `${rest.length} others`, values: when.map((_, at) => rest.reduce((of, [, values]) => of + values[at]!, 0)), colour: '--hue-7', area: true, steps: true });
+    const all = most.map(([name, values], index) => ({ name, values, colour: `--hue-${by === 'model' ? hueOf(name) : index}`, area: true, steps: true, total: total(values) }));
+    if (rest.length > 0) {
+      const values = when.map((_, at) => rest.reduce((of, [, each]) => of + each[at]!, 0));
+      all.push({ name: `${rest.length} others`, values, colour: '--hue-7', area: true, steps: true, total: total(values) });
+    }
     // A step is as wide as its hour or day; the last one ends now.
     when.push(Math.max(end + 60, Date.now() / 1000));
     for (const line of all) line.values.push(line.values.at(-1)!);
@@ -245,7 +256,7 @@ function Series({ rows, by, step, measure, span }: { rows: UsageRow[]; by: strin
 
 // The last requests behind a row.
 function Requests({ by, name }: { by: string; name: string }) {
-  const tail = useTail('close', range.value === '1h' ? '1h' : '24h', by === 'tenant' ? { tenant: name } : by === 'model' ? { model: name } : tenant.value ? { tenant: tenant.value } : {});
+  const tail = useTail('close', range.value === '1h' ? '1h' : '24h', by === 'tenant' ? { tenant: name } : by === 'model' ? { model: name } : scope() ? { tenant: scope() } : {});
   const kept = (records: LedgerRecord[]) => (by === 'tenant' || by === 'model' ? records : records.filter((each) => each[by] === name));
   return (
     <Drawer kind={`requests of this ${by}`} title={<Name of={name} />}>

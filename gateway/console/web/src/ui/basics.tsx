@@ -26,6 +26,7 @@ export function Time({ at }: { at: string | number | null | undefined }) {
 const STATES: Record<string, [shape: string, tone: string]> = {
   ready: ['●', 'good'], running: ['●', 'good'], up: ['●', 'good'], active: ['●', 'good'], healthy: ['●', 'good'], ok: ['●', 'good'],
   leads: ['●', 'good'], follows: ['○', ''], gone: ['✕', 'look'],
+  in_force: ['●', 'good'], approved: ['✓', ''], planned: ['○', ''], ended: ['–', ''], withdrawn: ['–', ''], declined: ['✕', ''], disabled: ['☾', 'look'], not_in_force: ['☾', 'look'],
   launching: ['◔', ''], warming: ['◔', ''], starting: ['◔', ''], waking: ['◔', ''], placed: ['◔', ''], saving: ['◔', ''], unknown: ['◌', ''],
   draining: ['◑', ''], stopping: ['◑', ''], suspending: ['◑', ''], cordoned: ['◑', 'look'], suspect: ['◑', 'look'], drained: ['◑', 'look'], quarantined: ['◑', 'look'], paused: ['☾', 'look'],
   asleep: ['☾', ''], suspended: ['☾', ''], stopped: ['☾', ''],

@@ -4,12 +4,17 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError } from '../api';
 import { Button, Problem } from './basics';
 
-export function Dialog({ title, children, onClose }: { title: ComponentChildren; children: ComponentChildren; onClose: () => void }) {
+// `stays`: only its own button closes it, since what it shows is not shown again.
+export function Dialog({ title, children, onClose, stays }: { title: ComponentChildren; children: ComponentChildren; onClose: () => void; stays?: boolean }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  // A selection that begins inside and ends outside is a click on the dialog, too.
+  const pressed = useRef<EventTarget | null>(null);
   useEffect(() => { if (!dialog.current?.open) dialog.current?.showModal(); }, []);
   return (
     <dialog ref={dialog} class="dialog" aria-labelledby="dialog-title" onClose={onClose}
-      onClick={(event) => { if (event.target === dialog.current) dialog.current?.close(); }}>
+      onKeyDown={(event) => { if (stays && event.key === 'Escape') event.preventDefault(); }}
+      onPointerDown={(event) => { pressed.current = event.target; }}
+      onClick={(event) => { if (!stays && event.target === dialog.current && pressed.current === dialog.current) dialog.current?.close(); }}>
       <div class="dialog-inside">
         <h2 id="dialog-title">{title}</h2>
         {children}

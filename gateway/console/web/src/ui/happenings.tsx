@@ -4,7 +4,8 @@ import { get } from '../api';
 import { live } from '../data';
 import { happened } from '../feed';
 import { plural } from '../format';
-import { type LedgerRecord, actionWords, reasonOf } from '../records';
+import { useKeysById } from '../key_names';
+import { type LedgerRecord, deedOf, reasonOf } from '../records';
 import { hrefOf } from '../route';
 import { Empty, Name, Time } from './basics';
 import { Icon } from './icons';
@@ -96,6 +97,17 @@ export function useHeld<T>(rows: T[]): { shown: T[]; fresh: number; release: () 
 
 const ICONS: Record<string, string> = { config: 'settings', key: 'keys', admin: 'audit', action: 'models' };
 
+// A key has a name for people beside its id.
+export function Actor({ id }: { id: string }) {
+  const name = useKeysById().get(id)?.name;
+  return <Name of={name ? `${name} (${id})` : id} />;
+}
+
+export function Deed({ of }: { of: LedgerRecord }) {
+  const deed = deedOf(of);
+  return <span class="deed">{deed.of && <><Name of={deed.of} /> </>}<span>{deed.words}</span></span>;
+}
+
 export function Happenings({ records, most }: { records: LedgerRecord[]; most: number }) {
   const { shown, fresh, release, hold } = useHeld(records);
   if (records.length === 0) return <Empty title="Nothing has happened in this time">Starts and stops of replicas and jobs, changes of keys and of the configuration appear here with their reasons.</Empty>;
@@ -108,9 +120,9 @@ export function Happenings({ records, most }: { records: LedgerRecord[]; most: n
             <Time at={record.time_us / 1000} />
             <Icon name={ICONS[record.kind] ?? 'requests'} />
             <span class="what">
-              <span class="deed">{record.subject && <Name of={record.subject} />} <span>{actionWords(record.action ?? record.kind)}</span></span>
+              <Deed of={record} />
               {reasonOf(record) && <span class="reason">{reasonOf(record)}</span>}
-              {record.actor && record.actor !== 'control' && <span class="faint"> by <Name of={record.actor} /></span>}
+              {record.actor && record.actor !== 'control' && <span class="faint"> by <Actor id={record.actor} /></span>}
             </span>
             <a class="seq" href={hrefOf('audit', { open: `record:${record.seq}` })} title="The record in the ledger">#{record.seq}</a>
           </li>

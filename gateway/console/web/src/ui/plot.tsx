@@ -2,6 +2,7 @@
 import { type Signal, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
+import { minuteTime, shortDate } from '../format';
 import { theme } from '../theme';
 
 export interface Line {
@@ -11,6 +12,16 @@ export interface Line {
   area?: boolean;
   dash?: boolean;
   steps?: boolean;
+  total?: number; // what the legend tells while no moment is pointed at; else the last value
+}
+
+const DAY_S = 86_400;
+const LETTER = 6.5; // pixels, about, of a label
+
+// Of more than a day, a time alone would be ambiguous.
+function timeLabels(at: number[]): string[] {
+  const span = (at.at(-1) ?? 0) - (at[0] ?? 0);
+  return at.map((s) => (span > DAY_S ? shortDate(s * 1000) : minuteTime(s * 1000)));
 }
 
 const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -46,8 +57,8 @@ export function Plot({ times, lines, unit, label, height = 180, format, stacked 
       cursor: { y: false, points: { show: false } },
       scales: { y: { range: (_plot, _least, most) => [0, Math.max(most * 1.1, 1e-6)] } },
       axes: [
-        { ...axis, size: 28, values: (_plot, at) => at.map((s) => new Date(s * 1000).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })) },
-        { ...axis, size: 48, values: (_plot, at) => at.map((value) => format(value)) },
+        { ...axis, size: 28, values: (_plot, at) => timeLabels(at) },
+        { ...axis, size: (_plot, labels) => Math.max(48, 16 + LETTER * Math.max(0, ...(labels ?? []).map((each) => each.length))), values: (_plot, at) => at.map((value) => format(value)) },
       ],
       series: [
         {},
@@ -88,7 +99,7 @@ function Legend({ lines, unit, format, cursor }: { lines: Line[]; unit: string; 
   return (
     <figcaption class="plot-legend">
       {lines.map((line) => {
-        const value = cursor.value === null ? line.values.at(-1) : line.values[cursor.value];
+        const value = cursor.value === null ? line.total ?? line.values.at(-1) : line.values[cursor.value];
         return (
           <span key={line.name}>
             <svg class="key" viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">

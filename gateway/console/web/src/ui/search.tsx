@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { useAll } from '../data';
-import { may } from '../me';
+import { may, scales } from '../me';
 import { pages } from '../pages';
 import { go, hrefOf } from '../route';
 
@@ -27,8 +27,8 @@ export function Search({ onClose }: { onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => { if (!dialog.current?.open) dialog.current?.showModal(); }, []);
   const models = useAll(may('see_models') ? '/admin/v1/models' : null).value?.data ?? [];
-  const nodes = useAll(may('see_cluster') ? '/admin/v1/nodes' : null).value?.data ?? [];
-  const jobs = useAll(may('see_jobs') ? '/admin/v1/jobs' : null).value?.data ?? [];
+  const nodes = useAll(scales() && may('see_cluster') ? '/admin/v1/nodes' : null).value?.data ?? [];
+  const jobs = useAll(scales() && may('see_jobs') ? '/admin/v1/jobs' : null).value?.data ?? [];
   const tenants = useAll(may('see_tenants') ? '/admin/v1/tenants' : null).value?.data ?? [];
   const keys = useAll(may('see_keys') ? '/admin/v1/keys' : null).value?.data ?? [];
   const all: Found[] = [

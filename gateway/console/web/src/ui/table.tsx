@@ -2,6 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { whole } from '../format';
+import { query, setQuery } from '../route';
 import { Button } from './basics';
 
 export interface Column<Row> {
@@ -18,6 +19,10 @@ export interface Column<Row> {
 const BY_NAME = new Intl.Collator(undefined, { numeric: true });
 const STEP = 200;
 
+// By what tables are sorted by choice, in the address: TABLE.COLUMN; with '-' in front of the column, the greatest first.
+const chosen = () => (query.value.get('sort') ?? '').split(',').filter(Boolean).map((each) => each.split('.') as [table: string, order: string]);
+const orderOf = (caption: string) => chosen().find(([table]) => table === caption)?.[1];
+
 function classOf<Row>({ number, wide, less }: Column<Row>): string {
   return [number && 'right', wide && 'wide', less && 'less'].filter(Boolean).join(' ');
 }
@@ -25,8 +30,7 @@ function classOf<Row>({ number, wide, less }: Column<Row>): string {
 export function Table<Row>({ columns, rows, id, onOpen, open, caption, sorted }: {
   columns: Column<Row>[]; rows: Row[]; id: (row: Row) => string; onOpen?: (row: Row) => void; open?: string; caption: string; sorted?: string;
 }) {
-  // A column's key, with '-' in front of it: the greatest first.
-  const [order, setOrder] = useState(sorted ?? '');
+  const order = orderOf(caption) ?? sorted ?? '';
   const [most, setMost] = useState(STEP);
   const ordered = useMemo(() => {
     const down = order.startsWith('-');
@@ -40,7 +44,8 @@ export function Table<Row>({ columns, rows, id, onOpen, open, caption, sorted }:
   }, [rows, order]);
   const press = (column: Column<Row>) => {
     const first = column.number ? `-${column.key}` : column.key;
-    setOrder(order === first ? (column.number ? column.key : `-${column.key}`) : first);
+    const wanted = order === first ? (column.number ? column.key : `-${column.key}`) : first;
+    setQuery({ sort: [...chosen().filter(([table]) => table !== caption), [caption, wanted]].map((each) => each.join('.')).join(',') }, true);
   };
   return (
     <>
