@@ -36,7 +36,6 @@ bool TakeProblems(Problems& of, Problems& problems) {
 }
 
 void ReadTime(std::string_view option, const std::string& text, conf::Duration& out, Problems& problems) {
-  if (text.empty()) return;
   const auto time = conf::ParseDuration(text);
   if (time && *time <= io::kLongest) {
     out = *time;
@@ -50,7 +49,10 @@ void ReadTime(std::string_view option, const std::string& text, conf::Duration& 
 std::optional<std::string> ReadFile(const std::string& path, Problems& problems) {
   absl::StatusOr<std::string> text = ReadWhole(path, kMostBytes);
   if (text.ok()) return *std::move(text);
-  Refuse(problems, path, {}, std::string(conf::Std(text.status().message())));
+  // The path stands before the message already.
+  std::string why(conf::Std(text.status().message()));
+  if (const size_t at = why.find(' ' + path + ':'); at != std::string::npos) why.erase(at, path.size() + 1);
+  Refuse(problems, path, {}, std::move(why));
   return std::nullopt;
 }
 

@@ -399,8 +399,9 @@ TEST_F(CliSimulate, ReportsAFullDiskAndLeavesNoHalfFile) {
 TEST_F(CliSimulate, ExitCodesTellWhatWasWrong) {
   EXPECT_EQ(Call({}).code, 2);
   EXPECT_EQ(Call({dir_ / "none.jsonl"}).code, 2);
-  EXPECT_THAT(Call({dir_ / "none.jsonl"}).err, HasSubstr("none.jsonl: No such file or directory"));
-  EXPECT_THAT(Call({dir_.path()}).err, HasSubstr("cannot read " + dir_.path() + ": Is a directory"));
+  EXPECT_THAT(Call({dir_ / "none.jsonl"}).err,
+              HasSubstr("none.jsonl: cannot open: No such file or directory"));
+  EXPECT_THAT(Call({dir_.path()}).err, HasSubstr(dir_.path() + ": cannot read: Is a directory"));
   for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
            {"--placement", "fdg"},
            {"--estimates", "noisy:99"},
@@ -446,6 +447,22 @@ TEST_F(CliSimulate, RowsThatCannotBeSimulatedAreReportedOrRefused) {
 TEST_F(CliSimulate, JobsWithoutAQueueAreInTheDefaultOne) {
   Write("jobs.jsonl", R"({"id":"a","roles":[{"devices":[{"count":1}]}],"run":"1h"})");
   EXPECT_EQ(Json()["policies"][0]["runs"][0]["queues"][0]["name"], "default");
+}
+
+TEST_F(CliSimulate, AFigureOfNoJobIsADash) {
+  const Result table = Simulate({"--horizon", "30m"});
+  EXPECT_THAT(table.out, AllOf(testing::ContainsRegex("completion time, mean +- +h"),
+                               testing::ContainsRegex("wait, mean +0.00 +h")));
+  const json out = Json({"--horizon", "30m"});
+  EXPECT_TRUE(out["policies"][0]["mean"]["jct_mean_h"].is_null());
+  EXPECT_EQ(out["policies"][0]["mean"]["wait_mean_h"], 0);
+}
+
+TEST_F(CliSimulate, NamesAMissingFileOnceAndTakesZeroForNone) {
+  EXPECT_THAT(Call({"/no/such/file"}).err,
+              StartsWith("/no/such/file: cannot open: No such file or directory\n"));
+  EXPECT_EQ(Simulate({"--mtbf", "0s", "--checkpoint", "0s"}).out, Simulate().out);
+  EXPECT_THAT(Simulate({"--mtbf", ""}).err, HasSubstr("--mtbf: \"\" must be a duration"));
 }
 
 // Like an operator who sees that it runs: once the signal no longer ends the process by itself.
