@@ -211,7 +211,7 @@ std::vector<Victim> Moves::FindRoom(JobIndex job, const std::set<JobIndex>& stay
                                   .tree = s_.queues,
                                   .policy = s_.policy.preemption,
                                   .now = now,
-                                  .movable = [&](JobIndex other) {
+                                  .among = [&](JobIndex other) {
                                     return !stay.contains(other) &&
                                            (MayStop(other, entry.job) || MayMove(other));
                                   }};
@@ -221,6 +221,7 @@ std::vector<Victim> Moves::FindRoom(JobIndex job, const std::set<JobIndex>& stay
       for (const MemberAt& member : victim.members) s_.Charge(victim.job, member.holding);  // it was refunded
     }
     places = s_.MembersOf(job);
+    if (!draft_.LeaveOutSurplus(job, places)) victims.clear();  // beyond what its queue may have
   }
   trial.Rollback(mark);
   return victims;
