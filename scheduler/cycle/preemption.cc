@@ -124,7 +124,8 @@ bool Preemption::TryFor(JobIndex job) {
   draft_.rng() = draws;
   const size_t taken_back = draft_.taken_back();
   for (const Victim& victim : victims) StopVictim(job, victim);
-  const bool starts = draft_.taken_back() > taken_back && book_.StartOn(job, members);
+  const bool may_be_free = victims.empty() || draft_.taken_back() > taken_back;
+  const bool starts = may_be_free && book_.StartOn(job, members);
   if (!starts) book_.Nominate(job, std::move(members));
   return true;
 }
