@@ -102,11 +102,17 @@ conf::Duration Moves::GainOf(JobIndex job) const {
   return draft_.now() - s_.jobs[job].job.submitted;
 }
 
-bool Moves::AreFree(const std::vector<MemberAt>& places) const {
-  return std::ranges::all_of(places, [&](const MemberAt& at) {
+bool Moves::AreFree(const std::vector<MemberAt>& places) {
+  Trial& trial = draft_.trial();
+  const Trial::Mark mark = trial.mark();
+  const bool free = std::ranges::all_of(places, [&](const MemberAt& at) {
     const NodeId node = at.holding.node;
-    return IsFree(s_.state.node(node), at.holding, s_.state.view_of(node));
+    if (!IsFree(s_.state.node(node), at.holding, s_.state.view_of(node))) return false;
+    Assign(trial, kPlaceHolder, {at});
+    return true;
   });
+  trial.Rollback(mark);
+  return free;
 }
 
 NodeSet Moves::KeepOff(JobIndex job) {

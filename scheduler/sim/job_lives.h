@@ -79,8 +79,8 @@ class JobLives {
   };
 
   void Settle(uint32_t job);
-  void Start(uint32_t job);                             // or continues, with more members
-  void Schedule(uint32_t job);                          // its next events, by its members
+  void Start(uint32_t job);     // or continues, with more members
+  void Schedule(uint32_t job);  // its next events, by its members
   void BeginStop(uint32_t job, conf::Duration grace);
   void StopDone(uint32_t job);
   void End(uint32_t job);
