@@ -13,7 +13,7 @@ namespace scheduler {
 
 // Why: a stable code and a sentence that names the numbers.
 struct Reason {
-  std::string code;  // "fits", "backfilled", "preempted-for", "reclaimed", "defragmented", "makes-way", …
+  std::string code;  // "fits", "backfilled", "preempted", "reclaimed", "overran", "defragmented", …
   std::string text;
 
   friend bool operator==(const Reason&, const Reason&) = default;

@@ -39,9 +39,10 @@ struct JobState {
   AfterStop after_stop = AfterStop::kWaits;
   std::optional<conf::TimePoint> idle_since{};  // a notebook without a user
   bool lost_members = false;                    // to a fault, since the last cycle
-  std::vector<MemberAt> leaving{};              // old places of members that are moving, held until they have
-  conf::TimePoint moved{};                      // the last time
-  conf::Duration done{};                        // useful run time of earlier runs that a restart keeps
+  bool backfilled = false;          // the present run began beside reservations for jobs ahead of it
+  std::vector<MemberAt> leaving{};  // old places of members that are moving, held until they have
+  conf::TimePoint moved{};          // the last time
+  conf::Duration done{};            // useful run time of earlier runs that a restart keeps
   uint32_t restarts = 0;
 };
 

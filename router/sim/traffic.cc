@@ -28,6 +28,14 @@ std::optional<uint32_t> Tokens(std::string_view text) {
   return tokens <= kMaxCallTokens ? tokens : std::nullopt;
 }
 
+constexpr std::string_view kAzureHeader = "TIMESTAMP,";
+
+// "2023-11-16 18:15:46.6805900", UTC, or with its zone: "2024-05-10 00:00:00.009930+00:00".
+std::optional<conf::TimePoint> AzureTime(std::string_view text) {
+  const std::optional<conf::TimePoint> zoned = conf::ParseTime(text);
+  return zoned ? zoned : conf::ParseTime(std::string(text) + "Z");
+}
+
 // "2023-11-16 18:15:46.6805900,374,44"; the time counts from the first line's.
 class AzureLines {
  public:
@@ -37,9 +45,7 @@ class AzureLines {
     if (second == std::string_view::npos) {
       return {.defect = "expected TIMESTAMP,ContextTokens,GeneratedTokens"};
     }
-    std::string time = std::string(line.substr(0, first)) + "Z";
-    std::replace(time.begin(), time.end(), ' ', 'T');
-    const std::optional<conf::TimePoint> at = conf::ParseTime(time);
+    const std::optional<conf::TimePoint> at = AzureTime(line.substr(0, first));
     if (!at) return {.defect = "TIMESTAMP: expected a time such as 2023-11-16 18:15:46.68"};
     const auto input = Tokens(line.substr(first + 1, second - first - 1));
     if (!input) return {.defect = fmt::format("ContextTokens: expected {}", kTokens)};
@@ -102,7 +108,7 @@ Traffic ReadTraffic(std::string_view text, const std::string& file, TrafficForma
   Traffic traffic;
   AzureLines azure;
   scheduler::io::ForEachLine(text, [&](std::string_view line, int number) {
-    if (line.empty() || (format == TrafficFormat::kAzure && number == 1)) return;
+    if (line.empty() || (number == 1 && line.starts_with(kAzureHeader))) return;
     ++traffic.report.lines;
     Row row = format == TrafficFormat::kAzure ? azure.Read(line) : ReadMooncake(line);
     if (row.call && row.call->at < traffic.last) row = {.defect = "is earlier than the row before it"};

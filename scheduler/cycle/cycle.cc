@@ -156,6 +156,7 @@ QueueWalk::Outcome QueueWalk::TryStart(JobIndex job, const std::optional<Reserva
 
   const NodeSet* const keep_off = book_.KeepOff(entry, now_, end);
   std::vector<MemberAt> placed = book_.PlaceOnReserved(job, keep_off);
+  const bool has_its_turn = !placed.empty();
   if (placed.empty()) placed = draft_.PlaceMembers(job, keep_off);
   if (!placed.empty()) {
     const bool overtakes = !book_.empty();
@@ -163,6 +164,7 @@ QueueWalk::Outcome QueueWalk::TryStart(JobIndex job, const std::optional<Reserva
                  {overtakes ? "backfilled" : "fits",
                   overtakes ? "fits beside the nodes that are reserved for jobs ahead of it"
                             : "there is room for it"});
+    s_.jobs[job].backfilled = overtakes && !has_its_turn;
     resources_.Started(job);
     return Outcome::kStarted;
   }
@@ -247,9 +249,12 @@ void QueueWalk::Run() {
       continue;
     }
     if (outcome != Outcome::kStarted) {
+      // Room for a job that lacks a resource would stand idle. Other refusals are later than that check.
+      const bool lacks_resource = outcome == Outcome::kQuota && !resources_.MayHave(job);
       const bool tried = cannot_preempt_[turn.group];
       const bool makes_room =
-          !tried && (preemption_.TryFor(job) || (outcome == Outcome::kNoRoom && moves_.TryFor(job)));
+          !tried && !lacks_resource &&
+          (preemption_.TryFor(job) || (outcome == Outcome::kNoRoom && moves_.TryFor(job)));
       if (!makes_room) {
         cannot_preempt_[turn.group] = true;
         if (outcome == Outcome::kQuota) continue;

@@ -102,11 +102,17 @@ conf::Duration Moves::GainOf(JobIndex job) const {
   return draft_.now() - s_.jobs[job].job.submitted;
 }
 
-bool Moves::AreFree(const std::vector<MemberAt>& places) const {
-  return std::ranges::all_of(places, [&](const MemberAt& at) {
+bool Moves::AreFree(const std::vector<MemberAt>& places) {
+  Trial& trial = draft_.trial();
+  const Trial::Mark mark = trial.mark();
+  const bool free = std::ranges::all_of(places, [&](const MemberAt& at) {
     const NodeId node = at.holding.node;
-    return IsFree(s_.state.node(node), at.holding, s_.state.view_of(node));
+    if (!IsFree(s_.state.node(node), at.holding, s_.state.view_of(node))) return false;
+    Assign(trial, kPlaceHolder, {at});
+    return true;
   });
+  trial.Rollback(mark);
+  return free;
 }
 
 NodeSet Moves::KeepOff(JobIndex job) {
@@ -211,7 +217,7 @@ std::vector<Victim> Moves::FindRoom(JobIndex job, const std::set<JobIndex>& stay
                                   .tree = s_.queues,
                                   .policy = s_.policy.preemption,
                                   .now = now,
-                                  .movable = [&](JobIndex other) {
+                                  .among = [&](JobIndex other) {
                                     return !stay.contains(other) &&
                                            (MayStop(other, entry.job) || MayMove(other));
                                   }};
@@ -221,6 +227,7 @@ std::vector<Victim> Moves::FindRoom(JobIndex job, const std::set<JobIndex>& stay
       for (const MemberAt& member : victim.members) s_.Charge(victim.job, member.holding);  // it was refunded
     }
     places = s_.MembersOf(job);
+    if (!draft_.LeaveOutSurplus(job, places)) victims.clear();  // beyond what its queue may have
   }
   trial.Rollback(mark);
   return victims;

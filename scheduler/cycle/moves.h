@@ -55,7 +55,7 @@ class Moves {
   void StopFiller(const Victim& victim, const Job& waiting);
   bool FindPlaces(Relocated& move, const NodeSet* except);
   bool FindPlacesBeside(Relocated& move, const NodeSet* except);
-  bool AreFree(const std::vector<MemberAt>& places) const;
+  bool AreFree(const std::vector<MemberAt>& places);  // all together
   NodeSet KeepOff(JobIndex job);
   uint32_t EmptiedOn(NodeId node) const;
   void Move(const Relocated& move, Reason why);

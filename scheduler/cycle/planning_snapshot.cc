@@ -32,6 +32,7 @@ void RestoreJob(PlanningState& s, const JobState& job) {
   entry.leaving = job.leaving;
   s.Run(index, job.started);
   entry.phase = job.phase;
+  entry.backfilled = job.backfilled;
   entry.checkpointed = job.checkpointed;
   entry.stops_at = job.stops_at;
   entry.after_stop = job.after_stop;
@@ -115,6 +116,7 @@ Snapshot TakeSnapshot(const PlanningState& s) {
                              .after_stop = entry.after_stop,
                              .idle_since = entry.idle_since,
                              .lost_members = entry.lost_members,
+                             .backfilled = entry.backfilled,
                              .leaving = entry.leaving,
                              .moved = entry.moved,
                              .done = entry.done,

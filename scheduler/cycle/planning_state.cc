@@ -212,6 +212,7 @@ void PlanningState::EndRun(JobIndex job) {
   JobEntry& entry = jobs[job];
   if (running.erase({entry.sequence, job}) == 0) return;
   entry.lost_members = false;  // its next run has all of them
+  entry.backfilled = false;
   for (BySequence* const some : {&timed, &moving, &broken}) some->erase({entry.sequence, job});
   CountDown(running_by_priority, entry.job.priority);
   resources.GiveBack(entry.job.resources);
@@ -290,6 +291,7 @@ JobIndex PlanningState::Replace(JobIndex job, Job replacement) {
   JobEntry& entry = jobs[to];
   entry.lost_members = before.lost_members;
   Run(to, before.started);
+  entry.backfilled = before.backfilled;
   entry.checkpointed = before.checkpointed;
   entry.idle_since = before.idle_since;
   entry.moved = before.moved;

@@ -26,6 +26,15 @@ bool Preemption::MayReclaim(JobIndex job) const {
   return standing.allocated < standing.deserved;
 }
 
+bool Preemption::MayEvictOverrunning(JobIndex job) const {
+  return s_.policy.backfill.evict_overrunning && book_.IsDue(job);
+}
+
+bool Preemption::Overruns(JobIndex job) const {
+  const JobEntry& entry = s_.jobs[job];
+  return entry.backfilled && entry.started + s_.ExpectedRun(job) <= draft_.now();
+}
+
 bool Preemption::StaysWithinDeserved(JobIndex job) const {
   const JobAccount& account = s_.accounts[job];
   const Standing standing = s_.queues.standing(s_.queues.queue_of(account.account), account.ranked_by);
@@ -59,7 +68,8 @@ void Preemption::RefundStopping() {
 bool Preemption::TryFor(JobIndex job) {
   const bool by_priority = MayPreempt(job);
   const bool reclaims = MayReclaim(job);
-  if (!by_priority && !reclaims) return false;
+  const bool evicts = MayEvictOverrunning(job);
+  if (!by_priority && !reclaims && !evicts) return false;
 
   const JobEntry& entry = s_.jobs[job];
   Trial& trial = draft_.trial();
@@ -75,11 +85,15 @@ bool Preemption::TryFor(JobIndex job) {
   draft_.EvictAllLeaving();
   book_.AssignNominations();
   const Trial::Mark left = trial.mark();
-  const bool room_comes =
-      place(trial) && s_.queues.Admit(s_.accounts[job].account, s_.accounts[job].minimum).admitted();
-  const bool waits_for_it = room_comes && (by_priority || StaysWithinDeserved(job));
+  std::vector<MemberAt> members;
+  // By what it would hold: of alternatives and partitions, more than its queue may have was not asked for.
+  const auto is_admitted = [&] {
+    members = s_.MembersOf(job);
+    return draft_.LeaveOutSurplus(job, members);
+  };
+  const bool room_comes = place(trial) && is_admitted();
+  const bool waits_for_it = room_comes && (by_priority || evicts || StaysWithinDeserved(job));
   std::vector<Victim> victims;
-  bool reclaimed = false;
   Rng draws = draft_.rng();
   if (!room_comes) {
     trial.Rollback(left);
@@ -89,31 +103,42 @@ bool Preemption::TryFor(JobIndex job) {
                                   .tree = s_.queues,
                                   .policy = s_.policy.preemption,
                                   .now = now,
+                                  .among = [&](JobIndex other) { return Overruns(other); },
                                   .begins = [&](JobIndex other) { return draft_.Begins(other); }};
-    if (by_priority) victims = FindVictims(input, job, PreemptMode::kPriority, place, draws);
-    if (victims.empty() && reclaims) {
-      victims = FindVictims(input, job, PreemptMode::kReclaim, place, draws);
-      reclaimed = true;
+    for (const auto& [allowed, by] :
+         {std::pair(evicts, PreemptMode::kOverrun), std::pair(by_priority, PreemptMode::kPriority),
+          std::pair(reclaims, PreemptMode::kReclaim)}) {
+      if (!allowed || !victims.empty()) continue;
+      victims = FindVictims(input, job, by, place, draws);
+      if (victims.empty() || is_admitted()) continue;
+      for (const Victim& victim : victims) ChargeBack(victim);
+      victims.clear();
+      trial.Rollback(left);
     }
   }
   const bool makes_room = waits_for_it || !victims.empty();
-  std::vector<MemberAt> members = s_.MembersOf(job);
   // Stopping jobs hold their devices until the end of their grace.
   trial.Rollback(mark);
   ChargeStopping();
   if (!makes_room) return false;
   draft_.rng() = draws;
   const size_t taken_back = draft_.taken_back();
-  for (const Victim& victim : victims) StopVictim(job, victim, reclaimed);
-  const bool starts = draft_.taken_back() > taken_back && book_.StartOn(job, members);
+  for (const Victim& victim : victims) StopVictim(job, victim);
+  const bool may_be_free = victims.empty() || draft_.taken_back() > taken_back;
+  const bool starts = may_be_free && book_.StartOn(job, members);
   if (!starts) book_.Nominate(job, std::move(members));
   return true;
 }
 
-void Preemption::StopVictim(JobIndex preemptor, const Victim& victim, bool reclaimed) {
-  Reason why{reclaimed ? "reclaimed" : "preempted",
+// The search refunded it.
+void Preemption::ChargeBack(const Victim& victim) {
+  for (const MemberAt& member : victim.members) s_.Charge(victim.job, member.holding);
+}
+
+void Preemption::StopVictim(JobIndex preemptor, const Victim& victim) {
+  Reason why{victim.why.code,
              fmt::format("makes room for {}: {}", s_.jobs[preemptor].job.id, victim.why.text)};
-  for (const MemberAt& member : victim.members) s_.Charge(victim.job, member.holding);  // it was refunded
+  ChargeBack(victim);
   victim.whole ? draft_.Preempt(victim.job, std::move(why))
                : draft_.Shrink(victim.job, victim.members, std::move(why));
 }

@@ -1,4 +1,5 @@
-// Makes room for one job by stopping others: by priority, or to reclaim what the job's queue deserves.
+// Makes room for one job by stopping others: by priority, to reclaim what the job's queue deserves, or backfilled
+// jobs that have outlived their estimates when the job's reservation begins.
 //
 // Victims hold their devices until their grace is over; the job is nominated for their places and starts
 // there then. A victim that this same plan starts is not started: where there are no others, the job starts at
@@ -23,11 +24,14 @@ class Preemption {
  private:
   bool MayPreempt(JobIndex job) const;           // by priority
   bool MayReclaim(JobIndex job) const;           // its queue is below its deserved share
+  bool MayEvictOverrunning(JobIndex job) const;  // its reserved start has come
+  bool Overruns(JobIndex job) const;
   bool StaysWithinDeserved(JobIndex job) const;  // its queue, with the job
   void ChargeHeld(JobIndex job);
   void ChargeStopping();
   void RefundStopping();
-  void StopVictim(JobIndex preemptor, const Victim& victim, bool reclaimed);
+  void ChargeBack(const Victim& victim);
+  void StopVictim(JobIndex preemptor, const Victim& victim);
 
   PlanDraft& draft_;
   PlanningState& s_;

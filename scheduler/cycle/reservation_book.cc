@@ -43,12 +43,22 @@ ReservationBook::ReservationBook(PlanDraft& draft)
   }
 }
 
+// Whether any job is leaving places, for which a nomination could wait.
+bool ReservationBook::OthersLeave() const {
+  return !s_.moving.empty() || std::ranges::any_of(s_.running, [&](const auto& of) {
+    return s_.jobs[of.second].phase == Phase::kStopping;
+  });
+}
+
 void ReservationBook::KeepNominations() {
   std::vector<Reservation> kept = std::exchange(nominations_, {});
+  if (kept.empty()) return;
+  const bool others_leave = OthersLeave();
   std::erase_if(kept, [&](const Reservation& nomination) {
     const JobEntry& entry = s_.jobs[nomination.job];
     return entry.phase != Phase::kPending || !s_.MayStart(entry, now_) ||
-           StartOn(nomination.job, nomination.members);
+           StartOn(nomination.job, nomination.members) || !others_leave ||
+           s_.resources.FirstShort(entry.job.resources);
   });
   if (kept.empty()) return;
   const Trial::Mark mark = draft_.trial().mark();
@@ -57,8 +67,9 @@ void ReservationBook::KeepNominations() {
                 [&](const Reservation& nomination) { return !Assign(nomination.job, nomination.members); });
   draft_.trial().Rollback(mark);
   for (Reservation& nomination : kept) {
-    nomination.start = std::max(nomination.start, now_);
-    nomination.end = std::max(nomination.end, nomination.start);
+    const conf::Duration late = std::max(now_ - nomination.start, conf::Duration::zero());
+    nomination.start += late;
+    nomination.end += late;
     const JobAccount& account = s_.accounts[nomination.job];
     if (s_.queues.Admit(account.account, account.minimum).admitted()) Add(std::move(nomination));
   }
@@ -180,6 +191,11 @@ std::vector<MemberAt> ReservationBook::PlaceOnReserved(JobIndex job, const NodeS
   NodeSet others = AllBut(at->nodes);
   if (keep_off != nullptr) others.AddAll(*keep_off);
   return draft_.PlaceMembers(job, &others);
+}
+
+bool ReservationBook::IsDue(JobIndex job) const {
+  const auto at = std::ranges::find(due_, job, &Reservation::job);
+  return at != due_.end() && at->start <= now_;
 }
 
 std::optional<Reservation> ReservationBook::TakePromise(JobIndex job) {

@@ -3,7 +3,7 @@
 // A nomination holds exact places for a job for which others are stopped. The job starts just there
 // when they have gone; no other job is placed on these nodes until then, and until the queue has been gone
 // through the nominated job is charged. A nomination that can no longer be met (a node failed, a bound of the
-// queue was lowered) is given up, and its job queues again.
+// queue was lowered) or waits for nothing is given up, and its job queues again.
 //
 // Under conservative backfill, the reservations of the last cycle are promises: a job keeps its own unless it
 // can start earlier. Inside the planner only; lives for one cycle.
@@ -50,6 +50,9 @@ class ReservationBook {
   // there.
   std::vector<MemberAt> PlaceOnReserved(JobIndex job, const NodeSet* keep_off);
 
+  // Whether the start that the last cycle reserved for the job has come.
+  bool IsDue(JobIndex job) const;
+
   // The last cycle's promise to the job; its promise is no longer counted among those to others.
   std::optional<Reservation> TakePromise(JobIndex job);
   // Counts the promises to others as reservations, until Truncate(the size that it gives).
@@ -60,6 +63,7 @@ class ReservationBook {
   bool Reserve(JobIndex job, conf::TimePoint not_before, const std::optional<Reservation>& promise);
 
  private:
+  bool OthersLeave() const;
   void Add(Reservation nomination);
   bool Assign(JobIndex job, const std::vector<MemberAt>& places);  // all of them, or nothing
   bool StillFits(const Reservation& promise);

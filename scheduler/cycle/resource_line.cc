@@ -39,32 +39,43 @@ void ResourceLine::Reserved(JobIndex job, conf::TimePoint start) {
   }
 }
 
-std::optional<ResourceLine::Refusal> ResourceLine::WhyNot(JobIndex job) {
-  const JobEntry& entry = s_.jobs[job];
-  for (const ResourceAsk& ask : entry.job.resources) {
-    const uint32_t free = FreeFor(job, ask.name);
-    const auto kept = kept_.find(ask.name);
-    if (ask.count > free) {
-      const uint32_t total = s_.resources.total(ask.name);
-      if (ask.count > total) {
-        return Refusal{{"impossible", fmt::format("asks for {} of the resource {}, the cluster has {}",
-                                                  ask.count, ask.name, total)},
-                       conf::TimePoint::min()};
-      }
-      if (kept == kept_.end() && s_.policy.backfill.kind != Backfill::kBestEffort)
-        kept_.emplace(ask.name, KeepFor(job, ask, draft_.now()));
-      return Refusal{{"resource", fmt::format("asks for {} of the resource {}, of which {} of {} {} free",
-                                              ask.count, ask.name, free, total, free == 1 ? "is" : "are")},
+std::optional<ResourceLine::Refusal> ResourceLine::WhyNot(JobIndex job, const ResourceAsk& ask) const {
+  const uint32_t free = FreeFor(job, ask.name);
+  if (ask.count > free) {
+    const uint32_t total = s_.resources.total(ask.name);
+    if (ask.count > total) {
+      return Refusal{{"impossible", fmt::format("asks for {} of the resource {}, the cluster has {}",
+                                                ask.count, ask.name, total)},
                      conf::TimePoint::min()};
     }
-    if (kept == kept_.end() || ask.count <= kept->second.spare) continue;
-    if (draft_.now() + s_.ExpectedRun(job) <= kept->second.from) continue;
-    return Refusal{
-        {"resource-kept", fmt::format("the free part of the resource {} is kept for {}, which goes first",
-                                      ask.name, s_.jobs[kept->second.job].job.id)},
-        kept->second.from};
+    return Refusal{{"resource", fmt::format("asks for {} of the resource {}, of which {} of {} {} free",
+                                            ask.count, ask.name, free, total, free == 1 ? "is" : "are")},
+                   conf::TimePoint::min()};
+  }
+  const auto kept = kept_.find(ask.name);
+  if (kept == kept_.end() || ask.count <= kept->second.spare) return std::nullopt;
+  if (draft_.now() + s_.ExpectedRun(job) <= kept->second.from) return std::nullopt;
+  return Refusal{
+      {"resource-kept", fmt::format("the free part of the resource {} is kept for {}, which goes first",
+                                    ask.name, s_.jobs[kept->second.job].job.id)},
+      kept->second.from};
+}
+
+std::optional<ResourceLine::Refusal> ResourceLine::WhyNot(JobIndex job) {
+  for (const ResourceAsk& ask : s_.jobs[job].job.resources) {
+    std::optional<Refusal> refusal = WhyNot(job, ask);
+    if (!refusal) continue;
+    const bool comes = ask.count > FreeFor(job, ask.name) && ask.count <= s_.resources.total(ask.name);
+    if (comes && s_.policy.backfill.kind != Backfill::kBestEffort && !kept_.contains(ask.name))
+      kept_.emplace(ask.name, KeepFor(job, ask, draft_.now()));
+    return refusal;
   }
   return std::nullopt;
+}
+
+bool ResourceLine::MayHave(JobIndex job) const {
+  return std::ranges::none_of(s_.jobs[job].job.resources,
+                              [&](const ResourceAsk& ask) { return WhyNot(job, ask).has_value(); });
 }
 
 // One that ends before needs none of what is left then.

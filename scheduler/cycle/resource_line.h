@@ -27,6 +27,8 @@ class ResourceLine {
   };
   // Why the job may not start now; nothing: it may. Keeps what it lacks for it where it is the first.
   std::optional<Refusal> WhyNot(JobIndex job);
+  // Whether WhyNot() would give nothing; keeps nothing for it.
+  bool MayHave(JobIndex job) const;
   // Nodes are reserved for the job, which is expected to start then.
   void Reserved(JobIndex job, conf::TimePoint start);
   // It has started, and holds what it asked for.
@@ -38,6 +40,7 @@ class ResourceLine {
     conf::TimePoint from{};  // when enough is expected to be free; max: not known
     uint32_t spare = 0;      // that is left for others then
   };
+  std::optional<Refusal> WhyNot(JobIndex job, const ResourceAsk& ask) const;
   uint32_t FreeFor(JobIndex job, const std::string& name) const;
   Kept KeepFor(JobIndex job, const ResourceAsk& ask, conf::TimePoint start);
 

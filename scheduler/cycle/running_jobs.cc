@@ -41,7 +41,7 @@ void RepairGang(PlanDraft& draft, ReservationBook& book, JobIndex job) {
     return wait_again("a fault stopped members; it starts again from its last checkpoint");
   }
   std::vector<MemberAt> placed = draft.PlaceMembers(job, book.KeepOffNominations(entry));
-  if (s.state.of(job).size() < MinMembers(entry.job)) {
+  if (s.MembersOf(job).size() < MinMembers(entry.job)) {  // those that leave do not count
     return wait_again("a fault stopped members, and there is no room to replace them");
   }
   entry.started = draft.now();

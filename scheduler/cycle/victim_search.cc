@@ -49,7 +49,7 @@ class VictimSearch {
         tree_(input.tree),
         policy_(input.policy),
         now_(input.now),
-        movable_(input.movable),
+        among_(input.among),
         begins_(input.begins),
         job_(job),
         entry_(input.jobs[job]),
@@ -103,9 +103,9 @@ class VictimSearch {
   std::vector<MemberId> Ordered(std::span<const MemberId> members) const;
   std::vector<Amount> HeldBy(const std::vector<MemberId>& members) const;
   int64_t MilliOf(const std::vector<MemberId>& members) const;
-  // Queues do not keep what only fills them.
+  // Queues do not keep what only fills them, nor what has had its time.
   bool StopsFreely(const Candidate& c) const {
-    return mode_ == PreemptMode::kPriority && IsFiller(jobs_[c.job].job);
+    return mode_ == PreemptMode::kOverrun || (mode_ == PreemptMode::kPriority && IsFiller(jobs_[c.job].job));
   }
   bool MayStop(const Candidate& c, const std::vector<Amount>& held) const;
   bool MayStayStopped(const Stop& stop, const std::vector<Amount>& demand) const;
@@ -137,6 +137,7 @@ class VictimSearch {
   uint64_t CountSlots() const;
   bool SurelyNeeded(const Stop& stop, uint64_t slots) const;
   size_t VictimCount() const;
+  Reason WhyStopped(const Victim& victim) const;
   std::vector<Victim> Report() const;
 
   Trial& trial_;
@@ -146,7 +147,7 @@ class VictimSearch {
   QueueTree& tree_;
   const PreemptionPolicy& policy_;
   conf::TimePoint now_;
-  const std::function<bool(JobIndex)>& movable_;
+  const std::function<bool(JobIndex)>& among_;
   const std::function<bool(JobIndex)>& begins_;
   JobIndex job_;
   const JobEntry& entry_;
@@ -201,10 +202,11 @@ int64_t VictimSearch::MilliOf(const std::vector<MemberId>& members) const {
 }
 
 bool VictimSearch::MayChoose(JobIndex other) const {
-  if (mode_ == PreemptMode::kMove) return movable_(other);
+  if (mode_ == PreemptMode::kMove) return among_(other);
   const JobEntry& entry = jobs_[other];
   const std::vector<WorkClass>& spared = entry_.job.never_preempts;
   if (!entry.job.preemptible || std::ranges::find(spared, entry.job.work) != spared.end()) return false;
+  if (mode_ == PreemptMode::kOverrun) return among_(other);
   if (mode_ == PreemptMode::kReclaim) return entry.queue != entry_.queue;
   return entry.job.priority < entry_.job.priority && (policy_.by_priority || IsFiller(entry.job));
 }
@@ -672,6 +674,34 @@ bool VictimSearch::Prune(bool one_area) {
   return Attempt();
 }
 
+Reason VictimSearch::WhyStopped(const Victim& victim) const {
+  const JobEntry& entry = jobs_[victim.job];
+  const std::string what =
+      victim.whole ? "stops" : "gives up " + conf::Counted(victim.members.size(), "member");
+  switch (mode_) {
+    case PreemptMode::kReclaim:
+      return {
+          "reclaimed",
+          fmt::format("{}: queue \"{}\" has more than it deserves, and \"{}\" of queue \"{}\", which has "
+                      "less, needs the room; {:.0f} GPU-seconds are lost",
+                      what, tree_.name(entry.queue), entry_.job.id, tree_.name(entry_.queue), victim.cost)};
+    case PreemptMode::kOverrun:
+      return {"overran",
+              fmt::format("{}: it overtook jobs ahead of it and has run for {}, longer than expected; {:.0f} "
+                          "GPU-seconds are lost",
+                          what, conf::InWords(std::chrono::floor<std::chrono::seconds>(now_ - entry.started)),
+                          victim.cost)};
+    case PreemptMode::kPriority:
+      return {"preempted",
+              fmt::format("{}: \"{}\" of priority {} needs the room, this job has priority {}; {:.0f} "
+                          "GPU-seconds are lost",
+                          what, entry_.job.id, entry_.job.priority, entry.job.priority, victim.cost)};
+    case PreemptMode::kMove:
+      break;
+  }
+  return {};  // the caller says why it moves
+}
+
 std::vector<Victim> VictimSearch::Report() const {
   std::vector<const Stop*> stops;
   stops.reserve(stops_.size());
@@ -694,21 +724,7 @@ std::vector<Victim> VictimSearch::Report() const {
   }
   for (Victim& victim : victims) {
     std::ranges::sort(victim.members, {}, [](const MemberAt& m) { return std::pair(m.role, m.rank); });
-    if (mode_ == PreemptMode::kMove) continue;
-    const JobEntry& entry = jobs_[victim.job];
-    const std::string what =
-        victim.whole ? "stops" : "gives up " + conf::Counted(victim.members.size(), "member");
-    victim.why =
-        mode_ == PreemptMode::kReclaim
-            ? Reason{"reclaimed",
-                     fmt::format(
-                         "{}: queue \"{}\" has more than it deserves, and \"{}\" of queue \"{}\", which has "
-                         "less, needs the room; {:.0f} GPU-seconds are lost",
-                         what, tree_.name(entry.queue), entry_.job.id, tree_.name(entry_.queue), victim.cost)}
-            : Reason{"preempted-for",
-                     fmt::format("{}: \"{}\" of priority {} needs the room, this job has priority {}; {:.0f} "
-                                 "GPU-seconds are lost",
-                                 what, entry_.job.id, entry_.job.priority, entry.job.priority, victim.cost)};
+    victim.why = WhyStopped(victim);
   }
   return victims;
 }

@@ -14,7 +14,8 @@
 // victim without which the job fits, too. For a pinned job, its places alone are looked at.
 //
 // For moves, the victims are jobs that can go on elsewhere, and those that only fill what is idle; where the former go,
-// the caller decides.
+// the caller decides. For a reservation whose start has come, they are backfilled jobs that have outlived their
+// estimates, whatever their queues and priorities.
 //
 // Costs are in GPU-seconds of work lost or done again. Pure; same input, same victims.
 #pragma once
@@ -38,7 +39,8 @@ namespace scheduler {
 enum class PreemptMode : uint8_t {
   kPriority,
   kReclaim,
-  kMove,  // jobs that go on elsewhere or only fill what is idle: whole ones, whatever their queues
+  kMove,     // jobs that go on elsewhere or only fill what is idle: whole ones, whatever their queues
+  kOverrun,  // backfilled jobs that have outlived their estimates, whatever their queues
 };
 
 struct Victim {
@@ -66,8 +68,8 @@ struct VictimSearchInput {
   QueueTree& tree;
   const PreemptionPolicy& policy;
   conf::TimePoint now{};
-  std::function<bool(JobIndex)> movable{};  // kMove: which jobs
-  std::function<bool(JobIndex)> begins{};   // which jobs have not begun yet, so that a stop costs nothing
+  std::function<bool(JobIndex)> among{};   // kMove, kOverrun: which jobs
+  std::function<bool(JobIndex)> begins{};  // which jobs have not begun yet, so that a stop costs nothing
 };
 
 // Places the job in the trial, or leaves the trial as it was.

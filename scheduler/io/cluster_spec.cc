@@ -104,7 +104,7 @@ static void Bind(conf::Object& o, FabricSpec& fabric) {
   o.Optional("levels", fabric.levels, NotEmpty());
   o.Optional("domains", fabric.domains, NotEmpty());
   o.Optional("nodes_per_leaf", fabric.nodes_per_leaf, Range<uint32_t>{1, 1'000'000});
-  o.Optional("leaves_per_spine", fabric.leaves_per_spine, Range<uint32_t>{1, 1'000'000});
+  o.Optional("leaves_per_spine", fabric.leaves_per_spine, Range<uint32_t>{0, 1'000'000});
   o.Optional("leaf_power_budget_watts", fabric.leaf_power_budget_watts, Range{0.0, kMostWatts});
   o.Optional("spine_power_budget_watts", fabric.spine_power_budget_watts, Range{0.0, kMostWatts});
 }

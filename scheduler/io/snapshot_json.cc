@@ -165,6 +165,7 @@ constexpr void Bind(O& o, JobState& t) {
   o.Optional("after_stop", t.after_stop);
   o.Optional("idle_since", t.idle_since);
   o.Optional("lost_members", t.lost_members);
+  o.Optional("backfilled", t.backfilled);
   o.Optional("leaving", t.leaving);
   o.Optional("moved", t.moved);
   o.Optional("done", t.done);

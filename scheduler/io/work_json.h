@@ -29,6 +29,17 @@ constexpr void Bind(O& o, ResourceAsk& t) {
   o.Always("count", t.count);
 }
 
+// A list of names with counts, as it is written, or {"matlab": 1}, as the gateway's jobs have it.
+inline void ReadJson(const conf::Json& in, std::vector<ResourceAsk>& out, conf::JsonFaults& faults) {
+  if (!in.is_object()) return conf::ReadJson(in, out, faults);
+  out.clear();
+  for (const auto& [name, count] : in.items()) {
+    faults.Enter(name);
+    conf::ReadJson(count, out.emplace_back(ResourceAsk{.name = name}).count, faults);
+    faults.Leave();
+  }
+}
+
 template <class O>
 constexpr void Bind(O& o, Ask& t) {
   o.Optional("devices", t.devices);

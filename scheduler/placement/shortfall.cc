@@ -87,15 +87,16 @@ class RoleShortfall {
       return fmt::format("{:g} CPU cores", static_cast<double>(milli) / 1000);
     };
     const auto mib = [](int64_t amount) { return fmt::format("{} MiB of memory", amount); };
-    if (cpu.largest > 0 && ask_.cpu_milli > cpu.largest)
-      return OfNode(cores(ask_.cpu_milli), cores(cpu.largest));
-    if (memory.largest > 0 && ask_.memory_mib > memory.largest)
-      return OfNode(mib(ask_.memory_mib), mib(memory.largest));
+    constexpr std::string_view kNone = "asks for {}, the cluster declares no {}; give its types {}";
+    if (cpu.largest == 0 && ask_.cpu_milli > 0)
+      return fmt::format(kNone, cores(ask_.cpu_milli), "cores", "cpu");
+    if (memory.largest == 0 && ask_.memory_mib > 0)
+      return fmt::format(kNone, mib(ask_.memory_mib), "memory", "memory");
+    if (ask_.cpu_milli > cpu.largest) return OfNode(cores(ask_.cpu_milli), cores(cpu.largest));
+    if (ask_.memory_mib > memory.largest) return OfNode(mib(ask_.memory_mib), mib(memory.largest));
     const int64_t members = role_.min_count;
-    if (cpu.all > 0 && ask_.cpu_milli * members > cpu.all)
-      return InAll(cores(ask_.cpu_milli * members), cores(cpu.all));
-    if (memory.all > 0 && ask_.memory_mib * members > memory.all)
-      return InAll(mib(ask_.memory_mib * members), mib(memory.all));
+    if (ask_.cpu_milli * members > cpu.all) return InAll(cores(ask_.cpu_milli * members), cores(cpu.all));
+    if (ask_.memory_mib * members > memory.all) return InAll(mib(ask_.memory_mib * members), mib(memory.all));
     return {};
   }
 

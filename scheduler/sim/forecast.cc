@@ -117,7 +117,7 @@ class Forecaster {
       case ActionKind::kMove:
         return Add(Kind::kMoved, action.job, now_ + kMoveTime);
       case ActionKind::kShrink:
-        return;
+        return Add(Kind::kMoved, action.job, now_ + action.grace);
     }
   }
 

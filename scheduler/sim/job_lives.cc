@@ -56,18 +56,16 @@ void JobLives::Handle(const Event& event) {
     return BecomeDue(job);
   }
   Life& life = lives_[job];
+  if (event.kind == EventKind::kMoved) {  // whatever else happens to the job meanwhile
+    if (life.leaves == event.at) PlacesLeft(job);
+    return;
+  }
   if (event.epoch != life.epoch) return;
   switch (event.kind) {
     case EventKind::kEnds:
       return End(job);
     case EventKind::kStopped:
       return StopDone(job);
-    case EventKind::kMoved:
-      Settle(job);
-      sim_.planner.Moved(life.index, sim_.now);
-      UpdateHeld(job);
-      sim_.something_happened = true;
-      return;
     case EventKind::kCheckpoints:
       return BeginCheckpoint(job);
     case EventKind::kCheckpointed:
@@ -126,9 +124,7 @@ void JobLives::Apply(const Action& action) {
       ++sim_.counts.moves;
       return Move(job);
     case ActionKind::kShrink:
-      Settle(job);
-      UpdateHeld(job);
-      return Schedule(job);
+      return Shrink(job, action.grace);
     case ActionKind::kPreempt:
       ++sim_.counts.preemptions;
       return BeginStop(job, action.grace);
@@ -369,6 +365,7 @@ void JobLives::StopDone(uint32_t job) {
   Settle(job);
   ++life.epoch;
   life.idle = false;
+  life.leaves = conf::TimePoint::min();
   if (life.saves) {
     Keep(job);
     sim_.planner.Checkpointed(life.index, sim_.now);
@@ -404,6 +401,7 @@ void JobLives::End(uint32_t job) {
 void JobLives::Over(uint32_t job, bool well) {
   Life& life = lives_[job];
   ++life.epoch;
+  life.leaves = conf::TimePoint::min();
   SetWaiting(job, false);
   life.stage = Stage::kOver;
   UpdateHeld(job);
@@ -453,7 +451,29 @@ void JobLives::Move(uint32_t job) {
   }
   MeasurePlace(job);
   Schedule(job);
-  PushOfJob(EventKind::kMoved, job, moved);
+  LeavePlaces(job, moved);
+}
+
+// The members work on until they stop; one that can save needs no more of its grace than that.
+void JobLives::Shrink(uint32_t job, conf::Duration grace) {
+  const bool can_save = HasContract(job) && sim_.options.saves_when_told;
+  LeavePlaces(job, sim_.now + (can_save ? std::min(AskOf(job).checkpoint.save, grace) : grace));
+}
+
+void JobLives::LeavePlaces(uint32_t job, conf::TimePoint at) {
+  lives_[job].leaves = at;
+  sim_.events.Push({at, job, 0, EventKind::kMoved});
+}
+
+void JobLives::PlacesLeft(uint32_t job) {
+  Life& life = lives_[job];
+  life.leaves = conf::TimePoint::min();
+  Settle(job);
+  sim_.planner.Moved(life.index, sim_.now);
+  const double rate = life.rate;
+  UpdateHeld(job);
+  if (life.stage == Stage::kRunning && life.rate != rate) Schedule(job);
+  sim_.something_happened = true;
 }
 
 void JobLives::GoIdle(uint32_t job) {

@@ -68,18 +68,19 @@ class JobLives {
     conf::TimePoint due{};          // could have started from then on
     conf::TimePoint settled{};      // its accounts are right up to then
     conf::TimePoint useful_from{};  // loading, restoring or saving until then
-    conf::TimePoint back{};         // idle: when its user returns; max: after it has been suspended
-    conf::Duration done{};          // work, at full size
-    conf::Duration kept{};          // of it, safe from faults
+    conf::TimePoint leaves =
+        conf::TimePoint::min();  // moves or shrinks: its old places are free from then on
+    conf::TimePoint back{};      // idle: when its user returns; max: after it has been suspended
+    conf::Duration done{};       // work, at full size
+    conf::Duration kept{};       // of it, safe from faults
     double rate = 1;
     int64_t held_milli = 0;
     double unsafe_h = 0;  // device-hours of work since the last checkpoint
   };
 
   void Settle(uint32_t job);
-  void Start(uint32_t job);                             // or continues, with more members
-  void Interrupt(uint32_t job, conf::Duration length);  // no work is done for so long
-  void Schedule(uint32_t job);                          // its next events, by its members
+  void Start(uint32_t job);     // or continues, with more members
+  void Schedule(uint32_t job);  // its next events, by its members
   void BeginStop(uint32_t job, conf::Duration grace);
   void StopDone(uint32_t job);
   void End(uint32_t job);
@@ -89,6 +90,9 @@ class JobLives {
   void Keep(uint32_t job);      // its work is safe
   void RollBack(uint32_t job);  // back to the last checkpoint
   void Move(uint32_t job);
+  void Shrink(uint32_t job, conf::Duration grace);
+  void LeavePlaces(uint32_t job, conf::TimePoint at);
+  void PlacesLeft(uint32_t job);
   void GoIdle(uint32_t job);
   void ComeBack(uint32_t job);
   void BecomeDue(uint32_t job);

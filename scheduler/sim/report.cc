@@ -1,5 +1,7 @@
 #include "scheduler/sim/report.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 namespace scheduler::sim {
@@ -7,6 +9,22 @@ namespace {
 
 double Percent(double share) {
   return 100 * share;
+}
+
+size_t Started(const Report& report) {
+  return report.waits.jobs;
+}
+
+size_t StartedLarge(const Report& report) {
+  return report.waits_of_large.jobs;
+}
+
+size_t Finished(const Report& report) {
+  return report.finished;
+}
+
+size_t Gangs(const Report& report) {
+  return report.gangs.size();
 }
 
 constexpr Metric kMetrics[] = {
@@ -17,24 +35,27 @@ constexpr Metric kMetrics[] = {
      [](const Report& r) { return Percent(r.fragmentation); }},
     {"gar_mean_pct", "GAR, mean", "%", 2, [](const Report& r) { return Percent(r.gar_mean); }},
     {"sor_mean_pct", "SOR, mean", "%", 2, [](const Report& r) { return Percent(r.sor_mean); }},
-    {"wait_mean_h", "wait, mean", "h", 2, [](const Report& r) { return r.waits.mean_h; }},
-    {"wait_p50_h", "wait, p50", "h", 2, [](const Report& r) { return r.waits.p50_h; }},
-    {"wait_p99_h", "wait, p99", "h", 2, [](const Report& r) { return r.waits.p99_h; }},
+    {"wait_mean_h", "wait, mean", "h", 2, [](const Report& r) { return r.waits.mean_h; }, Started},
+    {"wait_p50_h", "wait, p50", "h", 2, [](const Report& r) { return r.waits.p50_h; }, Started},
+    {"wait_p99_h", "wait, p99", "h", 2, [](const Report& r) { return r.waits.p99_h; }, Started},
     {"wait_large_mean_h", "wait of 8 GPUs and more, mean", "h", 2,
-     [](const Report& r) { return r.waits_of_large.mean_h; }},
+     [](const Report& r) { return r.waits_of_large.mean_h; }, StartedLarge},
     {"wait_large_p99_h", "wait of 8 GPUs and more, p99", "h", 2,
-     [](const Report& r) { return r.waits_of_large.p99_h; }},
-    {"jct_mean_h", "completion time, mean", "h", 2, [](const Report& r) { return r.jct_mean_h; }},
-    {"jct_p50_h", "completion time, p50", "h", 2, [](const Report& r) { return r.jct_p50_h; }},
-    {"jct_p99_h", "completion time, p99", "h", 2, [](const Report& r) { return r.jct_p99_h; }},
-    {"slowdown_mean", "bounded slowdown, mean", "x", 2, [](const Report& r) { return r.slowdown_mean; }},
-    {"slowdown_p50", "bounded slowdown, p50", "x", 2, [](const Report& r) { return r.slowdown_p50; }},
-    {"jtted_p50", "JTTED, p50", "x", 3, [](const Report& r) { return r.jtted_p50; }},
-    {"jtted_mean", "JTTED, mean", "x", 3, [](const Report& r) { return r.jtted_mean; }},
-    {"jtted_p99", "JTTED, p99", "x", 3, [](const Report& r) { return r.jtted_p99; }},
-    {"node_deviation", "nodes used over fewest", "x", 3, [](const Report& r) { return r.node_deviation; }},
+     [](const Report& r) { return r.waits_of_large.p99_h; }, StartedLarge},
+    {"jct_mean_h", "completion time, mean", "h", 2, [](const Report& r) { return r.jct_mean_h; }, Finished},
+    {"jct_p50_h", "completion time, p50", "h", 2, [](const Report& r) { return r.jct_p50_h; }, Finished},
+    {"jct_p99_h", "completion time, p99", "h", 2, [](const Report& r) { return r.jct_p99_h; }, Finished},
+    {"slowdown_mean", "bounded slowdown, mean", "x", 2, [](const Report& r) { return r.slowdown_mean; },
+     Finished},
+    {"slowdown_p50", "bounded slowdown, p50", "x", 2, [](const Report& r) { return r.slowdown_p50; },
+     Finished},
+    {"jtted_p50", "JTTED, p50", "x", 3, [](const Report& r) { return r.jtted_p50; }, Gangs},
+    {"jtted_mean", "JTTED, mean", "x", 3, [](const Report& r) { return r.jtted_mean; }, Gangs},
+    {"jtted_p99", "JTTED, p99", "x", 3, [](const Report& r) { return r.jtted_p99; }, Gangs},
+    {"node_deviation", "nodes used over fewest", "x", 3, [](const Report& r) { return r.node_deviation; },
+     Gangs},
     {"leaf_deviation", "leaf groups used over fewest", "x", 3,
-     [](const Report& r) { return r.leaf_deviation; }},
+     [](const Report& r) { return r.leaf_deviation; }, Gangs},
     {"useful_gpu_h", "useful", "GPU-h", 0, [](const Report& r) { return r.useful_h; }},
     {"lost_gpu_h", "lost by stops", "GPU-h", 0, [](const Report& r) { return r.lost_h; }},
     {"restarted_gpu_h", "spent on restarts", "GPU-h", 0, [](const Report& r) { return r.restarted_h; }},
@@ -67,14 +88,25 @@ std::span<const Metric> Metrics() {
 }
 
 Spread Over(std::span<const Report> reports, const Metric& metric) {
-  Spread spread;
-  const auto n = static_cast<double>(reports.size());
-  for (const Report& report : reports) spread.mean += metric.of(report) / n;
-  if (reports.size() < 2) return spread;
+  std::vector<double> values;
+  for (const Report& report : reports) {
+    if (metric.over == nullptr || metric.over(report) > 0) values.push_back(metric.of(report));
+  }
+  Spread spread{.seeds = values.size()};
+  if (values.empty()) return spread;
+  const auto n = static_cast<double>(values.size());
+  for (const double value : values) spread.mean += value / n;
+  if (values.size() < 2) return spread;
   double squares = 0;
-  for (const Report& report : reports) squares += std::pow(metric.of(report) - spread.mean, 2);
+  for (const double value : values) squares += std::pow(value - spread.mean, 2);
   spread.deviation = std::sqrt(squares / (n - 1));
   return spread;
+}
+
+std::string InTable(const Spread& spread, const Metric& metric) {
+  if (spread.seeds == 0) return "-";
+  if (spread.seeds == 1) return fmt::format("{:.{}f}", spread.mean, metric.digits);
+  return fmt::format("{:.{}f} ± {:.{}f}", spread.mean, metric.digits, spread.deviation, metric.digits);
 }
 
 }  // namespace scheduler::sim

@@ -144,14 +144,18 @@ struct Metric {
   std::string_view unit;
   int digits;  // after the point, in tables
   double (*of)(const Report&);
+  size_t (*over)(const Report&) = nullptr;  // the jobs that it is about; 0: it has no value
 };
 std::span<const Metric> Metrics();
 
-// Spread of a metric over seeds.
+// Spread of a metric over the seeds that have a value of it.
 struct Spread {
+  size_t seeds = 0;
   double mean = 0;
   double deviation = 0;  // of a sample; 0 for one
 };
 Spread Over(std::span<const Report> reports, const Metric& metric);
+// "1.50", over several seeds "1.50 ± 0.10"; "-": no seed has a value.
+std::string InTable(const Spread& spread, const Metric& metric);
 
 }  // namespace scheduler::sim

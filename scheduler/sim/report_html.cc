@@ -82,16 +82,14 @@ std::string OverTime(Runs runs, const TimeScale& time, std::string_view title, s
   return Figure(title, LegendOf(runs), DrawLines(frame, lines));
 }
 
-std::string Cell(const Spread& spread, const Metric& metric, size_t seeds) {
-  if (seeds < 2) return fmt::format("{:.{}f}", spread.mean, metric.digits);
-  return fmt::format("{:.{}f} ± {:.{}f}", spread.mean, metric.digits, spread.deviation, metric.digits);
-}
-
 // In points where the metric is a share already.
-std::string Difference(double from, double to, const Metric& metric) {
-  if (std::abs(to - from) < 0.5 * std::pow(10, -metric.digits)) return "0";
-  std::string out = fmt::format("{:+.{}f}", to - from, metric.digits);
-  if (metric.unit != "%" && from != 0) out += fmt::format(" ({:+.1f} %)", 100 * (to - from) / std::abs(from));
+std::string Difference(const Spread& from, const Spread& to, const Metric& metric) {
+  if (from.seeds == 0 || to.seeds == 0) return "-";
+  const double by = to.mean - from.mean;
+  if (std::abs(by) < 0.5 * std::pow(10, -metric.digits)) return "0";
+  std::string out = fmt::format("{:+.{}f}", by, metric.digits);
+  if (metric.unit != "%" && from.mean != 0)
+    out += fmt::format(" ({:+.1f} %)", 100 * by / std::abs(from.mean));
   return out;
 }
 
@@ -122,13 +120,12 @@ std::string MetricsTable(Runs runs, const std::vector<Metric>& metrics) {
   for (const Metric& metric : metrics) {
     std::vector<std::string> cells = {
         metric.unit.empty() ? std::string(metric.title) : fmt::format("{} ({})", metric.title, metric.unit)};
-    std::vector<double> means;
+    std::vector<Spread> spreads;
     for (const PolicyRuns& run : runs) {
-      const Spread spread = Over(run.reports, metric);
-      means.push_back(spread.mean);
-      cells.push_back(Cell(spread, metric, run.reports.size()));
+      spreads.push_back(Over(run.reports, metric));
+      cells.push_back(InTable(spreads.back(), metric));
     }
-    if (runs.size() == 2) cells.push_back(Difference(means[0], means[1], metric));
+    if (runs.size() == 2) cells.push_back(Difference(spreads[0], spreads[1], metric));
     table.rows.push_back(std::move(cells));
   }
   return SortableTable(table);

@@ -28,6 +28,7 @@ struct JobEntry {
   AfterStop after_stop = AfterStop::kWaits;
   bool lost_members = false;  // to a fault, since the last cycle
   bool alive = false;         // the entry is in use
+  bool backfilled = false;    // its present run began beside reservations for jobs ahead of it
   uint32_t signature = 0;     // the same for jobs that ask for the same: what fits one, fits the other
   uint32_t queue = 0;         // index into the queue tree
   uint32_t members = 0;       // wanted

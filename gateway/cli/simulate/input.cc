@@ -115,14 +115,15 @@ void AddFaultOptions(CLI::App& command, SimulateInput& input) {
   const auto text = [&](const char* name, std::string& out, const char* what) {
     return command.add_option(name, out, what)->group(kFaults);
   };
-  text("--mtbf", input.mtbf, "Mean time between faults of a node; default: none");
+  text("--mtbf", input.mtbf, "Mean time between faults of a node; 0s: none")->capture_default_str();
   text("--repair", input.repair, "Time until a failed or drained node is back")->capture_default_str();
   text("--quarantine", input.quarantine, "The same, of a node that failed too often")->capture_default_str();
   command.add_option("--fail-leaf", input.fail_leaf, "NAME@TIME: the nodes of a leaf or spine fail")
       ->group(kFaults);
   command.add_option("--drain-node", input.drain_node, "NAME@TIME: a node takes no new work for a while")
       ->group(kFaults);
-  text("--checkpoint", input.checkpoint, "Interval of checkpoints, for jobs without one");
+  text("--checkpoint", input.checkpoint, "Interval of checkpoints of jobs without one; 0s: none")
+      ->capture_default_str();
   text("--save", input.save, "How long such a checkpoint takes")->capture_default_str();
   text("--restart", input.restart, "How long such a restore takes")->capture_default_str();
 }

@@ -35,12 +35,12 @@ struct SimulateInput {
   bool without_base = false;
 
   // Durations, as text.
-  std::string mtbf;
+  std::string mtbf = "0s";
   std::string repair = "4h";
   std::string quarantine = "7d";
   std::vector<std::string> fail_leaf;   // NAME@TIME
   std::vector<std::string> drain_node;  // NAME@TIME
-  std::string checkpoint;
+  std::string checkpoint = "0s";
   std::string save = "30s";
   std::string restart = "2m";
   std::string load = "0s";

@@ -19,9 +19,10 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kQueuesShown = 20;
 
 // Without a sign where nothing is left of it.
-std::string Difference(double from, double to, int digits) {
-  const bool none = std::abs(to - from) < 0.5 * std::pow(10, -digits);
-  return none ? "0" : fmt::format("{:+.{}f}", to - from, digits);
+std::string Difference(const sim::Spread& from, const sim::Spread& to, int digits) {
+  if (from.seeds == 0 || to.seeds == 0) return "-";
+  const double by = to.mean - from.mean;
+  return std::abs(by) < 0.5 * std::pow(10, -digits) ? "0" : fmt::format("{:+.{}f}", by, digits);
 }
 
 std::string MetricsTable(const std::vector<PolicyRuns>& runs) {
@@ -32,15 +33,12 @@ std::string MetricsTable(const std::vector<PolicyRuns>& runs) {
   Table table(std::move(columns));
   for (const sim::Metric& metric : sim::Metrics()) {
     std::vector<std::string> cells = {std::string(metric.title)};
-    std::vector<double> means;
+    std::vector<sim::Spread> spreads;
     for (const PolicyRuns& run : runs) {
-      const sim::Spread spread = sim::Over(run.reports, metric);
-      means.push_back(spread.mean);
-      cells.push_back(run.reports.size() < 2 ? fmt::format("{:.{}f}", spread.mean, metric.digits)
-                                             : fmt::format("{:.{}f} ± {:.{}f}", spread.mean, metric.digits,
-                                                           spread.deviation, metric.digits));
+      spreads.push_back(sim::Over(run.reports, metric));
+      cells.push_back(sim::InTable(spreads.back(), metric));
     }
-    if (means.size() == 2) cells.push_back(Difference(means[0], means[1], metric.digits));
+    if (spreads.size() == 2) cells.push_back(Difference(spreads[0], spreads[1], metric.digits));
     cells.emplace_back(metric.unit);
     table.Add(std::move(cells));
   }
@@ -89,8 +87,10 @@ Json JsonOf(const sim::WaitsOfClass& waits) {
 Json JsonOf(const sim::Report& report) {
   Json out;
   out["seed"] = report.seed;
-  for (const sim::Metric& metric : sim::Metrics())
-    out["metrics"][std::string(metric.key)] = metric.of(report);
+  for (const sim::Metric& metric : sim::Metrics()) {
+    const sim::Spread spread = sim::Over({&report, 1}, metric);
+    out["metrics"][std::string(metric.key)] = spread.seeds == 0 ? Json() : Json(spread.mean);
+  }
   for (size_t size = 0; size < scheduler::kSizeClasses; ++size) {
     out["waits_by_gpus"][std::string(scheduler::kSizeClassNames[size])] = JsonOf(report.waits_by_size[size]);
   }
@@ -140,8 +140,8 @@ std::string AsJson(const RunFacts& facts, const std::vector<PolicyRuns>& runs) {
     policy["name"] = run.name;
     for (const sim::Metric& metric : sim::Metrics()) {
       const sim::Spread spread = sim::Over(run.reports, metric);
-      policy["mean"][std::string(metric.key)] = spread.mean;
-      policy["spread"][std::string(metric.key)] = spread.deviation;
+      policy["mean"][std::string(metric.key)] = spread.seeds == 0 ? Json() : Json(spread.mean);
+      policy["spread"][std::string(metric.key)] = spread.seeds == 0 ? Json() : Json(spread.deviation);
     }
     for (const sim::Report& report : run.reports) policy["runs"].push_back(JsonOf(report));
     out["policies"].push_back(std::move(policy));

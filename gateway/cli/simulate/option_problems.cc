@@ -37,7 +37,6 @@ bool TakeProblems(Problems& of, Problems& problems) {
 }
 
 void ReadTime(std::string_view option, const std::string& text, conf::Duration& out, Problems& problems) {
-  if (text.empty()) return;
   const auto time = conf::ParseDuration(text);
   if (time && *time <= io::kLongest) {
     out = *time;

@@ -2,13 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "scheduler/io/bounds.h"
 #include "scheduler/io/lines.h"
 
 namespace scheduler::sim {
 namespace {
 
-constexpr size_t kColumns = 11;
+constexpr std::array<std::string_view, 11> kOpenbColumns = {
+    "name", "cpu_milli", "memory_mib",    "num_gpu",       "gpu_milli",     "gpu_spec",
+    "qos",  "pod_phase", "creation_time", "deletion_time", "scheduled_time"};
+constexpr size_t kColumns = kOpenbColumns.size();
 constexpr size_t kColumnsWithoutTimes = 5;
 
 // Kinds in a specification such as "V100M16|V100M32": any of them will do.
@@ -43,7 +48,6 @@ std::string ReadDevices(const std::vector<std::string_view>& fields, Ask& ask) {
 }
 
 std::string ReadTimes(const std::vector<std::string_view>& fields, TraceJob& out) {
-  if (fields.size() == kColumnsWithoutTimes) return {};
   const auto created = ParseInteger(fields[8]);
   const auto deleted = ParseInteger(fields[9]);
   if (!created || !deleted) return "creation_time, deletion_time: must be whole seconds";
@@ -57,7 +61,7 @@ std::string ReadTimes(const std::vector<std::string_view>& fields, TraceJob& out
   return DefectOfTimes(out);
 }
 
-std::string ReadRow(const std::vector<std::string_view>& fields, TraceJob& out) {
+std::string ReadRow(const std::vector<std::string_view>& fields, bool timed, TraceJob& out) {
   if (fields.size() != kColumns && fields.size() != kColumnsWithoutTimes) {
     return fmt::format("{} fields, a row has {} or {}", fields.size(), kColumns, kColumnsWithoutTimes);
   }
@@ -78,22 +82,25 @@ std::string ReadRow(const std::vector<std::string_view>& fields, TraceJob& out) 
   out.job.id = fields[0];
   out.job.queue = fields.size() == kColumns && !fields[6].empty() ? std::string(fields[6]) : "default";
   out.job.roles.push_back(std::move(role));
-  return ReadTimes(fields, out);
+  return timed ? ReadTimes(fields, out) : std::string();
 }
 
 }  // namespace
 
 Trace ReadOpenb(std::string_view text, const std::string& file) {
   Trace trace;
+  ColumnOrder order(kOpenbColumns);
   std::vector<std::string_view> fields;
   io::ForEachLine(text, [&](std::string_view line, int number) {
-    if (line.empty() || (number == 1 && line.starts_with("name,"))) return;
-    ++trace.report.lines;
+    if (line.empty()) return;
     SplitAtCommas(line, fields);
+    if (trace.report.lines == 0 && order.TakeHeader(fields)) return;
+    ++trace.report.lines;
     TraceJob job;
-    if (std::string wrong = ReadRow(fields, job); !wrong.empty()) {
-      return LeaveOutRow(trace, file, number, line, wrong);
-    }
+    std::string wrong = order.Arrange(fields);
+    const bool timed = fields.size() == kColumns && order.HasColumn("creation_time");
+    if (wrong.empty()) wrong = ReadRow(fields, timed, job);
+    if (!wrong.empty()) return LeaveOutRow(trace, file, number, line, wrong);
     job.line = number;
     trace.jobs.push_back(std::move(job));
   });

@@ -1,13 +1,17 @@
 #include "scheduler/sim/traces/philly.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
 
 #include "scheduler/io/lines.h"
 
 namespace scheduler::sim {
 namespace {
 
-constexpr std::string_view kHeader = "timestamp,duration,num_gpus,gpu_time,cluster";
+constexpr std::array<std::string_view, 5> kPhillyColumns = {"timestamp", "duration", "num_gpus", "gpu_time",
+                                                            "cluster"};
 constexpr int64_t kMostDevices = 1 << 20;
 
 // "2017-10-09 07:01:55", UTC.
@@ -21,7 +25,10 @@ std::optional<conf::TimePoint> ParseStamp(std::string_view text) {
 
 // What is wrong with the row, or empty and the job.
 std::string ReadRow(const std::vector<std::string_view>& fields, uint32_t per_node, TraceJob& out) {
-  if (fields.size() != 5) return fmt::format("{} fields, a row has 5: {}", fields.size(), kHeader);
+  if (fields.size() != kPhillyColumns.size()) {
+    return fmt::format("{} fields, a row has {}: {}", fields.size(), kPhillyColumns.size(),
+                       fmt::join(kPhillyColumns, ","));
+  }
   const auto submitted = ParseStamp(fields[0]);
   if (!submitted) return "timestamp: must be a time like 2017-10-09 07:01:55";
   const auto seconds = ParseReal(fields[1]);
@@ -44,15 +51,17 @@ std::string ReadRow(const std::vector<std::string_view>& fields, uint32_t per_no
 
 Trace ReadPhilly(std::string_view text, const std::string& file, uint32_t devices_per_node) {
   Trace trace;
+  ColumnOrder order(kPhillyColumns);
   std::vector<std::string_view> fields;
   io::ForEachLine(text, [&](std::string_view line, int number) {
-    if (line.empty() || (number == 1 && line == kHeader)) return;
-    ++trace.report.lines;
+    if (line.empty()) return;
     SplitAtCommas(line, fields);
+    if (trace.report.lines == 0 && order.TakeHeader(fields)) return;
+    ++trace.report.lines;
     TraceJob job;
-    if (std::string wrong = ReadRow(fields, devices_per_node, job); !wrong.empty()) {
-      return LeaveOutRow(trace, file, number, line, wrong);
-    }
+    std::string wrong = order.Arrange(fields);
+    if (wrong.empty()) wrong = ReadRow(fields, devices_per_node, job);
+    if (!wrong.empty()) return LeaveOutRow(trace, file, number, line, wrong);
     job.line = number;
     job.job.id = fmt::format("philly-{}", number);
     trace.jobs.push_back(std::move(job));

@@ -44,13 +44,14 @@ bool IsSwf(std::string_view row) {
          std::ranges::all_of(fields, [](std::string_view field) { return ParseReal(field).has_value(); });
 }
 
-// Rows of Philly and Azure begin with a time, those of openb with a name and three numbers.
+// By the header; without one, rows of Philly and Azure begin with a time, those of openb with a name and three numbers.
 std::string_view CsvFormat(std::string_view row) {
-  if (row.starts_with("TIMESTAMP,")) return "azure";
-  if (row.starts_with("timestamp,duration,")) return "philly";
-  if (row.starts_with("name,cpu_milli,")) return "openb";
   std::vector<std::string_view> fields;
   SplitAtCommas(row, fields);
+  const auto has = [&](std::string_view column) { return std::ranges::find(fields, column) != fields.end(); };
+  if (fields[0] == "TIMESTAMP") return "azure";
+  if (has("timestamp") && has("duration") && has("num_gpus")) return "philly";
+  if (has("name") && has("num_gpu") && has("gpu_milli")) return "openb";
   const auto number = [&](size_t i) { return ParseReal(fields[i]).has_value(); };
   const bool dated = fields[0].size() >= 19 && fields[0][4] == '-' && fields[0][10] == ' ';
   if (dated && fields.size() == 5 && number(1)) return "philly";

@@ -50,11 +50,40 @@ std::vector<Role> GangOf(uint32_t count, uint32_t per_node) {
 void SplitAtCommas(std::string_view line, std::vector<std::string_view>& fields) {
   fields.clear();
   while (true) {
+    const size_t quote = line.starts_with('"') ? line.find('"', 1) : std::string_view::npos;
+    if (quote != std::string_view::npos && (quote + 1 == line.size() || line[quote + 1] == ',')) {
+      fields.push_back(line.substr(1, quote - 1));
+      if (quote + 1 == line.size()) return;
+      line.remove_prefix(quote + 2);
+      continue;
+    }
     const size_t comma = line.find(',');
     fields.push_back(line.substr(0, comma));
     if (comma == std::string_view::npos) return;
     line.remove_prefix(comma + 1);
   }
+}
+
+bool ColumnOrder::TakeHeader(const std::vector<std::string_view>& fields) {
+  if (!places_.empty() || std::ranges::find(fields, names_.front()) == fields.end()) return false;
+  width_ = fields.size();
+  for (const std::string_view name : names_)
+    places_.push_back(static_cast<size_t>(std::ranges::find(fields, name) - fields.begin()));
+  return true;
+}
+
+bool ColumnOrder::HasColumn(std::string_view name) const {
+  const auto at = std::ranges::find(names_, name);
+  return places_.empty() || places_[static_cast<size_t>(at - names_.begin())] < width_;
+}
+
+std::string ColumnOrder::Arrange(std::vector<std::string_view>& fields) const {
+  if (places_.empty()) return {};
+  if (fields.size() != width_) return fmt::format("{} fields, the header has {}", fields.size(), width_);
+  std::vector<std::string_view> arranged;
+  for (const size_t place : places_) arranged.push_back(place < width_ ? fields[place] : std::string_view());
+  fields = std::move(arranged);
+  return {};
 }
 
 void SplitAtBlanks(std::string_view line, std::vector<std::string_view>& fields) {
@@ -71,7 +100,11 @@ void SplitAtBlanks(std::string_view line, std::vector<std::string_view>& fields)
 }
 
 std::optional<int64_t> ParseInteger(std::string_view text) {
-  return conf::ReadNumber<int64_t>(text);
+  if (const std::optional<int64_t> whole = conf::ReadNumber<int64_t>(text)) return whole;
+  constexpr double kMost = 1e15;  // a double has each integer up to there
+  const std::optional<double> real = ParseReal(text);
+  if (!real || std::abs(*real) > kMost || std::trunc(*real) != *real) return std::nullopt;
+  return static_cast<int64_t>(*real);
 }
 
 std::optional<double> ParseReal(std::string_view text) {

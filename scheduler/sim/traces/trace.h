@@ -8,6 +8,7 @@
 
 #include <charconv>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,11 +32,32 @@ void SortBySubmission(std::vector<TraceJob>& jobs);
 // `count` devices as members that each fill a node of `per_node`, with the remainder in a last one.
 std::vector<Role> GangOf(uint32_t count, uint32_t per_node);
 
-// Cuts a line at each comma, or at runs of blanks; views into the line.
+// Cuts a line at each comma, or at runs of blanks; views into the line. Quotes around a field with a comma are
+// left out.
 void SplitAtCommas(std::string_view line, std::vector<std::string_view>& fields);
 void SplitAtBlanks(std::string_view line, std::vector<std::string_view>& fields);
 
-// The whole text as a number, or nothing. For double: finite.
+// The order of the columns of a CSV file: its header's, or without one that of its format.
+class ColumnOrder {
+ public:
+  // Names of the format's columns. They must outlive it.
+  explicit ColumnOrder(std::span<const std::string_view> names) : names_(names) {}
+
+  // Whether the fields are a header: they name the first column of the format. Other columns may be missing, and
+  // more may stand there.
+  bool TakeHeader(const std::vector<std::string_view>& fields);
+  bool HasColumn(std::string_view name) const;  // without a header: all
+  // Puts a row's fields into the format's order, with empty fields for missing columns. Empty: done; else what is
+  // wrong with the row.
+  std::string Arrange(std::vector<std::string_view>& fields) const;
+
+ private:
+  std::span<const std::string_view> names_;
+  std::vector<size_t> places_{};  // of each column in a row; without a header none
+  size_t width_ = 0;              // of the header
+};
+
+// The whole text as a number, or nothing. An integer may be written as 12 or 12.0; a real is finite.
 std::optional<int64_t> ParseInteger(std::string_view text);
 std::optional<double> ParseReal(std::string_view text);
 

@@ -30,6 +30,7 @@ Policy RandomPolicy(Rng& rng) {
   policy.preemption.victims = static_cast<VictimOrder>(rng.Uniform(3));
   policy.preemption.grace = seconds(rng.Uniform(2) * 30);
   policy.faults.hot_swap = rng.Uniform(2) == 0;
+  policy.backfill.evict_overrunning = rng.Uniform(2) == 0;
   if (rng.Uniform(2) == 0)
     policy.order = {{"priority", 1'000}, {"expected", 16}, {"overdue", 100}, {"age", 1}};
   policy.moves = {.per_hour = static_cast<uint32_t>(rng.Uniform(3) * 20),

@@ -141,6 +141,29 @@ TEST(PlannerResources, NoNodesAreReservedForAJobThatWaitsForThem) {
   EXPECT_THAT(world.plan.reserved, IsEmpty());
 }
 
+TEST(PlannerResources, NoPlacesAreKeptForAJobThatWaitsForThemBesideItsQuota) {
+  PlannerWorld world(WithLicences(1, 1), {}, {{.name = "default", .parent = {}, .limit = {{"*", 8'000}}}});
+  Job holder = world.Make("holder", {});
+  holder.resources = {{"matlab", 1}};
+  holder.estimate = hours(9);
+  world.Submit(holder);
+  Job first = world.Make("first", Devices(8));
+  first.limit = hours(1);
+  world.Submit(first);
+  EXPECT_THAT(world.Run(), ElementsAre("start holder", "start first"));
+  world.now += hours(1);
+  Job high = world.Make("high", Devices(8));
+  high.priority = 10;
+  high.resources = {{"matlab", 1}};
+  world.Submit(high);
+  EXPECT_THAT(world.Run(), ElementsAre("stop first"));
+  EXPECT_THAT(world.plan.reserved, IsEmpty());
+  world.planner.Stopped(world.Find("first"), world.now);
+  world.Submit(world.Make("other", Devices(8)));
+  EXPECT_THAT(world.Run(), ElementsAre("start other"));
+  EXPECT_EQ(world.WhyWaits("high"), "resource");
+}
+
 TEST(PlannerResources, MoreThanThereIsNeverStarts) {
   PlannerWorld world(WithLicences(2));
   const JobIndex job = world.Submit(Licensed(world, "a", 3));

@@ -447,6 +447,92 @@ TEST(Planner, DependentsStartWhenTheirDependencySucceeds) {
   EXPECT_THAT(w.Run(), ElementsAre("start second"));
 }
 
+// A member that has been told to leave does not keep a gang alive.
+TEST(Planner, AGangWhoseOtherMembersAreLostWhileItShrinksStartsAgain) {
+  World w(EightWay(2), {},
+          {{.name = "default", .parent = {}, .deserved = {{"*", 8'000}}},
+           {.name = "other", .parent = {}, .deserved = {{"*", 8'000}}}});
+  Job elastic = w.Make("elastic", Devices(8), 2);
+  elastic.roles[0].min_count = 1;
+  w.Submit(elastic);
+  w.Run();
+  Job due = w.Make("due", Devices(8));
+  due.queue = "other";
+  w.Submit(due);
+  ASSERT_THAT(w.Run(), ElementsAre("shrink elastic"));
+  const NodeId left = w.plan.actions[0].members[0].holding.node;
+  w.planner.NodeFault(1 - left, w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("preempt elastic"));
+}
+
+// "head" has both nodes reserved from the end of "early", and "late" has filled the other one meanwhile.
+struct Overrun : PlannerWorld {
+  explicit Overrun(bool evicts) : PlannerWorld(EightWay(2), With(evicts)) {
+    Job early = Make("early", Devices(8));
+    early.estimate = hours(2);
+    Submit(early);
+    Run();
+    Submit(Make("head", Devices(8), 2));
+    Submit(Make("late", Devices(8)));
+  }
+  static Policy With(bool evicts) {
+    Policy policy;
+    policy.backfill.evict_overrunning = evicts;
+    return policy;
+  }
+};
+
+TEST(Planner, ABackfilledJobThatOutlivesItsEstimateMakesWayWhenTheReservationBegins) {
+  for (const bool evicts : {true, false}) {
+    Overrun w(evicts);
+    EXPECT_THAT(w.Run(), ElementsAre("start late"));
+    EXPECT_TRUE(w.planner.jobs()[w.Find("late")].backfilled);
+    w.now += hours(1);
+    EXPECT_THAT(w.Run(), IsEmpty());  // its estimate is over, but not what was reserved before
+    w.now += hours(1);
+    w.planner.Ended(w.Find("early"), w.now);
+    if (!evicts) {
+      EXPECT_THAT(w.Run(), IsEmpty());
+      continue;
+    }
+    EXPECT_THAT(w.Run(), ElementsAre("preempt late"));
+    EXPECT_EQ(w.plan.actions[0].why.code, "overran");
+    EXPECT_THAT(
+        w.plan.actions[0].why.text,
+        HasSubstr("makes room for head: stops: it overtook jobs ahead of it and has run for 2h, longer"));
+    w.planner.Stopped(w.Find("late"), w.now);
+    EXPECT_THAT(w.Run(), ElementsAre("start head"));
+  }
+}
+
+TEST(Planner, AJobThatOvertookNoOtherMayOutliveItsEstimate) {
+  Overrun w(true);
+  EXPECT_THAT(w.Run(), ElementsAre("start late"));
+  w.now += hours(2);
+  w.planner.Ended(w.Find("late"), w.now);
+  EXPECT_THAT(w.Run(), IsEmpty());  // "early" was the first in line when it started
+  w.now += hours(1);
+  EXPECT_THAT(w.Run(), IsEmpty());
+}
+
+// The size of a partition is known where it is placed.
+TEST(Planner, NoPlacesAreKeptForAJobThatItsQueueMayNotHold) {
+  World w(EightWay(1), {},
+          {{.name = "default", .parent = {}, .borrows = false}, {.name = "free", .parent = {}}});
+  Job filler = w.Make("filler", Devices(1));
+  filler.queue = "free";
+  filler.priority = kFillerPriority;
+  w.Submit(filler);
+  w.Run();
+  w.Submit(w.Make("part", Partition("1g.10gb")));
+  Job other = w.Make("other", Devices(4));
+  other.queue = "free";
+  w.Submit(other);
+  EXPECT_THAT(w.Run(), ElementsAre("start other"));
+  EXPECT_EQ(w.WhyWaits("part"), "quota");
+  EXPECT_THAT(w.plan.reserved, IsEmpty());
+}
+
 TEST(Planner, AnAdvanceReservationStartsOnTime) {
   World w(EightWay(2));
   Job booked = w.Make("booked", Devices(8), 2);

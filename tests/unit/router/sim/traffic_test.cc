@@ -24,6 +24,17 @@ TEST(Traffic, CountsAzureTimesFromTheFirstCallOn) {
   EXPECT_EQ(traffic.calls[1].output, 109u);
 }
 
+TEST(Traffic, AzureTimesMayHaveAZoneAndTheHeaderMayBeMissing) {
+  const Traffic traffic = ReadTraffic(
+      "2024-05-10 00:00:00.009930+00:00,2162,5\n"
+      "2024-05-10 02:00:01.009930+02:00,2399,6\n",
+      "azure.csv", TrafficFormat::kAzure);
+  EXPECT_EQ(traffic.report.left_out, 0u);
+  ASSERT_EQ(traffic.calls.size(), 2u);
+  EXPECT_EQ(traffic.calls[0].input, 2162u);
+  EXPECT_EQ(traffic.calls[1].at, std::chrono::seconds(1));
+}
+
 TEST(Traffic, AzureTimesThatAreCenturiesApartAreLeftOut) {
   for (const std::string_view begin : {"0211-11-16 18:15:46.68", "1800-01-01 00:00:00.0"}) {
     const Traffic traffic = ReadTraffic(std::string(kAzureHeader) + std::string(begin) +

@@ -85,6 +85,23 @@ TEST(Moves, AJobThatSavesMakesWayForOneThatNeedsAWholeNode) {
   EXPECT_EQ(w.NodesOf("a"), w.NodesOf("b"));
 }
 
+// Each half of a device is free for one member of the pair, not for both.
+TEST(Moves, TheNewPlacesOfAJobAreFreeTogether) {
+  Cluster cluster = EightWay(1);
+  cluster.types[0].devices = 2;
+  PlannerWorld w(cluster, MovingPolicy());
+  w.Submit(w.Make("half", Share(500)));
+  w.Run();
+  w.Submit(AsReplica(w.Make("pair", Share(500), 2)));
+  ASSERT_THAT(w.Run(), ElementsAre("start pair"));
+  const std::vector<MemberAt> members = w.plan.actions[0].members;
+  w.planner.Ended(w.Find("half"), w.now);
+  ASSERT_NE(members[0].holding.devices, members[1].holding.devices);
+  w.now += minutes(30);
+  w.Submit(w.Make("whole", Devices(1)));
+  EXPECT_THAT(RunTwice(w), IsEmpty());
+}
+
 TEST(Moves, NothingMovesWithoutABudget) {
   FragmentedPair w(MovingPolicy(0), false);
   w.now += minutes(30);

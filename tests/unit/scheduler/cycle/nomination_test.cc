@@ -85,6 +85,27 @@ TEST(Nomination, IsNotAskedForTwiceWhenTheVictimIsLate) {
   EXPECT_THAT(w.Run(), ElementsAre("start high"));
 }
 
+TEST(Nomination, AJobThatFitsBesideOneNowStartsAtOnce) {
+  PlannerWorld w(EightWay(1), Promised::PolicyWith(Backfill::kEasy));
+  w.Submit(w.Make("early", Devices(4)));
+  Job low = w.Make("low", Devices(4));
+  low.roles[0].ask.cpu_milli = 90'000;
+  w.Submit(low);
+  w.Run();
+  w.planner.Ended(w.Find("early"), w.now);
+  Job high = w.Make("high", Devices(2));
+  high.roles[0].ask.cpu_milli = 64'000;
+  high.priority = 10;
+  w.Submit(high);
+  ASSERT_THAT(w.Run(), ElementsAre("preempt low"));
+  Job beside = w.Make("beside", Devices(2));
+  beside.priority = 5;
+  w.Submit(beside);
+  EXPECT_THAT(w.Run(), ElementsAre("start beside"));
+  w.planner.Stopped(w.Find("low"), w.now);
+  EXPECT_THAT(w.Run(), ElementsAre("start high"));
+}
+
 TEST(Nomination, IsGivenUpWithItsNode) {
   Promised w;
   w.planner.SetHealth(w.place, Health::kDraining, w.now);

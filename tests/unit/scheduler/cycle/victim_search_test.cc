@@ -37,7 +37,7 @@ TEST(Preempt, StopsTheLeastCostlyOfLowerPriority) {
   const std::vector<Victim> victims = world.PreemptWithCause(urgent, PreemptMode::kPriority);
   ASSERT_THAT(JobsOf(victims), ElementsAre(young));
   EXPECT_EQ(victims[0].cost, 80);
-  EXPECT_EQ(victims[0].why.code, "preempted-for");
+  EXPECT_EQ(victims[0].why.code, "preempted");
   EXPECT_THAT(victims[0].why.text,
               HasSubstr("\"job-3\" of priority 5 needs the room, this job has priority 0; 80 GPU-seconds"));
 }

@@ -78,6 +78,20 @@ TEST(JobsJsonl, ARoleWithoutMinCountIsAGang) {
   EXPECT_EQ(read.jobs[0].job.roles[0].min_count, 16u);
 }
 
+TEST(JobsJsonl, ResourcesMayBeAMapAsTheGatewaysJobsHaveThem) {
+  const Jobs jobs = ReadJobs(R"({"id": "a", "roles": [{}], "resources": {"matlab": 1, "seat": 2}})"
+                             "\n"
+                             R"({"id": "b", "roles": [{}], "resources": {"matlab": "one"}})",
+                             "jobs.jsonl");
+  ASSERT_EQ(jobs.jobs.size(), 1u);
+  const std::vector<ResourceAsk>& asks = jobs.jobs[0].job.resources;
+  ASSERT_EQ(asks.size(), 2u);
+  EXPECT_EQ(asks[0].name, "matlab");
+  EXPECT_EQ(asks[1].count, 2u);
+  ASSERT_EQ(jobs.report.problems.size(), 1u);
+  EXPECT_EQ(jobs.report.problems[0].pointer, "/resources/matlab");
+}
+
 TEST(JobsJsonl, TimesMayBeSecondsAsTracesHaveThem) {
   const Jobs read = ReadJobs(Line(R"("submitted":1.5,"run":90,"limit":"2m")"), "f");
   ASSERT_EQ(read.jobs.size(), 1u);

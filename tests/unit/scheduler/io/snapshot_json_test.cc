@@ -51,6 +51,7 @@ JobState RandomJob(NodeId node, Rng& rng) {
   state.after_stop = static_cast<AfterStop>(rng.Uniform(3));
   if (rng.Uniform(3) == 0) state.idle_since = RandomTime(rng);
   state.lost_members = rng.Uniform(2) == 0;
+  state.backfilled = rng.Uniform(2) == 0;
   state.done = RandomDuration(rng);
   state.restarts = static_cast<uint32_t>(rng.Uniform(9));
   for (uint32_t d = 0; d < count; ++d) {

@@ -49,6 +49,17 @@ TEST(Shortfall, NamesTheCountableResource) {
             "asks for 1 of the resource seat, the cluster has 0");
 }
 
+TEST(Shortfall, SaysThatAClusterDeclaresNoCoresOrMemory) {
+  Cluster cluster = ThreeServers();
+  for (NodeType& type : cluster.types) type.cpu_milli = 0;
+  Job job;
+  Role role;
+  role.ask = {.devices = {{.count = 1}}, .cpu_milli = 12'000};
+  job.roles = {role};
+  EXPECT_EQ(ShortfallOf(job, cluster, Among::kAllNodes),
+            "asks for 12 CPU cores, the cluster declares no cores; give its types cpu");
+}
+
 TEST(Shortfall, OfOneMemberSaysThatNoNodeHasAllOfItTogether) {
   Cluster cluster = ThreeServers();
   cluster.types[1].cpu_milli = 128'000;

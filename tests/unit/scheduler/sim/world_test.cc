@@ -432,6 +432,45 @@ TEST(World, AnIdleNotebookThatGetsMoreMembersIsUsedAgain) {
   }
 }
 
+// "elastic" has both nodes, of which the queue of "due" deserves one.
+struct Reclaimed {
+  Reclaimed() {
+    TraceJob elastic = JobOf("elastic", hours(0), hours(10), 16, "over");
+    elastic.job.roles[0].min_count = 1;
+    elastic.job.checkpoint = {.interval = hours(1), .save = {}, .restart = {}};
+    TraceJob due = JobOf("due", hours(1), hours(2), 8, "under");
+    jobs = {elastic, due};
+    queues = {{.name = "over", .parent = {}, .deserved = {{"*", 8'000}}},
+              {.name = "under", .parent = {}, .deserved = {{"*", 8'000}}}};
+    policy.preemption.grace = minutes(30);
+  }
+  std::vector<TraceJob> jobs;
+  std::vector<Queue> queues;
+  Policy policy = InOrder();
+};
+
+TEST(World, MembersThatAreReclaimedLeaveAtTheEndOfTheirGrace) {
+  Reclaimed r;
+  r.jobs[0].job.checkpoint = {};
+  const Report report = Simulate(EightWay(2), r.jobs, r.policy, {}, r.queues);
+  EXPECT_EQ(report.finished, 2u);
+  EXPECT_DOUBLE_EQ(report.waits.max_h, 0.5);
+  // 1.5 h with both nodes, 2 h with one, and the rest with both again.
+  EXPECT_DOUBLE_EQ(report.hours, 11);
+}
+
+// Its periodic checkpoints come and go meanwhile.
+TEST(World, ACheckpointDoesNotKeepMembersThatLeave) {
+  Reclaimed r;
+  r.jobs[0].job.checkpoint.save = minutes(1);
+  r.jobs[0].job.checkpoint.interval = minutes(1);
+  WorldOptions options;
+  options.saves_when_told = false;
+  const Report report = Simulate(EightWay(2), r.jobs, r.policy, options, r.queues);
+  EXPECT_EQ(report.finished, 2u);
+  EXPECT_DOUBLE_EQ(report.waits.max_h, 0.5);
+}
+
 TEST(World, QueueSatisfactionIsTheHeldPartOfItsDue) {
   const Cluster cluster = EightWay(1);
   std::vector<Queue> queues = {{.name = "x", .parent = {}}, {.name = "y", .parent = {}}};

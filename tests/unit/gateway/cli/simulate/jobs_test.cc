@@ -454,6 +454,22 @@ TEST_F(CliSimulate, JobsWithoutAQueueAreInTheDefaultOne) {
   EXPECT_EQ(Json()["policies"][0]["runs"][0]["queues"][0]["name"], "default");
 }
 
+TEST_F(CliSimulate, AFigureOfNoJobIsADash) {
+  const Result table = Simulate({"--horizon", "30m"});
+  EXPECT_THAT(table.out, AllOf(testing::ContainsRegex("completion time, mean +- +h"),
+                               testing::ContainsRegex("wait, mean +0.00 +h")));
+  const json out = Json({"--horizon", "30m"});
+  EXPECT_TRUE(out["policies"][0]["mean"]["jct_mean_h"].is_null());
+  EXPECT_EQ(out["policies"][0]["mean"]["wait_mean_h"], 0);
+}
+
+TEST_F(CliSimulate, NamesAMissingFileOnceAndTakesZeroForNone) {
+  EXPECT_THAT(Call({"/no/such/file"}).err,
+              StartsWith("/no/such/file: cannot open: No such file or directory\n"));
+  EXPECT_EQ(Simulate({"--mtbf", "0s", "--checkpoint", "0s"}).out, Simulate().out);
+  EXPECT_THAT(Simulate({"--mtbf", ""}).err, HasSubstr("--mtbf: \"\" must be a duration"));
+}
+
 // Like an operator who sees that it runs: once the signal no longer ends the process by itself.
 void InterruptOnceHandled(int) {
   struct sigaction now{};

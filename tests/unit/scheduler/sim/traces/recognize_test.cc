@@ -15,6 +15,8 @@ TEST(RecognizeTrace, TellsFormatsByTheirFirstRow) {
       {"2017-10-09 07:01:55,66.0,1,66.0,11cb48\n", "philly"},
       {"\xEF\xBB\xBFname,cpu_milli,memory_mib,num_gpu,gpu_milli\n", "openb"},
       {"openb-pod-0000,12000,16384,1,1000,,LS,Running,0,12537496,0\n", "openb"},
+      {"\"timestamp\",\"duration\",\"num_gpus\",\"gpu_time\",\"cluster\"\n", "philly"},
+      {",qos,gpu_milli,num_gpu,memory_mib,cpu_milli,name\n", "openb"},
       {"; Version: 2.2\n", "swf"},
       {"1 0 5 100 4 -1 -1 4 200 -1 1 3 1 1 1 -1 -1 -1\n", "swf"},
       {"TIMESTAMP,ContextTokens,GeneratedTokens\n", "azure"},

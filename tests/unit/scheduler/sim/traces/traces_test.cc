@@ -120,6 +120,42 @@ TEST(Openb, ReadsListsWithoutTimesAsPodsThatStay) {
   EXPECT_EQ(trace.jobs[0].run, std::nullopt);
 }
 
+TEST(Openb, FollowsAHeaderWithOtherColumnsInAnotherOrderAndQuotes) {
+  const Trace trace = ReadOpenb(
+      "\n"
+      ",\"gpu_milli\",\"name\",num_gpu,cpu_milli,memory_mib,gpu_spec,deletion_time,creation_time\n"
+      "0,\"460\",\"pod,a\",1.0,6000.0,12288,V100M16|V100M32,30,10\n"
+      "1,1000,b,2,6000,12288,,30\n",
+      "pods.csv");
+  ASSERT_EQ(trace.jobs.size(), 1u);
+  EXPECT_EQ(trace.jobs[0].job.id, "pod,a");
+  EXPECT_EQ(trace.jobs[0].run, std::chrono::seconds(20));
+  const Ask& ask = trace.jobs[0].job.roles[0].ask;
+  EXPECT_EQ(ask.cpu_milli, 6000);
+  EXPECT_EQ(ask.devices[0].milli, 460);
+  EXPECT_EQ(ask.devices[0].kinds.size(), 2u);
+  ASSERT_EQ(trace.report.left_out, 1u);
+  EXPECT_NE(trace.report.problems[0].message.find("8 fields, the header has 9"), std::string::npos);
+}
+
+TEST(Openb, AHeaderWithoutTimesMeansPodsThatStay) {
+  const Trace trace =
+      ReadOpenb("num_gpu,gpu_milli,gpu_spec,name,cpu_milli,memory_mib\n1,1000,T4,a,0,0\n", "pods.csv");
+  ASSERT_EQ(trace.jobs.size(), 1u);
+  EXPECT_FALSE(trace.jobs[0].run.has_value());
+  EXPECT_EQ(trace.jobs[0].job.roles[0].ask.devices[0].kinds[0], "T4");
+}
+
+TEST(Philly, FollowsAHeaderInAnotherOrder) {
+  const Trace trace = ReadPhilly(
+      "cluster,num_gpus,duration,timestamp\n"
+      "vc,8,60,2017-10-09 07:01:55\n",
+      "philly.csv", 8);
+  ASSERT_EQ(trace.jobs.size(), 1u);
+  EXPECT_EQ(trace.jobs[0].job.queue, "vc");
+  EXPECT_EQ(trace.jobs[0].run, std::chrono::minutes(1));
+}
+
 TEST(Openb, LeavesOutInvalidRows) {
   const std::pair<const char*, const char*> cases[] = {
       {"a,6000,12288,1,460,,LS,Running,160,100,100", "out of order"},
