@@ -20,6 +20,7 @@
 #include "gateway/config/state_files.h"
 #include "gateway/control/adapter.h"
 #include "gateway/control/cordon.h"
+#include "gateway/control/model_memory.h"
 #include "gateway/control/model_order.h"
 #include "gateway/control/open_launcher.h"
 #include "gateway/control/replica_keys.h"
@@ -276,12 +277,21 @@ void TakeOrders(const Histories& histories, std::vector<store::Write>& writes) {
 // Tenants made at run time, their members, grants and requests; what cannot be read would have no effect.
 void TakePeople(const std::vector<store::Object>& stored, std::vector<store::Write>& writes) {
   for (const store::Object& object : stored) {
-    const bool readable = object.kind == store::kTenant    ? DecodeProject(object.body).ok()
-                          : object.kind == store::kMember  ? DecodeMember(object.body).ok()
-                          : object.kind == store::kGrant   ? DecodeGrant(object.body).ok()
-                          : object.kind == store::kRequest ? DecodeRequest(object.body).ok()
-                                                           : object.kind == store::kThreshold;
+    const bool readable = object.kind == store::kTenant   ? DecodeProject(object.body).ok()
+                          : object.kind == store::kMember ? DecodeMember(object.body).ok()
+                          : object.kind == store::kGrant  ? DecodeGrant(object.body).ok()
+                          : object.kind == store::kRequest
+                              ? DecodeRequest(object.body).ok()
+                              : object.kind == store::kThreshold || object.kind == store::kFirstAdmin;
     if (readable) writes.push_back(store::Write::Create(object.kind, object.id, object.body));
+  }
+}
+
+// What scaling has learned; without it, the laws learn anew.
+void TakeMemories(const std::vector<store::Object>& stored, std::vector<store::Write>& writes) {
+  for (const store::Object& object : stored) {
+    if (object.kind == store::kModelMemory && control::ReadModelMemory(object.id, object.body).ok())
+      writes.push_back(store::Write::Create(object.kind, object.id, object.body));
   }
 }
 
@@ -398,6 +408,7 @@ absl::StatusOr<RebuiltState> RebuildState(net::Loop& loop, const Config& config)
   TakeCordons(histories, salvaged->objects, out, writes);
   TakeOrders(histories, writes);
   TakeModels(histories, writes);
+  TakeMemories(salvaged->objects, writes);
   TakePeople(salvaged->objects, writes);
   TakeBatches(salvaged->objects, writes);
   TakeSecrets(salvaged->objects, config.server.state_dir, writes);
