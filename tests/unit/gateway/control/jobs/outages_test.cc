@@ -17,9 +17,9 @@ using testing::AnyOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr std::string_view kGang =
+constexpr std::string_view kGangOfFour =
     "name: gang\ncommand: [train]\nmembers: 4\ndevices: [{kind: h100, count: 1}]\n";
-constexpr std::string_view kSaves = R"(
+constexpr std::string_view kGangThatSaves = R"(
 name: gang
 command: [train]
 members: 4
@@ -51,7 +51,7 @@ class JobOutages : public testing::Test {
 TEST_F(JobOutages, AJobWaitsWithoutBlameWhileTheLauncherCanStartNothing) {
   world->nothing_starts = "the launch broker is gone";
   launcher.refuse = absl::UnavailableError("the launch broker is gone");
-  const std::string id = world->Submit(std::string(kGang) + "restarts: 0\nstart_timeout: 30s\n");
+  const std::string id = world->Submit(std::string(kGangOfFour) + "restarts: 0\nstart_timeout: 30s\n");
   world->Settle();
   PassSlowly(5, 60);
   EXPECT_FALSE((*world)[id].over()) << (*world)[id].why;
@@ -63,14 +63,14 @@ TEST_F(JobOutages, AJobWaitsWithoutBlameWhileTheLauncherCanStartNothing) {
   EXPECT_EQ(world->State(id), "running");
 
   launcher.refuse = absl::UnavailableError("no port is free");
-  const std::string own = world->Submit(std::string(kGang) + "restarts: 0\nstart_timeout: 30s\n");
+  const std::string own = world->Submit(std::string(kGangOfFour) + "restarts: 0\nstart_timeout: 30s\n");
   ASSERT_TRUE(world->Ask(world->jobs->Cancel(id, "ada")).ok());
   PassSlowly(5, 24);
   EXPECT_EQ(world->State(own), "failed") << "where other work starts, it is the job that does not";
 }
 
 TEST_F(JobOutages, ASaveIsKnownToTheNextGatewayWhileTheJobRuns) {
-  const std::string id = world->Submit(std::string(kSaves));
+  const std::string id = world->Submit(std::string(kGangThatSaves));
   world->Settle();
   world->Pass(minutes(31));
   Restart();
