@@ -32,9 +32,9 @@ constexpr size_t kClaimsAtOnce = 512;
 
 // An idle limit claims this many times per lease.
 constexpr int kIdleClaims = 4;
-
-// How long a start waits for shares that other gateways must give up first.
-constexpr conf::Duration kAwaitShares = std::chrono::seconds(1);
+// A start waits for shares that other gateways must give up first, which idle ones do with their next claims.
+constexpr int kAwaitedClaims = 2;
+constexpr conf::Duration kAwaitShares = std::chrono::seconds(1);  // and so much longer
 
 const std::string& ScriptSha() {
   static const std::string hex = [] {
@@ -198,7 +198,8 @@ net::Task<void> LimitsSync::Keep() {
       co_await Round(std::move(due));
     }
     Judge(net::Now());
-    if (HaveShares() || status().failed_rounds > 0 || net::Now() >= begun_ + kAwaitShares) has_begun_.Set();
+    const conf::Duration patience = kAwaitedClaims * options_.lease / kIdleClaims + kAwaitShares;
+    if (HaveShares() || status().failed_rounds > 0 || net::Now() >= begun_ + patience) has_begun_.Set();
     if (closed_) break;
     co_await pause_.For(options_.early_interval);
   }

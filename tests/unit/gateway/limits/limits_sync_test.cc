@@ -328,6 +328,24 @@ TEST(LimitsSync, WithoutRedisItBeginsAtOnceWithItsInitialShare) {
   });
 }
 
+TEST(LimitsSync, AStartWaitsUntilIdleGatewaysHaveGivenUpShares) {
+  RunOnLoop([](TestLoop& loop) -> Task<void> {
+    Store store;
+    FakeRedis& server = Listening(loop, store);
+    LimitsSync::Options options = Named("one");
+    options.lease = 6s;  // an idle gateway claims every 1.5 s
+    Gateway idle(loop, server, {{Dimension::kConcurrency, 8}}, options);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return ShareOf(idle.limits) == 8; }));
+    options.instance = "two";
+    Gateway starts(loop, server, {{Dimension::kConcurrency, 8}}, options);
+    EXPECT_TRUE(co_await starts.sync->AwaitShares());
+    EXPECT_GT(ShareOf(starts.limits), 0) << "it would refuse requests, though none is in flight";
+    co_await starts.Close();
+    co_await idle.Close();
+    server.Stop();
+  });
+}
+
 TEST(LimitsSync, LoadsTheScriptAgainWhenTheServerHasForgottenIt) {
   RunOnLoop([](TestLoop& loop) -> Task<void> {
     Store store;
