@@ -27,22 +27,33 @@ constexpr int kCommitterNice = 5;  // a commit may wait a moment for requests, b
 constexpr size_t kCommitBytes = 1 << 20;
 constexpr auto kFirstRetry = std::chrono::milliseconds(20);
 constexpr auto kLastRetry = std::chrono::milliseconds(500);
+// A child of a killed process keeps its locks until it has become another program.
+constexpr auto kLockPatience = std::chrono::seconds(2);
+constexpr auto kLockRetry = std::chrono::milliseconds(50);
 
 uint64_t MicrosSince(Steady::time_point begin) {
   return static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(Steady::now() - begin).count());
 }
 
+absl::Status InUse(const std::string& dir, const std::string& lock) {
+  const std::string owner = net::LockOwner(lock);
+  return absl::FailedPreconditionError(conf::Abseil(
+      fmt::format("{} is in use by {}: a ledger has only one writer; give each gateway its own state_dir",
+                  dir, owner.empty() ? "another process" : owner)));
+}
+
 absl::StatusOr<net::Fd> Lock(const std::string& dir) {
   const std::string path = dir + "/lock";
   absl::StatusOr<net::Fd> file = net::OpenFile(path, O_CREAT | O_RDWR);
   if (!file.ok()) return file;
-  if (flock(file->get(), LOCK_EX | LOCK_NB) == 0) return file;
-  if (errno != EWOULDBLOCK) return net::SystemError("lock", path, errno);
-  const std::string owner = net::LockOwner(path);
-  return absl::FailedPreconditionError(conf::Abseil(
-      fmt::format("{} is in use by {}: a ledger has only one writer; give each gateway its own state_dir",
-                  dir, owner.empty() ? "another process" : owner)));
+  const Steady::time_point until = Steady::now() + kLockPatience;
+  while (flock(file->get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return net::SystemError("lock", path, errno);
+    if (Steady::now() >= until) return InUse(dir, path);
+    std::this_thread::sleep_for(kLockRetry);
+  }
+  return file;
 }
 
 size_t EventBytes(const Event& event) {

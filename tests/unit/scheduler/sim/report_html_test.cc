@@ -148,11 +148,11 @@ TEST(ReportHtml, ShowsTenFiguresFirstAndFoldsTheRest) {
 }
 
 TEST(ReportHtml, ComparesTwoPoliciesBySeedsMeanAndSpread) {
-  Report low;
-  Report high;
+  Report low{.finished = 1};
+  Report high{.finished = 1};
   low.jct_mean_h = 2;
   high.jct_mean_h = 4;
-  Report other;
+  Report other{.finished = 1};
   other.jct_mean_h = 6;
   const std::vector<PolicyRuns> runs = {{.name = "a", .reports = {low, high}},
                                         {.name = "b", .reports = {other, other}}};

@@ -465,7 +465,7 @@ TEST_F(CliSimulate, AFigureOfNoJobIsADash) {
 
 TEST_F(CliSimulate, NamesAMissingFileOnceAndTakesZeroForNone) {
   EXPECT_THAT(Call({"/no/such/file"}).err,
-              StartsWith("/no/such/file: cannot open: No such file or directory\n"));
+              StartsWith("/no/such/file: cannot open it: No such file or directory\n"));
   EXPECT_EQ(Simulate({"--mtbf", "0s", "--checkpoint", "0s"}).out, Simulate().out);
   EXPECT_THAT(Simulate({"--mtbf", ""}).err, HasSubstr("--mtbf: \"\" must be a duration"));
 }
