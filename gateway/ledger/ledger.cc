@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "conf/json_dump.h"
 #include "conf/json_parse.h"
@@ -36,7 +37,7 @@ uint64_t MicrosSince(Steady::time_point begin) {
       std::chrono::duration_cast<std::chrono::microseconds>(Steady::now() - begin).count());
 }
 
-absl::Status InUse(const std::string& dir, const std::string& lock) {
+absl::Status LockIsHeld(const std::string& dir, const std::string& lock) {
   const std::string owner = net::LockOwner(lock);
   return absl::FailedPreconditionError(conf::Abseil(
       fmt::format("{} is in use by {}: a ledger has only one writer; give each gateway its own state_dir",
@@ -50,7 +51,7 @@ absl::StatusOr<net::Fd> Lock(const std::string& dir) {
   const Steady::time_point until = Steady::now() + kLockPatience;
   while (flock(file->get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return net::SystemError("lock", path, errno);
-    if (Steady::now() >= until) return InUse(dir, path);
+    if (Steady::now() >= until) return LockIsHeld(dir, path);
     std::this_thread::sleep_for(kLockRetry);
   }
   return file;
