@@ -197,7 +197,7 @@ int LineWithTab(std::string_view text, int last) {
   return 0;
 }
 
-// What yaml-cpp says, and what that means for the person who edits the file.
+// A message of yaml-cpp, and our words for it.
 struct Meaning {
   std::string_view message;  // its beginning
   std::string_view meaning;

@@ -65,7 +65,7 @@ std::optional<answers::GrantedDevices> Show(const std::optional<DeviceAllowance>
   return answers::GrantedDevices{.kind = devices->kind, .count = devices->count};
 }
 
-// Whether the one who asked stands behind the call, also with a key of theirs or a token of their provider.
+// Whether the requester makes the call: in person, with a key of theirs, or with a token of their provider.
 bool IsOwn(const Operations& operations, const Call& call, std::string_view asked_by) {
   const Config& config = call.runtime->config();
   if (IsSamePerson(config, call.caller.actor, asked_by)) return true;

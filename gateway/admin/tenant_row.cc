@@ -61,7 +61,7 @@ std::string ConfiguredLimits(const Runtime& runtime, const std::string& path) {
   return json.empty() ? std::string() : json.dump();
 }
 
-// A tenant that was made at run time is changed by those who may change the tenants below its parent.
+// A role over the parent gives the right to change a tenant that was made at run time.
 void AddRights(const Call& call, answers::Tenant& row) {
   row.may_change = row.at_run_time && call.May(Permission::kChangeTenants, limits::ParentPath(row.path));
   row.may_add = row.self_service && call.May(Permission::kChangeTenants, row.path);

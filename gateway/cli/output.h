@@ -45,7 +45,7 @@ std::string TextOf(const nlohmann::ordered_json& value);
 // A word of the API as people read it: "in force" for in_force.
 std::string WordsOf(const nlohmann::ordered_json& value);
 
-// "cli:" and the name of the user that runs the command, under sudo of the one who called it: the actor in the ledger.
+// The actor in the ledger: "cli:" and the name of the user. With sudo, it is the user who called sudo.
 std::string Actor();
 
 // Standard output. The first error is kept, because a stream forgets its reason. False: it could not be written.
