@@ -176,7 +176,7 @@ absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Create(const std::st
   header->ring_bytes = layout.ring_bytes;
   header->first_n = layout.first_n;
   header->last_n.store(layout.first_n - 1, std::memory_order_relaxed);
-  journal->TakeSlots();
+  journal->AddFreeSlots();
   // Without the sync of net::RenameFile: a journal must outlive the process, not the machine.
   if (rename(fresh.c_str(), path.c_str()) != 0) return net::SystemError("rename to", path, errno);
   return journal;
@@ -209,6 +209,13 @@ absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Reopen(const std::st
   journal->TakeSlots();
   if (recorded) journal->FreeHeldSlots();
   return journal;
+}
+
+// Of a new file, whose zeros are free slots: untouched, they take no memory.
+void ShardJournal::AddFreeSlots() {
+  free_slots_.reserve(layout_.slots);
+  for (uint32_t i = layout_.slots; i > 0; --i) free_slots_.push_back(i - 1);
+  next_n_ = layout_.first_n;
 }
 
 void ShardJournal::TakeSlots() {
@@ -328,6 +335,14 @@ CloseRecord ShardJournal::InterruptedNow(uint32_t index, std::string* replica) c
 
 void ShardJournal::Release(uint64_t cursor) {
   header_->consumed.store(cursor, std::memory_order_release);
+}
+
+void ShardJournal::ReturnMemory() {
+  const uint64_t consumed = header_->consumed.load(std::memory_order_relaxed);
+  if (consumed - returned_ < kPopulated) return;
+  returned_ = consumed;
+  madvise(ring_, 2 * layout_.ring_bytes, MADV_DONTNEED);
+  Populate(At(consumed), std::min(kPopulated, layout_.ring_bytes));
 }
 
 uint64_t ShardJournal::pending_bytes() const {

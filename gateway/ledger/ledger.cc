@@ -28,6 +28,7 @@ constexpr int kCommitterNice = 5;  // a commit may wait a moment for requests, b
 constexpr size_t kCommitBytes = 1 << 20;
 constexpr auto kFirstRetry = std::chrono::milliseconds(20);
 constexpr auto kLastRetry = std::chrono::milliseconds(500);
+constexpr auto kRest = std::chrono::seconds(1);  // without a record; then memory is returned
 // A child of a killed process keeps its locks until it has become another program.
 constexpr auto kLockPatience = std::chrono::seconds(2);
 constexpr auto kLockRetry = std::chrono::milliseconds(50);
@@ -347,6 +348,8 @@ void Ledger::Run() {
   std::chrono::nanoseconds pause = options_.commit_interval;
   bool failing = false;
   bool retaining = false;
+  uint64_t last_seq = 0;
+  Steady::time_point last_record = Steady::now();
   while (true) {
     {
       std::unique_lock lock(mutex_);
@@ -358,6 +361,12 @@ void Ledger::Run() {
     bool more = false;
     const absl::Status status = Cycle(&more);
     SetHealth(status);
+    if (committer_->durable_seq() != last_seq) {
+      last_seq = committer_->durable_seq();
+      last_record = Steady::now();
+    } else if (Steady::now() - last_record >= kRest) {
+      for (const std::unique_ptr<ShardJournal>& journal : journals_) journal->ReturnMemory();
+    }
     if (status.ok() && (retaining || Steady::now() - retained >= options_.retention_interval)) {
       retained = Steady::now();
       SetRetention(committer_->Retain(&retaining));

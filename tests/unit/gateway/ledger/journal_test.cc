@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <thread>
 
 #include "tests/unit/gateway/ledger/fixture.h"
@@ -159,6 +160,51 @@ TEST_F(JournalTest, KeepsItsOrderOverManyLapsOfTheRing) {
     EXPECT_EQ(image->unreadable_bytes, 0u);
   }
   EXPECT_GT(cursor, uint64_t{4} * (64 << 10));
+}
+
+// KiB of the file's pages in this process's memory.
+size_t ResidentKib(const std::string& path) {
+  std::ifstream maps("/proc/self/smaps");
+  size_t sum = 0;
+  bool of_file = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.ends_with(path)) {
+      of_file = true;
+    } else if (of_file && line.starts_with("Rss:")) {
+      sum += std::stoul(line.substr(4));
+      of_file = false;
+    }
+  }
+  return sum;
+}
+
+TEST_F(JournalTest, ReturnsTheMemoryOfALapAndKeepsItsRecords) {
+  constexpr uint64_t kRing = 8 << 20;
+  auto journal = Make(64, kRing);
+  EXPECT_LT(ResidentKib(path_), 1200u);
+  uint64_t cursor = 0;
+  int records = 0;
+  const auto fill = [&](uint64_t bytes) {
+    for (const uint64_t end = journal->committed() + bytes; journal->committed() < end;) {
+      journal->Open(SomeOpen("req"))->Close(SomeClose());
+      if (journal->pending_bytes() < kRing / 2) continue;
+      journal->Drain(&cursor, [&](uint64_t, std::string_view) { return ++records > 0; });
+      journal->Release(cursor);
+    }
+  };
+  fill(kRing);
+  EXPECT_GT(ResidentKib(path_), 7000u);
+  const uint64_t kept = journal->pending_bytes();
+  ASSERT_GT(kept, 0u);
+  journal->ReturnMemory();
+  EXPECT_LT(ResidentKib(path_), 1200u);
+  EXPECT_EQ(journal->pending_bytes(), kept);
+  fill(kRing);
+  journal->Drain(&cursor, [&](uint64_t, std::string_view) { return ++records > 0; });
+  absl::StatusOr<JournalImage> image = ReadJournal(path_);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_EQ(image->unreadable_bytes, 0u);
+  EXPECT_EQ(image->last_n, 9 + static_cast<uint64_t>(records));
 }
 
 TEST_F(JournalTest, ATicketThatIsDroppedClosesItsRequestAsInterruptedWithItsCounts) {
