@@ -7,8 +7,8 @@
 #include "gateway/admin/answers/adapters.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
-#include "gateway/control/adapter_loads.h"
-#include "gateway/control/adapters.h"
+#include "gateway/control/models/adapter_loads.h"
+#include "gateway/control/models/adapters.h"
 
 namespace gateway::admin {
 namespace {

@@ -17,9 +17,9 @@
 #include "gateway/audit/ledger_query.h"
 #include "gateway/config/job_file.h"
 #include "gateway/config/sources.h"
-#include "gateway/control/cordons.h"
-#include "gateway/control/grant.h"
 #include "gateway/control/jobs/jobs.h"
+#include "gateway/control/nodes/cordons.h"
+#include "gateway/control/workloads/grant.h"
 
 namespace gateway::admin {
 namespace {

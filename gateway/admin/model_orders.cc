@@ -6,7 +6,7 @@
 #include "gateway/admin/answers/overview.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/shown_orders.h"
-#include "gateway/control/model_orders.h"
+#include "gateway/control/models/model_orders.h"
 #include "gateway/net/clock.h"
 
 namespace gateway::admin {

@@ -7,7 +7,7 @@
 #include "gateway/admin/answers/rollouts.h"
 #include "gateway/admin/handlers.h"
 #include "gateway/admin/input.h"
-#include "gateway/control/rollout_driver.h"
+#include "gateway/control/scaling/rollout_driver.h"
 
 namespace gateway::admin {
 namespace {

@@ -1,6 +1,6 @@
 #include "gateway/admin/shown_orders.h"
 
-#include "gateway/control/model_orders.h"
+#include "gateway/control/models/model_orders.h"
 
 namespace gateway::admin {
 namespace {

@@ -14,7 +14,7 @@
 #include "gateway/cli/output.h"
 #include "gateway/cli/problems.h"
 #include "gateway/config/job_file.h"
-#include "gateway/control/workload.h"
+#include "gateway/control/workloads/workload.h"
 #include "gateway/net/url.h"
 
 namespace gateway::cli {

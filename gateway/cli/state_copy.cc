@@ -12,7 +12,7 @@
 #include "gateway/cli/output.h"
 #include "gateway/cli/state.h"
 #include "gateway/config/state_files.h"
-#include "gateway/control/gateways.h"
+#include "gateway/control/gateways/gateways.h"
 #include "gateway/log.h"
 #include "gateway/net/files.h"
 #include "gateway/net/loop.h"

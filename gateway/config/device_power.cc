@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "conf/reader.h"
+#include "conf/text.h"
+#include "gateway/config/node_url.h"
 #include "gateway/net/url.h"
 
 namespace gateway::config {
@@ -56,7 +58,7 @@ void Bind(conf::Object& o, DeviceMetrics& metrics) {
   o.Optional("interval", metrics.interval, UpToADay());
   if (metrics.interval < std::chrono::seconds(1)) o.Error("must be at least 1s", "interval");
   if (metrics.url.empty()) return;
-  if (!net::ParseUrl(absl::StrReplaceAll(metrics.url, {{"{node}", "node"}})).ok())
+  if (!net::ParseUrl(absl::StrReplaceAll(metrics.url, {{conf::Abseil(kNodeInUrl), "node"}})).ok())
     o.Error("must be an http or https URL, such as http://{node}:9400/metrics", "url");
 }
 

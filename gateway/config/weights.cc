@@ -6,7 +6,9 @@
 #include <algorithm>
 
 #include "conf/reader.h"
+#include "conf/text.h"
 #include "gateway/config/bucket_name.h"
+#include "gateway/config/node_url.h"
 #include "gateway/net/url.h"
 #include "plugins/weights/digest.h"
 #include "plugins/weights/listing.h"
@@ -165,8 +167,8 @@ static void Bind(conf::Object& o, NeighbourServers& neighbours) {
   o.Optional("ca", neighbours.ca, NodePath());
   o.Optional("most", neighbours.most, conf::Range{1U, 16U});
   if (neighbours.url.empty()) return;
-  const absl::StatusOr<net::Url> url =
-      net::ParseUrl(absl::StrReplaceAll(neighbours.url, {{"{node}", "node"}, {"{address}", "192.0.2.1"}}));
+  const absl::StatusOr<net::Url> url = net::ParseUrl(
+      absl::StrReplaceAll(neighbours.url, {{conf::Abseil(kNodeInUrl), "node"}, {"{address}", "192.0.2.1"}}));
   if (!url.ok() || !url->query.empty())
     o.Error("must be an http or https URL, such as http://{address}:9470", "url");
 }

@@ -8,7 +8,7 @@
 
 #include "conf/hex.h"
 #include "conf/text.h"
-#include "gateway/control/signals.h"
+#include "gateway/control/scaling/signals.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 

@@ -23,11 +23,11 @@
 #include <vector>
 
 #include "gateway/control/driving.h"
-#include "gateway/control/followed_replicas.h"
-#include "gateway/control/gateways.h"
-#include "gateway/control/leadership.h"
+#include "gateway/control/gateways/followed_replicas.h"
+#include "gateway/control/gateways/gateways.h"
+#include "gateway/control/gateways/served_elsewhere.h"
+#include "gateway/control/lead/leadership.h"
 #include "gateway/control/scaling_loop.h"
-#include "gateway/control/served_elsewhere.h"
 
 namespace gateway::control {
 

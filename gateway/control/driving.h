@@ -15,7 +15,7 @@
 #include <memory>
 #include <utility>
 
-#include "gateway/control/leadership.h"
+#include "gateway/control/lead/leadership.h"
 #include "gateway/control/scaling_loop.h"
 #include "gateway/net/loop.h"
 

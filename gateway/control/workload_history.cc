@@ -10,10 +10,10 @@
 
 #include "conf/json_parse.h"
 #include "conf/text.h"
-#include "gateway/control/grant.h"
 #include "gateway/control/jobs/jobs.h"
-#include "gateway/control/provenance.h"
-#include "gateway/control/workload_record.h"
+#include "gateway/control/workloads/grant.h"
+#include "gateway/control/workloads/provenance.h"
+#include "gateway/control/workloads/workload_record.h"
 #include "gateway/store/kinds.h"
 #include "plugins/engines/engine_key.h"
 

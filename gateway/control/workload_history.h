@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/control/workload.h"
+#include "gateway/control/workloads/workload.h"
 #include "gateway/ledger/parse.h"
 #include "gateway/store/store.h"
 #include "plugins/launchers/launcher.h"

@@ -18,7 +18,7 @@
 #include "gateway/audit/stored_position.h"
 #include "gateway/config/sources.h"
 #include "gateway/config/state_files.h"
-#include "gateway/control/legacy_files.h"
+#include "gateway/control/workloads/legacy_files.h"
 #include "gateway/log.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/files.h"

@@ -14,7 +14,7 @@
 #include "gateway/audit/content_erasure.h"
 #include "gateway/config/state_files.h"
 #include "gateway/console/console.h"
-#include "gateway/control/open_launcher.h"
+#include "gateway/control/launching/open_launcher.h"
 #include "gateway/discovery/open_source.h"
 #include "gateway/ledger/request_id.h"
 #include "gateway/limits/budgets.h"

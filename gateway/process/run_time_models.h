@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/control/adapter_loads.h"
-#include "gateway/control/adapters.h"
 #include "gateway/control/control_plane.h"
-#include "gateway/control/rollouts.h"
+#include "gateway/control/models/adapter_loads.h"
+#include "gateway/control/models/adapters.h"
+#include "gateway/control/models/rollouts.h"
 #include "gateway/net/loop.h"
 #include "gateway/shard/runtime.h"
 #include "gateway/store/store.h"

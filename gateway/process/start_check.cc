@@ -11,7 +11,7 @@
 
 #include "conf/text.h"
 #include "gateway/config/state_files.h"
-#include "gateway/control/run_users.h"
+#include "gateway/control/launching/run_users.h"
 #include "gateway/log.h"
 #include "gateway/net/loop.h"
 #include "gateway/net/resource_owner.h"

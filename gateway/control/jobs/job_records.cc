@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "conf/json_dump.h"
-#include "gateway/control/grant.h"
-#include "gateway/control/provenance.h"
+#include "gateway/control/workloads/grant.h"
+#include "gateway/control/workloads/provenance.h"
 
 namespace gateway::control {
 namespace {

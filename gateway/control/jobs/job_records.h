@@ -4,7 +4,7 @@
 #include <string>
 
 #include "conf/time.h"
-#include "gateway/control/workload.h"
+#include "gateway/control/workloads/workload.h"
 #include "scheduler/model.h"
 
 namespace gateway::control {

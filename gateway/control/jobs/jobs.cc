@@ -17,10 +17,10 @@
 #include "gateway/config/cut_devices.h"
 #include "gateway/config/device_kinds.h"
 #include "gateway/config/never_fits.h"
-#include "gateway/control/grant.h"
 #include "gateway/control/jobs/job_records.h"
-#include "gateway/control/node_weights.h"
-#include "gateway/control/provenance.h"
+#include "gateway/control/weights/node_weights.h"
+#include "gateway/control/workloads/grant.h"
+#include "gateway/control/workloads/provenance.h"
 #include "plugins/weights/order.h"
 
 namespace gateway::control {
@@ -28,7 +28,7 @@ namespace {
 
 constexpr conf::Duration kCheckBudgets = std::chrono::seconds(1);
 
-ledger::Event Asked(std::string_view action, const Workload& job, std::string actor) {
+ledger::Event AskedFor(std::string_view action, const Workload& job, std::string actor) {
   ledger::Event event;
   event.kind = ledger::Kind::kAction;
   event.action = action;
@@ -447,7 +447,7 @@ net::Task<absl::Status> Jobs::Cancel(std::string id, std::string actor) {
   if (job == nullptr) co_return co_await CancelArray(std::move(id), std::move(actor));
   if (job->over()) co_return NotNow(*job, "can no longer be cancelled");
   if (!job->holds()) {
-    if (absl::Status recorded = co_await Record(Asked("job.cancel", *job, actor)); !recorded.ok())
+    if (absl::Status recorded = co_await Record(AskedFor("job.cancel", *job, actor)); !recorded.ok())
       co_return recorded;
     job = Get(id);
     if (job == nullptr || job->over()) co_return NoSuchJob(id);
@@ -477,7 +477,7 @@ net::Task<absl::Status> Jobs::CancelArray(std::string id, std::string actor) {
     co_return absl::FailedPreconditionError(
         conf::Abseil(fmt::format("all elements of {} have ended, and can no longer be cancelled", id)));
   }
-  ledger::Event event = Asked("job.cancel", *Find(open.front()), actor);
+  ledger::Event event = AskedFor("job.cancel", *Find(open.front()), actor);
   event.subject = id;
   event.detail = nlohmann::json{{"reason", "an operator asked for it"}, {"jobs", open.size()}}.dump();
   if (absl::Status recorded = co_await Record(std::move(event)); !recorded.ok()) co_return recorded;
@@ -495,7 +495,7 @@ net::Task<absl::Status> Jobs::Suspend(std::string id, std::string actor) {
   if (job == nullptr) co_return NoSuchJob(id);
   if (job->over() || job->suspended()) co_return NotNow(*job, "cannot be suspended");
   if (!job->holds()) {
-    if (absl::Status recorded = co_await Record(Asked("job.suspend", *job, actor)); !recorded.ok())
+    if (absl::Status recorded = co_await Record(AskedFor("job.suspend", *job, actor)); !recorded.ok())
       co_return recorded;
     job = Get(id);
     if (job == nullptr || job->over()) co_return NoSuchJob(id);
@@ -513,7 +513,7 @@ net::Task<absl::Status> Jobs::Resume(std::string id, std::string actor) {
   Workload* job = Get(id);
   if (job == nullptr) co_return NoSuchJob(id);
   if (!job->suspended()) co_return NotNow(*job, "only a suspended job can be resumed");
-  if (absl::Status recorded = co_await Record(Asked("job.resume", *job, actor)); !recorded.ok())
+  if (absl::Status recorded = co_await Record(AskedFor("job.resume", *job, actor)); !recorded.ok())
     co_return recorded;
   job = Get(id);
   if (job == nullptr) co_return NoSuchJob(id);

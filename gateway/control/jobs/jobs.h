@@ -22,8 +22,8 @@
 #include "gateway/control/jobs/job_log.h"
 #include "gateway/control/jobs/save_watch.h"
 #include "gateway/control/jobs/sweep_watch.h"
-#include "gateway/control/step_runner.h"
-#include "gateway/control/workloads.h"
+#include "gateway/control/workloads/step_runner.h"
+#include "gateway/control/workloads/workloads.h"
 
 namespace gateway::control {
 

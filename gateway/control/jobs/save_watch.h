@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "gateway/control/workloads.h"
+#include "gateway/control/workloads/workloads.h"
 
 namespace gateway::control {
 

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/control/workloads.h"
+#include "gateway/control/workloads/workloads.h"
 #include "scheduler/halving.h"
 
 namespace gateway::control {

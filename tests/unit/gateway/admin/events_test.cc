@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "gateway/admin/leader_calls.h"
-#include "gateway/control/model_orders.h"
+#include "gateway/control/models/model_orders.h"
 #include "gateway/store/kinds.h"
 #include "tests/support/memory_store.h"
 #include "tests/unit/gateway/admin/world.h"

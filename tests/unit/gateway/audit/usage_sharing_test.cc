@@ -10,7 +10,7 @@
 #include "gateway/audit/all_usage.h"
 #include "gateway/audit/feedback_usage.h"
 #include "gateway/audit/statement.h"
-#include "gateway/control/ratings.h"
+#include "gateway/control/models/ratings.h"
 #include "gateway/net/clock.h"
 #include "gateway/store/kinds.h"
 #include "tests/support/loop_test.h"

@@ -1,5 +1,5 @@
 // LoRA adapters that operators have loaded at run time, as the store keeps them.
-#include "gateway/control/adapters.h"
+#include "gateway/control/models/adapters.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
 // Back-off after failures, cold starts, and what a replica is estimated to do.
-#include "gateway/control/capacity.h"
+#include "gateway/control/scaling/capacity.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gateway/control/cold_starts.h"
-#include "gateway/control/crash_loop.h"
+#include "gateway/control/learned/cold_starts.h"
+#include "gateway/control/workloads/crash_loop.h"
 
 namespace gateway::control {
 namespace {

@@ -1,5 +1,5 @@
 // The cluster over time: occupation, figures of the moment, and how long jobs waited.
-#include "gateway/control/cluster_metrics.h"
+#include "gateway/control/planning/cluster_metrics.h"
 
 #include <gtest/gtest.h>
 

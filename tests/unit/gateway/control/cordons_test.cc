@@ -1,10 +1,10 @@
 // Nodes and devices that operators have set aside.
-#include "gateway/control/cordons.h"
+#include "gateway/control/nodes/cordons.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gateway/control/grant.h"
+#include "gateway/control/workloads/grant.h"
 #include "gateway/store/kinds.h"
 #include "gateway/store/sqlite_store.h"
 #include "tests/support/loop_test.h"

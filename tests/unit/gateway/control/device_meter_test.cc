@@ -1,4 +1,4 @@
-#include "gateway/control/device_meter.h"
+#include "gateway/control/metering/device_meter.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

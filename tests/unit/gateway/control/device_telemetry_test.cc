@@ -1,5 +1,5 @@
 // Readings on their way to devices of the planner: of this machine, from exporters, and into budgets of power.
-#include "gateway/control/device_telemetry.h"
+#include "gateway/control/devices/device_telemetry.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "gateway/control/node_power.h"
+#include "gateway/control/devices/node_power.h"
 #include "gateway/net/clock.h"
 #include "tests/support/fake_upstream.h"
 #include "tests/support/loop_test.h"

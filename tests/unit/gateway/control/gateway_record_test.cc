@@ -1,8 +1,8 @@
-#include "gateway/control/gateway_record.h"
+#include "gateway/control/lead/gateway_record.h"
 
 #include <gtest/gtest.h>
 
-#include "gateway/control/demand_elsewhere.h"
+#include "gateway/control/lead/demand_elsewhere.h"
 
 namespace gateway::control {
 namespace {

@@ -1,4 +1,4 @@
-#include "gateway/control/gateways.h"
+#include "gateway/control/gateways/gateways.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "gateway/control/history.h"
+#include "gateway/control/scaling/history.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/control/lead_state.h"
+#include "gateway/control/lead/lead_state.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
-#include "gateway/control/leadership.h"
+#include "gateway/control/lead/leadership.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "gateway/control/followed_replicas.h"
-#include "gateway/control/gateways.h"
-#include "gateway/control/metered_marks.h"
+#include "gateway/control/gateways/followed_replicas.h"
+#include "gateway/control/gateways/gateways.h"
+#include "gateway/control/metering/metered_marks.h"
 #include "gateway/store/kinds.h"
 #include "tests/support/loop_test.h"
 #include "tests/support/memory_store.h"
@@ -276,7 +276,7 @@ TEST(Gateways, ARequestThatWaitsIsToldAtOnce) {
 }
 
 TEST(FollowedReplicas, ReadWhereAReadyReplicaListens) {
-  const std::optional<ServedReplica> replica = ReadServed(
+  const std::optional<ServedReplica> replica = ReadServedReplica(
       "r-chat-1",
       R"({"model":"chat","keyed":true,"serves":true,"members":[{"host":"node-1","port":21000},{"run":"x"}]})");
   ASSERT_TRUE(replica.has_value());
@@ -287,9 +287,9 @@ TEST(FollowedReplicas, ReadWhereAReadyReplicaListens) {
 }
 
 TEST(FollowedReplicas, PassOverJobsAndReplicasWithoutAnAddress) {
-  EXPECT_FALSE(ReadServed("j-1", R"({"of":"train-1","members":[{"host":"n","port":1}]})").has_value());
-  EXPECT_FALSE(ReadServed("r-1", R"({"model":"chat","members":[{"run":"x"}]})").has_value());
-  EXPECT_FALSE(ReadServed("r-1", "no").has_value());
+  EXPECT_FALSE(ReadServedReplica("j-1", R"({"of":"train-1","members":[{"host":"n","port":1}]})").has_value());
+  EXPECT_FALSE(ReadServedReplica("r-1", R"({"model":"chat","members":[{"run":"x"}]})").has_value());
+  EXPECT_FALSE(ReadServedReplica("r-1", "no").has_value());
 }
 
 TEST(FollowedReplicas, APolicyWithScaleHasNoReplicasOfTheLeader) {

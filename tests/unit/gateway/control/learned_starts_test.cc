@@ -1,9 +1,9 @@
-#include "gateway/control/learned_starts.h"
+#include "gateway/control/learned/learned_starts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gateway/control/prefetches.h"
+#include "gateway/control/weights/prefetches.h"
 
 namespace gateway::control {
 namespace {

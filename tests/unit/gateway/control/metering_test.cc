@@ -1,5 +1,5 @@
 // Metering over a ledger that does not always say what became of a write.
-#include "gateway/control/metering.h"
+#include "gateway/control/metering/metering.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

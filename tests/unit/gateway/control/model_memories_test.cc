@@ -1,5 +1,5 @@
 // What scaling has learned, in a store that outlives the process.
-#include "gateway/control/model_memories.h"
+#include "gateway/control/learned/model_memories.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

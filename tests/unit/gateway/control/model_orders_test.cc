@@ -1,5 +1,5 @@
 // Models that operators have paused or held.
-#include "gateway/control/model_orders.h"
+#include "gateway/control/models/model_orders.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

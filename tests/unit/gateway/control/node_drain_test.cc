@@ -1,4 +1,4 @@
-#include "gateway/control/node_drain.h"
+#include "gateway/control/moves/node_drain.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

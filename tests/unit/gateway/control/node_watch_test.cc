@@ -1,5 +1,5 @@
 // When a node is not trusted any more, and when it is again.
-#include "gateway/control/node_watch.h"
+#include "gateway/control/nodes/node_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Workloads in the planner: which of them get which devices, which get none and why, and what a process
 // before this one has given away.
-#include "gateway/control/planning.h"
+#include "gateway/control/planning/planning.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "gateway/control/grant.h"
+#include "gateway/control/workloads/grant.h"
 #include "tests/unit/gateway/config/config_fixture.h"
 
 namespace gateway::control {

@@ -1,4 +1,4 @@
-#include "gateway/control/recent_traffic.h"
+#include "gateway/control/scaling/recent_traffic.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/control/replica_keys.h"
+#include "gateway/control/launching/replica_keys.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "gateway/control/reserved_devices.h"
+#include "gateway/control/planning/reserved_devices.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "gateway/control/rollout.h"
+#include "gateway/control/models/rollout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gateway/control/adapter.h"
-#include "gateway/control/replica_endpoint.h"
+#include "gateway/control/models/adapter.h"
+#include "gateway/control/replicas/replica_endpoint.h"
 
 namespace gateway::control {
 namespace {

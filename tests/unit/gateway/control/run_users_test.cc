@@ -1,5 +1,5 @@
 // Whom runs become: users that are handed out to tenants are one tenant's at a time.
-#include "gateway/control/run_users.h"
+#include "gateway/control/launching/run_users.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

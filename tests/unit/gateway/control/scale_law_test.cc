@@ -1,4 +1,4 @@
-#include "gateway/control/scale_law.h"
+#include "gateway/control/scaling/scale_law.h"
 
 #include <gtest/gtest.h>
 

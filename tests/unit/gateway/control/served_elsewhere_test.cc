@@ -1,5 +1,5 @@
 // Device time is shared by what all gateways serve, which each tells the leader.
-#include "gateway/control/served_elsewhere.h"
+#include "gateway/control/gateways/served_elsewhere.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

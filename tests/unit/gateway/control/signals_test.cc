@@ -1,5 +1,5 @@
 // What requests do to their shards' cells, and what the control loop makes of them.
-#include "gateway/control/signals.h"
+#include "gateway/control/scaling/signals.h"
 
 #include <gtest/gtest.h>
 

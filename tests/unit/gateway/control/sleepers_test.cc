@@ -1,6 +1,6 @@
 // Three models that sleep on one device, over a clock that the test moves: who is awake, for how long at least, what a
 // wake that fails becomes, and when a replica that wakes gets requests.
-#include "gateway/control/sleepers.h"
+#include "gateway/control/replicas/sleepers.h"
 
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // What requests have met at the replicas of a rollout: added up over gateways.
-#include "gateway/control/version_tries.h"
+#include "gateway/control/models/version_tries.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/control/weights_neighbours.h"
+#include "gateway/control/weights/weights_neighbours.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

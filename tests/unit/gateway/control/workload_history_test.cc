@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "gateway/control/workload_record.h"
+#include "gateway/control/workloads/workload_record.h"
 #include "gateway/store/kinds.h"
 #include "tests/unit/gateway/control/jobs/world.h"
 

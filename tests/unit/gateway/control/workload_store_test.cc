@@ -1,5 +1,5 @@
 // The records of workloads in the store, and what version 0.1 kept in files.
-#include "gateway/control/workload_store.h"
+#include "gateway/control/workloads/workload_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "conf/text.h"
-#include "gateway/control/legacy_files.h"
+#include "gateway/control/workloads/legacy_files.h"
 #include "gateway/store/kinds.h"
 #include "tests/support/memory_store.h"
 #include "tests/support/temp_dir.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gateway/control/device_budgets.h"
+#include "gateway/control/metering/device_budgets.h"
 #include "gateway/shard/principals.h"
 #include "gateway/shard/runtime.h"
 #include "router/limits/reservation.h"

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "gateway/control/orphans.h"
+#include "gateway/control/workloads/orphans.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/gateway/control/jobs/world.h"
 

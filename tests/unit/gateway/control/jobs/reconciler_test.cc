@@ -1,5 +1,5 @@
 // What a gateway makes of runs that ended while an earlier one was killed.
-#include "gateway/control/reconciler.h"
+#include "gateway/control/workloads/reconciler.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

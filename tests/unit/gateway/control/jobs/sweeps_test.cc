@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "gateway/control/jobs/jobs.h"
-#include "gateway/control/provenance.h"
+#include "gateway/control/workloads/provenance.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/gateway/control/jobs/world.h"
 

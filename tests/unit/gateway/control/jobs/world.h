@@ -12,10 +12,10 @@
 
 #include "conf/text.h"
 #include "gateway/control/jobs/jobs.h"
-#include "gateway/control/reconciler.h"
-#include "gateway/control/replicas.h"
-#include "gateway/control/step_runner.h"
-#include "gateway/control/weights_step.h"
+#include "gateway/control/replicas/replicas.h"
+#include "gateway/control/weights/weights_step.h"
+#include "gateway/control/workloads/reconciler.h"
+#include "gateway/control/workloads/step_runner.h"
 #include "scheduler/planner.h"
 #include "tests/support/memory_store.h"
 

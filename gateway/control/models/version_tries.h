@@ -1,0 +1,51 @@
+// What requests have met at the replicas of models whose new version is rolled out: here, and at other gateways, which
+// tell of it, so that the leader judges a version by the requests of all.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "gateway/control/lead/gateway_record.h"
+#include "gateway/control/models/rollouts.h"
+#include "gateway/metrics/shard_metrics.h"
+#include "gateway/shard/runtime.h"
+#include "router/health/rollout_judgement.h"
+
+namespace gateway::control {
+
+TriesAt TriesOf(const ReplicaCells& cells);
+void AddTo(TriesAt& sum, const TriesAt& more);
+// Without feedback.
+router::VersionSample SampleOf(const TriesAt& at);
+
+// Of this gateway, at the replicas that are in its routes. A model whose rollout runs is there without replicas, too.
+TriesByModel TriesHere(std::span<const ShardMetrics* const> shards, const Runtime& runtime,
+                       const Rollouts& rollouts);
+
+// Adds up what other gateways tell. They count since their start, so only increases are added: what a gateway counted
+// before it told of a model is of no rollout that is judged here.
+//
+// Pure. One thread.
+class TriesElsewhere {
+ public:
+  // News of a gateway. A model of which no gateway tells any more is forgotten.
+  void Update(const GatewayRecord& record);
+  // Its record was removed.
+  void Forget(std::string_view gateway);
+
+  const TriesByModel& all() const { return added_; }
+
+ private:
+  struct Gateway {
+    std::string start;
+    TriesByModel tries;
+  };
+
+  std::map<std::string, Gateway, std::less<>> gateways_;
+  TriesByModel added_;
+};
+
+}  // namespace gateway::control
