@@ -16,7 +16,7 @@
 
 namespace scheduler {
 
-// What members hold on a node.
+// The holdings of members on a node.
 struct NodeUse {
   uint32_t devices = 0;  // bit d
   int64_t cpu_milli = 0;

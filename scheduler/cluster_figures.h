@@ -35,7 +35,7 @@ struct QueueFigures {
   int64_t borrowed = 0;          // used above what it deserves
   int64_t lent = 0;              // deserved, not used, and used by its neighbours
   uint32_t running = 0;          // jobs
-  uint32_t waiting = 0;          // likewise
+  uint32_t waiting = 0;          // jobs
   conf::Duration oldest_wait{};  // of those
 };
 

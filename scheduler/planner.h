@@ -35,7 +35,7 @@ class Planner {
   Planner(const Snapshot& snapshot, Policy policy);
   ~Planner();
 
-  // What happened. `now` never goes back. A job's index is free again when it has left.
+  // Events. `now` never goes back. A job's index is free again when the job has left.
   JobIndex Submit(Job job, conf::TimePoint now);
   void Ended(JobIndex job, conf::TimePoint now);     // by itself: its run time is learned
   void Withdraw(JobIndex job, conf::TimePoint now);  // it leaves, and nothing is learned from it
@@ -57,7 +57,7 @@ class Planner {
   void DeviceFault(NodeId node, int device, conf::TimePoint now);
   // The node works again after a fault. Its faults are remembered: it may still be suspect or quarantined.
   void NodeRepaired(NodeId node, conf::TimePoint now);
-  // As a person decides; healthy also mends its devices and forgets its faults.
+  // A person's decision; healthy also mends the node's devices and forgets its faults.
   void SetHealth(NodeId node, Health health, conf::TimePoint now);
   // The report of a cluster manager or a device probe on the node: its health, which of its devices are faulty
   // or gone (bit d), and the CPU and memory that others hold. Nothing new is placed there; members keep what

@@ -27,7 +27,7 @@ struct CappedDevice {
   bool is_low = false;     // only low work holds it
   double watts = 0;        // drawn now
   double usual = 0;        // its limit without a cap
-  double least_limit = 0;  // that its driver allows
+  double least_limit = 0;  // the lowest limit that its driver allows
   std::optional<double> cap{};
 };
 

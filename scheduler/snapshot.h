@@ -22,7 +22,7 @@ namespace scheduler {
 enum class Phase : uint8_t {
   kPending,  // waits for its (next) start
   kRunning,
-  kStopping,   // told to stop, holds its devices until it has
+  kStopping,   // told to stop; holds its devices until it has stopped
   kSuspended,  // a notebook without a user: starts again when its user comes back
 };
 

@@ -39,7 +39,7 @@ struct ModelShape {
 std::span<const Accelerator> Accelerators();
 std::span<const ModelShape> ModelShapes();
 
-// The profile of `model` on `count` devices of one kind; nothing when the weights leave no room for KV.
+// The profile of `model` on `count` devices of one kind; absent when the weights leave no room for KV.
 std::optional<Profile> DeriveProfile(const ModelShape& model, const Accelerator& accelerator, uint32_t count);
 
 // "MODEL-ACCELERATOR" or "MODEL-COUNTxACCELERATOR" (llama-3.3-70b-4xh100) with names of the tables above, or:

@@ -35,7 +35,7 @@ class CsvRow {
 
   // Empty for a column that the file does not have.
   const std::string& Text(std::string_view column) const;
-  // A whole number between the bounds; else a defect, and `min`.
+  // A whole number between the bounds; otherwise notes a defect, and returns `min`.
   int64_t Whole(std::string_view column, int64_t min, int64_t max);
   void Fail(std::string_view column, std::string_view message);
 

@@ -156,7 +156,7 @@ constexpr void Bind(O& o, Explanation& t) {
 namespace scheduler::io {
 namespace {
 
-// What each filter says of the nodes that it excludes.
+// The words of each filter for the nodes that it excludes.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kObstacles = {
     {{"kind", "have no devices of that kind"},
      {"labels", "do not have the labels that it asks for"},

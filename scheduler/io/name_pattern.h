@@ -11,8 +11,7 @@ namespace scheduler::io {
 
 class NamePattern {
  public:
-  // Nothing for braces that do not hold an ascending range, for more than 10^6 names, and for more than
-  // 256 bytes.
+  // Absent for braces without an ascending range, for more than 10^6 names, and for more than 256 bytes.
   static std::optional<NamePattern> Parse(std::string_view text);
 
   size_t count() const { return static_cast<size_t>(last_ - first_) + 1; }

@@ -23,7 +23,7 @@ constexpr std::string_view kLabelPrefix = "label.";
 constexpr std::array<Health, 4> kHealthStates = {Health::kHealthy, Health::kSuspect, Health::kDraining,
                                                  Health::kQuarantined};
 
-// Of things with a name, by it.
+// An index of named things, by name.
 class Index {
  public:
   template <class T>

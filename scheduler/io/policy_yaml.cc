@@ -20,7 +20,7 @@ namespace {
 using conf::AtLeast;
 using conf::NotEmpty;
 
-// Of a length of time, above 0 unless it may be.
+// A duration, which must be above 0 unless 0 is allowed.
 struct Lasting {
   bool may_be_zero = false;
   std::string operator()(conf::Duration length) const {
@@ -169,7 +169,7 @@ Loaded<PolicyFile> ReadPolicy(std::string_view text, const std::string& file, co
     if (cluster != nullptr) CheckZone(document, read.policy.inference_zone, *cluster);
     CheckQueues(document, read.queues, cluster);
     if (cluster != nullptr && document.problem_count() == 0) {
-      // What the tree itself demands, should it ever be more than the checks above.
+      // The demands of the tree itself, in case they ever exceed the checks above.
       if (const std::string defect = FirstDefect(read.queues, *cluster); !defect.empty()) {
         document.AddAt("/queues", "", defect);
       }

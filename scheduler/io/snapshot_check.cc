@@ -27,7 +27,7 @@ constexpr uint64_t kMostObserved = uint64_t{1} << 53;
 constexpr size_t kMostReserved = 4096;  // each is tried on an empty cluster
 constexpr double kMostUsage = 1e24;     // milli-device-seconds
 
-// What keeps `holding` from standing on the device, in words; null: nothing.
+// Why `holding` cannot be on the device, in words; null: it can.
 const char* DeviceObstacle(const DeviceState& device, const Holding& holding, const TypeView& view) {
   if (device.free_mib < holding.device_mib) return "its memory is held twice";
   if (holding.profile == 0) {

@@ -100,7 +100,7 @@ constexpr void Bind(O& o, Queue& t) {
   o.Optional("user_limit", t.user_limit);
 }
 
-// Of an ask that is only counted: the rest is left out there, too.
+// The fields of an ask that is only counted; its other fields are not counted.
 template <class O>
 constexpr void Bind(O& o, Shape& t) {
   o.Optional("cpu_milli", t.cpu_milli);

@@ -54,7 +54,7 @@ inline void Write(conf::Writer& writer, const Devices<std::optional<DeviceQuota>
   if (*field.out) WriteQuota(writer, **field.out);
 }
 
-// For documents in which no secret can stand.
+// For documents that cannot contain secrets.
 const conf::Sources& NoSources();
 
 }  // namespace scheduler::io

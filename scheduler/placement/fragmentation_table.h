@@ -28,7 +28,7 @@ class FragmentationTable {
  private:
   size_t Row(int64_t cpu_milli) const;  // how many of the CPU thresholds it reaches
 
-  std::vector<int64_t> cpus_;    // that items ask for, ascending
+  std::vector<int64_t> cpus_;    // requested by items, ascending
   std::vector<uint16_t> level_;  // by milli left: how many of the shares' sizes it reaches
   size_t levels_ = 1;
   std::vector<float> shares_;  // by kind, row, level: Σ p of the shares that fit

@@ -91,7 +91,7 @@ GangResult GangPlacer::PlacePinned(Trial& trial, JobIndex job, const JobEntry& e
 }
 
 bool GangPlacer::MightFit(const JobEntry& entry) const {
-  if (!entry.job.pinned.empty()) return true;  // told by a look at its few places
+  if (!entry.job.pinned.empty()) return true;  // its few places are checked themselves
   bool any = false;
   for (size_t r = 0; r < entry.shapes.size(); ++r) {
     uint64_t slots = 0;
@@ -142,7 +142,7 @@ bool GangPlacer::Gather(Call& call) {
     need.least -= std::min(need.least, 1u);
     need.wanted -= std::min(need.wanted, 1u);
   }
-  // Of a job that is a whole array, its members; of an element of one, max_running counts its like.
+  // For a job that is a whole array, the limit counts its members; for an element of an array, all elements.
   uint32_t may_run = job.max_running == 0 || !job.array.empty()
                          ? UINT32_MAX
                          : job.max_running - std::min(job.max_running, call.held);

@@ -10,8 +10,8 @@ double LeastDevicesLeft(const ScoreInput& input);  // binpack
 double LeastDevicesLeftLinked(const ScoreInput& input);
 double MostDevicesLeft(const ScoreInput& input);  // spread
 
-// As published with FGD: whole numbers, so that the order of ties matters much. CPU and devices are shares of
-// the largest node's.
+// The score as published with FGD: whole numbers, so the order of ties matters much. CPU and devices are shares of the
+// largest node's.
 double DotProduct(const ScoreInput& input);      // the ask points where the node has little left
 double LeastLeftAfter(const ScoreInput& input);  // best-fit: CPU and devices alike
 // gpu-packing: shares onto used devices, then devices of used nodes, then of free nodes.

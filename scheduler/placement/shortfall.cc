@@ -135,7 +135,7 @@ class RoleShortfall {
   const Role& role_;
   const Ask& ask_;
   const Cluster& cluster_;
-  NodesThat nodes_;  // that count
+  NodesThat nodes_;  // the nodes that count
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace scheduler::sim {
 namespace {
 
-// Of the ids of a run.
+// The suffix of the ids of a run.
 std::string SuffixOf(uint32_t run) {
   return run == 0 ? std::string() : fmt::format("#{}", run + 1);
 }

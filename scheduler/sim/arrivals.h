@@ -26,7 +26,7 @@ class Arrivals {
   uint32_t next() const { return next_; }  // the first that has not been submitted
   std::string IdOf(uint32_t job) const;
   conf::TimePoint SubmissionOf(uint32_t job) const;
-  // What all runs have in common. The id, the times and the estimate are those of the trace.
+  // The row of the trace that all runs have in common, with the trace's id, times and estimate.
   const TraceJob& RowOf(uint32_t job) const { return (*trace_)[job % rows()]; }
   const std::vector<TraceJob>& trace() const { return *trace_; }
   uint32_t times() const { return times_; }

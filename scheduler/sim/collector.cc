@@ -165,7 +165,7 @@ WaitsOfClass Collector::Summarise(std::vector<double>& waits) const {
 
 namespace {
 
-// Of the samples at saturation; of all where none is.
+// The median of the samples at saturation; of all samples where none is.
 double Median(const std::vector<Sample>& samples, bool only_saturated, double Sample::* field) {
   std::vector<double> values;
   for (const Sample& sample : samples) {

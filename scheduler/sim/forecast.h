@@ -31,7 +31,7 @@ struct ForecastJob {
 };
 
 struct Forecast {
-  std::vector<ForecastJob> jobs{};  // that waited in the snapshot, but replicas, in its order
+  std::vector<ForecastJob> jobs{};  // the waiting jobs of the snapshot without replicas, in its order
   conf::TimePoint until{};          // how far it went
   uint32_t cycles = 0;
   uint32_t preemptions = 0;

@@ -131,7 +131,7 @@ void JobLives::Apply(const Action& action) {
     case ActionKind::kSuspend:
       return BeginStop(job, action.grace);
     case ActionKind::kStop:
-      // What never started has left at once.
+      // A job that never started leaves at once.
       return life.stage == Stage::kWaiting ? Over(job, false) : BeginStop(job, action.grace);
   }
 }
@@ -208,7 +208,7 @@ void JobLives::SetWaiting(uint32_t job, bool waits) {
   sim_.collector.Waits(life.queue, DeviceMilli(AskOf(job)), waits ? 1 : -1);
 }
 
-// What it did since it was last settled: first no work, until `useful_from`, then work.
+// Accounts for the time since the last call: first no work, until `useful_from`, then work.
 void JobLives::Settle(uint32_t job) {
   Life& life = lives_[job];
   const conf::TimePoint from = std::exchange(life.settled, sim_.now);

@@ -6,7 +6,7 @@
 
 namespace scheduler::sim {
 
-// Classes c0 to c7 are the colours of policies, which colour-blind readers can tell apart, too.
+// Classes c0 to c7 are the colours of policies, which colour-blind readers can distinguish, too.
 inline constexpr std::string_view kPageStyle = R"css(
 :root{color-scheme:light dark;--page:#fcfcfb;--ink:#1a1c1f;--soft:#5c6168;--rule:#d5d8dc;--grid:#e8eaed;
 --c0:#d9622b;--c1:#1f6fd0;--c2:#2c8a4b;--c3:#8c4fc0;--c4:#b8860b;--c5:#c2337a;--c6:#3b8f94;--c7:#6b6f76}

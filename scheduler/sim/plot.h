@@ -37,7 +37,7 @@ struct Frame {
   double right() const { return width - 22.0; }
   double top() const { return 10; }
   double bottom() const { return height - 44.0; }
-  // Where a value stands; outside the axis, at its end.
+  // The place of a value; a value outside the axis is at its end.
   double AtX(double value) const;
   double AtY(double value) const;
 };
@@ -55,13 +55,13 @@ std::vector<double> Ticks(const Axis& axis, size_t count);
 // A number just above `value` to end an axis at: 1, 2, 2.5 or 5 times a power of ten; 1 for 0.
 double RoundUp(double value);
 
-// The mean of each run of neighbours, as many as keep the points at or below `most`. A gap within a run does
-// not count; a run of gaps is one.
+// The means of runs of neighbours, each so long that at most `most` points remain. A gap within a run does not count; a
+// run of gaps alone is a gap.
 std::vector<std::pair<double, double>> Thin(const std::vector<std::pair<double, double>>& points,
                                             size_t most);
 
-// The SVG element; `content` is drawn between the grid and the axes. Each line is a group of as many polylines as
-// its gaps leave.
+// The SVG element; `content` is drawn between the grid and the axes. Each line is a group of polylines, one for each
+// part between gaps.
 std::string Draw(const Frame& frame, std::string_view content);
 std::string DrawLines(const Frame& frame, const std::vector<Line>& lines);
 

@@ -159,7 +159,7 @@ std::string QueuesTable(Runs runs) {
   return SortableTable(table);
 }
 
-// By hours, the share of jobs that waited no longer.
+// The share of jobs that waited at most so many hours.
 std::string WaitsPlot(Runs runs, size_t size, double longest_h) {
   std::vector<Line> lines;
   std::string alt = fmt::format("waits of jobs of {} GPUs", kSizeClassNames[size]);
@@ -226,7 +226,7 @@ std::string QueuePlot(Runs runs, const TimeScale& time, const std::string& name,
   return Figure(name, "", DrawLines(frame, lines));
 }
 
-// Nothing, where there is but one queue.
+// Empty where there is only one queue.
 std::string Queues(Runs runs, const TimeScale& time) {
   std::vector<const QueueUse*> queues;
   for (const QueueUse& queue : First(runs.front()).queues) queues.push_back(&queue);

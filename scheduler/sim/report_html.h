@@ -1,10 +1,10 @@
 // The report of a simulation as one HTML page: ten figures first; folded behind them all others, and plots over
 // time, by size and by queue.
 //
-// The page needs nothing else: no network, no other file; style, plots and the few lines of script that read
-// values off under the pointer and sort tables stand in it, and it is whole without the script. Strings are escaped. Series
-// are thinned, heat maps and the number of queues bounded, so the page's size is bounded: below 1 MB for two
-// policies however long the trace.
+// The page needs no network and no other file: it contains style, plots and a few lines of script, which show the
+// values under the pointer and sort tables; without the script it is complete, too. Strings are escaped. Series are
+// thinned, heat maps and the number of queues are bounded, so the page's size is bounded: below 1 MB for two policies,
+// however long the trace.
 #pragma once
 
 #include <span>

@@ -28,7 +28,7 @@ struct Drain {
 
 struct WorldOptions {
   uint64_t seed = 1;
-  uint32_t times = 1;  // that the trace runs, one after the other
+  uint32_t times = 1;  // how often the trace runs, one after the other
   Estimates estimates{.kind = EstimateKind::kUser, .sigma = 0};
   conf::Duration min_cycle{};  // between planning cycles
   conf::Duration load{};       // from any start of a job to its work

@@ -15,7 +15,7 @@ namespace scheduler::sim {
 
 enum class EstimateKind : uint8_t {
   kExact,  // the real run time, periodic checkpoints included
-  kNoisy,  // that times exp(σ · standard normal)
+  kNoisy,  // the real run time, times exp(σ · standard normal)
   kUser,   // as the trace says; jobs without one have none
   kTrace,  // as the trace says; jobs without one have the real run time
 };

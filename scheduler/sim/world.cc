@@ -7,7 +7,7 @@ namespace scheduler::sim {
 namespace {
 
 constexpr conf::Duration kLongestWorld = std::chrono::hours(100 * 8760);
-// What waits behind jobs that never end has not started after this long: it never will.
+// A job that waits behind jobs that never end, and has not started after this time, never will.
 constexpr conf::Duration kLongestStandstill = std::chrono::hours(90 * 24);
 
 bool HasDues(const std::vector<TraceJob>& jobs, const Policy& policy, const WorldOptions& options) {

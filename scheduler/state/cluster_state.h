@@ -51,7 +51,7 @@ struct ClusterTotals {
   int64_t milliwatts = 0;
 };
 
-// What a device of a kind draws.
+// The power of a device of a kind.
 struct KindWatts {
   double idle = 0;
   double busy = 0;  // at least `idle`
@@ -100,7 +100,7 @@ class ClusterState {
   uint32_t nodes_with(KindId kind, int free) const {
     return nodes_by_free_[kind * (kMaxDevices + size_t{1}) + static_cast<size_t>(free)];
   }
-  // As the cluster declares it, or as it was learned.
+  // The declared or the learned power.
   KindWatts kind_watts(KindId kind) const { return kind_watts_[kind]; }
   // Watts that may still be drawn at a node, by its own budget and those above it.
   double power_headroom(NodeId node) const;
@@ -120,11 +120,11 @@ class ClusterState {
   HostAmounts others(NodeId node) const;
 
   void SetKindWatts(KindId kind, KindWatts watts);
-  // What the node draws beyond what the watts of its kind say of its present members, in milliwatts; below 0:
-  // it draws less. Starts and ends change what it draws by the watts of its kind.
+  // The difference between the node's power and the sum of its kind's watts over its present members, in milliwatts;
+  // below 0: it draws less. Starts and ends change the node's power by the watts of its kind.
   void SetUnmodelled(NodeId node, int64_t milliwatts);
   int64_t unmodelled(NodeId node) const;
-  // As measured: SetUnmodelled() for a node that draws that now.
+  // The measured power of the node: calls SetUnmodelled() with the difference.
   void SetDrawn(NodeId node, double watts);
 
   // Bytes of memory, estimated from its containers: {per node, per member}.
@@ -147,7 +147,7 @@ class ClusterState {
     Member member;
   };
 
-  // Of a node on which several members change, the counts and the class follow once, in Settle().
+  // A node on which several members change: its counts and its class are updated once, in Settle().
   struct Changed {
     NodeId node = 0;
     bool loses = false;  // a member

@@ -27,7 +27,7 @@ uint32_t InDomainOf(const std::vector<uint8_t>& domains, uint32_t devices, size_
   return in;
 }
 
-// Of the groups of `domains` the smallest that holds `count`, else the largest; the lowest of equal ones.
+// The smallest group of `domains` that holds `count`, else the largest; the lowest among equal ones.
 uint32_t Group(const std::vector<uint8_t>& domains, uint32_t devices, int count) {
   uint32_t best = 0;
   for (uint32_t left = devices; left != 0;) {

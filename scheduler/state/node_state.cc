@@ -180,7 +180,7 @@ void SetDeviceHealth(NodeState& state, size_t device, bool healthy) {
 }
 
 uint16_t FreeComputeMilli(const DeviceState& device, const TypeView& view) {
-  // Slots stand for compute where a layout has as many of both; of MIG's eight, the first seven do.
+  // A slot means a compute slice where a layout has the same number of both; of MIG's eight slots, the first seven do.
   const int usable = (1 << view.layout->compute) - 1;
   const int free = std::popcount(static_cast<unsigned>(~device.used_slots & usable));
   return static_cast<uint16_t>(free * kWholeDevice / view.layout->compute);

@@ -42,7 +42,7 @@ struct NodeState {
   friend bool operator==(const NodeState&, const NodeState&) = default;
 };
 
-// Nothing taken.
+// The state of a node of which nothing is taken.
 NodeState EmptyNode(const Cluster& cluster, NodeId node);
 
 // Whether one member fits; eligibility by labels, kind and health is the shape's matter.
@@ -54,8 +54,8 @@ uint32_t Slots(const NodeState& state, const Shape& shape, const TypeView& view)
 // Whether just what the holding names is free; its node and its devices exist.
 bool IsFree(const NodeState& state, const Holding& holding, const TypeView& view);
 
-// Changes `state` by one member. Take requires that what the holding names is free. After Give, `tenant` and
-// `isolation` are right when no member is left; else the caller sets them from the members that stay.
+// Changes `state` by one member. Take requires that everything in the holding is free. After Give, `tenant` and
+// `isolation` are right when no member is left; otherwise the caller sets them from the members that stay.
 void Take(NodeState& state, const Holding& holding, const TypeView& view);
 void Give(NodeState& state, const Holding& holding, const TypeView& view);
 

@@ -13,7 +13,7 @@ const ResourceCounts::Count* ResourceCounts::Find(std::string_view name) const {
   return at == counts_.end() ? nullptr : &at->second;
 }
 
-// What runs although the cluster has no such resource any more is counted, too, until it ends.
+// A running job counts until its end, even if the cluster no longer has its resource.
 void ResourceCounts::Take(const std::vector<ResourceAsk>& asks) {
   for (const ResourceAsk& ask : asks) counts_[ask.name].held += ask.count;
 }

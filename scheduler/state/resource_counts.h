@@ -38,7 +38,7 @@ class ResourceCounts {
 
   // The first ask that cannot be met now.
   std::optional<ResourceShort> FirstShort(const std::vector<ResourceAsk>& asks) const;
-  // Likewise, if nobody held anything.
+  // The first ask that could not be met even if no job held anything.
   std::optional<ResourceShort> FirstImpossible(const std::vector<ResourceAsk>& asks) const;
 
  private:
@@ -51,7 +51,7 @@ class ResourceCounts {
   std::map<std::string, Count, std::less<>> counts_;
 };
 
-// What the job asks for of that name; 0: nothing.
+// The job's request for the resource of that name; 0: none.
 uint32_t AskedOf(const std::vector<ResourceAsk>& asks, std::string_view name);
 
 }  // namespace scheduler

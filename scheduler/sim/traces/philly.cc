@@ -23,7 +23,7 @@ std::optional<conf::TimePoint> ParseStamp(std::string_view text) {
   return conf::ParseTime(rfc);
 }
 
-// What is wrong with the row, or empty and the job.
+// The defect of the row; empty: none, and `job` is set.
 std::string ReadRow(const std::vector<std::string_view>& fields, uint32_t per_node, TraceJob& out) {
   if (fields.size() != kPhillyColumns.size()) {
     return fmt::format("{} fields, a row has {}: {}", fields.size(), kPhillyColumns.size(),

@@ -44,7 +44,8 @@ bool IsSwf(std::string_view row) {
          std::ranges::all_of(fields, [](std::string_view field) { return ParseReal(field).has_value(); });
 }
 
-// By the header; without one, rows of Philly and Azure begin with a time, those of openb with a name and three numbers.
+// The format by the header. Without a header, rows of Philly and Azure begin with a time, rows of openb with a name and
+// three numbers.
 std::string_view CsvFormat(std::string_view row) {
   std::vector<std::string_view> fields;
   SplitAtCommas(row, fields);

@@ -5,7 +5,7 @@
 
 namespace scheduler::sim {
 
-// What a file can be. `name` is the word of --format; of a list of nodes it is empty.
+// A format of a file. `name` is the word of --format; it is empty for a list of nodes.
 struct TraceFormat {
   enum class Of : unsigned char { kJobs, kRequests, kNodes };
   std::string_view name;
@@ -16,7 +16,7 @@ struct TraceFormat {
 // Null: none is recognised, or the text has no line with anything but a comment.
 const TraceFormat* RecognizeTrace(std::string_view text);
 
-// By its word; null: there is none.
+// The format of that name; null: there is none.
 const TraceFormat* FindTraceFormat(std::string_view name);
 
 // Whether there is a line with anything on it but a comment of `#`.

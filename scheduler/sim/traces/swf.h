@@ -1,9 +1,9 @@
-// The Standard Workload Format of the Parallel Workloads Archive: 18 whole numbers a line, -1 for what is not
-// known, comments and header fields behind ";".
+// The Standard Workload Format of the Parallel Workloads Archive: 18 whole numbers a line, -1 for unknown values,
+// comments and header fields behind ";".
 //
-// Read are: job number, submit time, run time, processors (requested, else allocated), requested time, user,
-// queue and preceding job. One processor is one device. Lines stand in order of submission; one that does
-// not, or that has no run time or processors, is left out.
+// The reader takes the job number, submit time, run time, processors (requested, else allocated), requested time, user,
+// queue and preceding job. One processor is one device. Lines must be in the order of submission; a line that is not,
+// or that has no run time or processors, is left out.
 #pragma once
 
 #include <string>

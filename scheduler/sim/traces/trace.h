@@ -43,12 +43,12 @@ class ColumnOrder {
   // Names of the format's columns. They must outlive it.
   explicit ColumnOrder(std::span<const std::string_view> names) : names_(names) {}
 
-  // Whether the fields are a header: they name the first column of the format. Other columns may be missing, and
-  // more may stand there.
+  // Whether the fields are a header: they name the first column of the format. Other columns may be missing, and there
+  // may be further ones.
   bool TakeHeader(const std::vector<std::string_view>& fields);
   bool HasColumn(std::string_view name) const;  // without a header: all
-  // Puts a row's fields into the format's order, with empty fields for missing columns. Empty: done; else what is
-  // wrong with the row.
+  // Puts a row's fields into the format's order, with empty fields for missing columns. Returns the defect of the row;
+  // empty: none.
   std::string Arrange(std::vector<std::string_view>& fields) const;
 
  private:
@@ -61,7 +61,7 @@ class ColumnOrder {
 std::optional<int64_t> ParseInteger(std::string_view text);
 std::optional<double> ParseReal(std::string_view text);
 
-// Seconds as a duration; nothing where they do not fit into one (about 290 years).
+// Seconds as a duration; absent where they do not fit into one (about 290 years).
 std::optional<conf::Duration> Seconds(double seconds);
 
 // The problem with a job's arrival or length, if a clock cannot represent it; empty: none.
