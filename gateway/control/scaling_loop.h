@@ -87,7 +87,7 @@ struct LoopEnvironment {
   std::function<void()> deposed = [] {};
   // Whether this gateway sent requests to the replica before the term.
   std::function<bool(const std::string& replica)> served = [](const std::string&) { return false; };
-  // What other gateways see of the models' demand.
+  // The models' demand at other gateways.
   std::function<DemandByModel()> demand_elsewhere = [] { return DemandByModel(); };
   // What their requests have met at the replicas of rollouts.
   std::function<TriesByModel()> tries_elsewhere = [] { return TriesByModel(); };

@@ -66,7 +66,7 @@ class FollowedReplicas {
   Launched Serving() const;
   bool Serves(const std::string& replica) const;
   bool Knows(const std::string& replica) const { return replicas_.contains(replica); }
-  // The requests here at replicas that take no new ones, and the last change of the store of which Serving() tells.
+  // The requests here at replicas that take no new ones, and the last change of the store that Serving() includes.
   std::map<std::string, uint32_t, std::less<>> Leaving() const;
   uint64_t number() const { return follower_.number(); }
 

@@ -1,4 +1,4 @@
-// What the ledger's records of a job say in their detail, as JSON.
+// The details of the ledger's records of a job, as JSON.
 #pragma once
 
 #include <string>

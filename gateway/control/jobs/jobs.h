@@ -36,7 +36,7 @@ struct Submitted {
       differences{};  // for a job that is run again: what cannot be the same, in sentences
 };
 
-// What is submitted.
+// A submission.
 struct NewJob {
   std::string text{};        // of the job file
   std::string file{};        // its name in problems
@@ -53,7 +53,7 @@ class Jobs final : public WorkloadKind {
   // The parts of the process that jobs use.
   struct Environment {
     std::function<net::Task<absl::Status>(std::function<absl::Status()>)> off_loop;
-    std::function<std::optional<std::string>(const std::string&)> tenant_path;  // nothing: no such tenant
+    std::function<std::optional<std::string>(const std::string&)> tenant_path;  // absent: no such tenant
     // Whether a tenant's jobs may name that secret, as in "env:NAME" or "file:PATH".
     std::function<bool(const std::string& tenant, std::string_view reference)> may_name_secret =
         [](const std::string&, std::string_view) { return false; };
@@ -77,13 +77,13 @@ class Jobs final : public WorkloadKind {
     // The labels of nodes that jobs of the tenant with that path must keep to.
     std::function<std::vector<scheduler::LabelRule>(const std::string& tenant)> residency =
         [](const std::string&) { return std::vector<scheduler::LabelRule>(); };
-    // A data set of the configuration; nothing: there is none of that name.
+    // A data set of the configuration; absent: there is none of that name.
     std::function<std::optional<config::DataSet>(const std::string& name)> data_set = [](const std::string&) {
       return std::nullopt;
     };
     // The names of all of them.
     std::function<std::vector<std::string>()> data_sets = [] { return std::vector<std::string>(); };
-    // The step that brings data sets to a node; nothing: the nodes have no store.
+    // The step that brings data sets to a node; absent: the nodes have no store.
     std::function<std::optional<plugins::launchers::WeightsStep>(const std::vector<config::DataSet>&,
                                                                  const std::string& node)>
         data_step = [](const std::vector<config::DataSet>&, const std::string&) { return std::nullopt; };
@@ -140,7 +140,7 @@ class Jobs final : public WorkloadKind {
   std::string DetailOf(const Workload& job, bool ended) const override;
 
  private:
-  // The state of the jobs that a name in `after` stands for: one job, or all elements of an array.
+  // The state of the jobs that a name in `after` means: one job, or all elements of an array.
   enum class Precursor : uint8_t { kOpen, kDone, kFailed };
 
   Workload* Get(const std::string& id);

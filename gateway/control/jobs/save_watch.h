@@ -1,5 +1,5 @@
-// SaveWatch: watches the files whose changes show that a job has saved its work, or that a notebook is in
-// use, and tells the planner.
+// SaveWatch: watches the files whose changes show that a job has saved its work, or that a notebook is in use, and
+// reports it to the planner.
 //
 // Owner: Jobs. Thread: the control loop's; files are read on another thread.
 #pragma once

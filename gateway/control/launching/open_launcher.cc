@@ -36,7 +36,7 @@ class PatientFaults {
   std::map<std::string, plugins::devices::Fault> Find() {
     std::unique_lock lock(shared_->mutex);
     if (!std::exchange(shared_->looks, true)) {
-      // Detached: nobody could end it.
+      // Detached: the thread cannot be ended from outside.
       std::thread([shared = shared_] {
         std::map<std::string, plugins::devices::Fault> found = shared->watch->FindFaults();
         const std::lock_guard locked(shared->mutex);

@@ -20,7 +20,7 @@ struct ModelOrder {
   std::string by{};  // who gave it: an admin key's id, a person
   std::string reason{};
   conf::TimePoint since{};
-  std::optional<conf::TimePoint> until{};  // nothing: until it is lifted
+  std::optional<conf::TimePoint> until{};  // absent: until it is lifted
   uint32_t replicas = 0;                   // for a hold: the number that is kept
 
   bool operator==(const ModelOrder&) const = default;

@@ -17,7 +17,7 @@ constexpr conf::Duration kChangeRetry = std::chrono::seconds(1);
 // Nodes that are held back are looked at again this often.
 constexpr conf::Duration kHeldBackRest = std::chrono::seconds(5);
 
-// What the ledger and the log say of a node.
+// The description of a node in the ledger and in the log.
 nlohmann::ordered_json Described(const scheduler::Cluster& cluster, const std::string& name) {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
   const auto node = std::ranges::find(cluster.nodes, name, &scheduler::Node::name);

@@ -41,7 +41,7 @@ class NodeTrust {
 
   // OK, or Unavailable with the reason why nothing may start on the node now.
   net::Task<absl::Status> MayStartOn(std::string node);
-  // The reason why nothing new is placed on the node, once it is in the ledger; nothing: the node is trusted.
+  // The reason why nothing new is placed on the node, once it is in the ledger; absent: the node is trusted.
   std::optional<NodeWatch::Doubt> DoubtOf(const std::string& node) const;
   // The same, but also before the doubt is in the ledger.
   bool doubted(const std::string& node) const { return watch_.doubt(node).has_value(); }

@@ -73,7 +73,7 @@ class NodeWatch {
     bool ours = false;  // suspected by us alone, not by the manager
     friend bool operator==(const Doubt&, const Doubt&) = default;
   };
-  // Suspected by us or by the manager, or given up by the manager; nothing: the node is trusted.
+  // Suspected by us or by the manager, or given up by the manager; absent: the node is trusted.
   std::optional<Doubt> doubt(const std::string& node) const;
   // Which work the manager wants moved elsewhere, and why.
   struct Leave {

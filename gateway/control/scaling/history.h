@@ -46,7 +46,7 @@ struct ScalingHistory {
   scheduler::autoscale::ScalingPolicy policy;
   uint32_t members = 1;                        // of a replica
   double devices = 0;                          // of a replica, those of all its members
-  std::optional<conf::Duration> cold_start{};  // 90th percentile of the starts; nothing: none was measured
+  std::optional<conf::Duration> cold_start{};  // 90th percentile of the starts; absent: none was measured
   std::vector<scheduler::autoscale::Observed> steps{};
 };
 

@@ -51,7 +51,7 @@ class RecentTraffic final : private net::Alarm {
     uint64_t requests = 0;
     uint64_t errors = 0;
     uint64_t output_tokens = 0;
-    std::optional<Quantiles> first_token{};  // nothing: no answer came
+    std::optional<Quantiles> first_token{};  // absent: no answer came
     std::optional<Quantiles> inter_token{};
     std::vector<ClassRow> classes{};  // by name
   };

@@ -36,7 +36,7 @@ class ScaledModels {
     std::function<std::vector<Pod>(const std::string& model)> pods;
   };
   struct View {
-    std::optional<uint32_t> replicas;  // of the object's spec; nothing: not known
+    std::optional<uint32_t> replicas;  // of the object's spec; absent: not known
     std::string trouble;               // empty: none
   };
 

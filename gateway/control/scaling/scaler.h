@@ -37,7 +37,7 @@ class Scaler {
     // An operator's order to keep the number of replicas; null: none.
     std::function<const ModelOrder*(const std::string& model, conf::TimePoint now)> held =
         [](const std::string&, conf::TimePoint) { return nullptr; };
-    // What other gateways see of the models' demand.
+    // The models' demand at other gateways.
     std::function<DemandByModel()> demand_elsewhere = [] { return DemandByModel(); };
     // Where the model's next replica may go.
     std::function<std::vector<StartPlace>(const config::ModelPolicy& policy)> places =

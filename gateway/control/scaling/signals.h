@@ -34,7 +34,7 @@ struct Asked {
   uint64_t held_work_ns = 0;
   uint64_t active = 0;
   uint64_t came = 0;     // requests, by now
-  uint64_t in_time = 0;  // first tokens, likewise
+  uint64_t in_time = 0;  // first tokens, by now
   uint64_t late = 0;
   uint64_t hopeless = 0;
   uint64_t waiting_elsewhere = 0;     // requests that wait at other gateways,

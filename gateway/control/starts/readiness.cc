@@ -176,7 +176,7 @@ net::Task<Proof> Readiness::ProbeEngine(std::string run, std::string path, Repli
   co_return proof;
 }
 
-// Of its leader; empty: it has none.
+// The kind of the leader's devices; empty: it has none.
 std::string Readiness::KindOfDevices(const Workload& replica) const {
   const scheduler::Holding& holding = replica.members.front().at.holding;
   if (holding.node >= context_.cluster().nodes.size()) return {};

@@ -16,7 +16,7 @@ constexpr conf::Duration kReportEvery = std::chrono::seconds(1);
 constexpr size_t kMostReads = 16;         // at a time
 constexpr size_t kStartBytes = 1U << 20;  // of a log
 
-// Of a file that may be growing.
+// The beginning of a file that may be growing.
 std::string ReadHead(const std::string& path, plugins::launchers::LogOwner owner) {
   const absl::StatusOr<net::Fd> file = plugins::launchers::OpenLogForReading(path, owner);
   if (!file.ok()) return {};

@@ -18,7 +18,7 @@ constexpr conf::Duration kBetweenChanges = std::chrono::seconds(2);
 constexpr std::string_view kLabelPrefix = "tidegate.io/weights-";
 constexpr char kHeld[] = "held";
 
-// Of a label: a name has 63 characters.
+// The name of a label, which has at most 63 characters.
 std::string LabelOfWeights(std::string_view hex) {
   constexpr size_t kDigits = 32;
   return fmt::format("{}{}", kLabelPrefix, hex.substr(0, kDigits));

@@ -15,7 +15,7 @@ namespace gateway::control {
 
 plugins::launchers::DeviceGrant GrantOf(const scheduler::Cluster& cluster, const scheduler::Holding& holding);
 
-// Nothing: the cluster does not have this node, device or partition.
+// Absent: the cluster does not have this node, device or partition.
 std::optional<scheduler::Holding> HoldingOf(const scheduler::Cluster& cluster,
                                             const plugins::launchers::DeviceGrant& grant);
 

@@ -85,7 +85,7 @@ enum class Outcome : uint8_t {
 std::string_view Name(Outcome outcome);
 std::optional<Outcome> ParseOutcome(std::string_view name);
 
-// What it takes to run a job again, beside its file: as it was at the submission.
+// What is needed to run a job again, besides its file: the state at its submission.
 struct Provenance {
   std::string version{};        // of Tidegate
   std::string configuration{};  // SHA-256 of the gateway's configuration
@@ -97,7 +97,7 @@ struct Provenance {
   std::string rerun_of{};                                   // the job whose file it was; empty: none
 };
 
-// What an element of a sweep has reported.
+// The reports of a sweep's element.
 struct SweepProgress {
   std::optional<uint64_t> step{};
   double value = 0;             // at `step`
@@ -152,7 +152,7 @@ struct Member {
 // What only this process knows of a replica.
 struct Serving {
   std::shared_ptr<const config::Endpoint> endpoint{};  // once its leader runs
-  std::shared_ptr<router::ReplicaState> load{};        // likewise
+  std::shared_ptr<router::ReplicaState> load{};        // once its leader runs
   conf::TimePoint next_probe{};
   conf::TimePoint unpublished{};  // kSaving: when it was removed from the routes
   bool idle = false;              // kSaving, to sleep: its last request has ended
