@@ -5,9 +5,10 @@
 namespace scheduler {
 
 void LearnedPower::Add(KindId kind, bool held, double watts, std::optional<double> limit, double seconds) {
-  if (!(watts >= 0) || !(seconds > 0)) return;
+  if (!(watts >= 0) || !(seconds >= 0) || (seconds == 0 && !limit)) return;
   Seen& seen = seen_[kind];
   if (limit) seen.limit = std::max(seen.limit, *limit);
+  if (seconds == 0) return;
   if (!held) {
     seen.idle_seconds += seconds;
     seen.idle_joules += watts * seconds;

@@ -20,7 +20,8 @@ class LearnedPower {
   static constexpr double kEnoughSeconds = 600;  // of held devices
   static constexpr double kQuantile = 0.95;
 
-  // A device drew `watts` for `seconds`. `limit`: the most that it may draw, where that is known.
+  // A device drew `watts` for `seconds`. `limit`: the most that it may draw, where that is known. With 0 seconds only the
+  // limit is learned.
   void Add(KindId kind, bool held, double watts, std::optional<double> limit, double seconds);
 
   // Declared watts are used as they are. Absent: neither a reading nor a limit is known yet.

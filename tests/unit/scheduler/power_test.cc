@@ -111,6 +111,15 @@ TEST(LearnedPower, TakesTheLimitUntilHeldDevicesHaveBeenReadForLongEnough) {
       << "declared";
 }
 
+TEST(LearnedPower, TakesTheLimitWhereEveryHolderHasJustStarted) {
+  LearnedPower learned;
+  const DeviceKind undeclared{.name = "h100"};
+  learned.Add(0, true, 0, std::nullopt, 0);
+  EXPECT_FALSE(learned.Of(0, undeclared)) << "nothing is known";
+  learned.Add(0, true, 0, 700, 0);
+  EXPECT_EQ(learned.Of(0, undeclared), (KindWatts{0, 700}));
+}
+
 // A rack of 32 devices, jobs that come and go, each with a draw of its own below what is declared: what is drawn stays
 // below the budget, and more devices work than with declared watts alone.
 struct RackRun {
