@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "conf/json_fields.h"
-#include "conf/json_text.h"
 #include "conf/text.h"
 #include "gateway/audit/stored_events.h"
 #include "gateway/log.h"

@@ -15,7 +15,7 @@ struct LostRequests {
   uint64_t queue_full = 0;  // the queue had no place left
   uint64_t too_late = 0;    // it could not have gone before its longest wait, at the pace of the queue
   uint64_t expired = 0;     // waited for as long as a request may
-  uint64_t no_replica = 0;  // no replica could take it, or as many as may be tried failed
+  uint64_t no_replica = 0;  // no replica could take it, or every allowed try failed
   uint64_t engine_refused =
       0;  // prompt and answer do not fit its context or memory, or it has too many waiting
 

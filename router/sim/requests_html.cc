@@ -138,7 +138,7 @@ std::vector<std::pair<std::string_view, uint64_t>> LostBecause(const LostRequest
       {"the gateway's queue had no place left", lost.queue_full},
       {"the queue was too long for the request to go before its longest wait", lost.too_late},
       {"waited at the gateway for as long as a request may", lost.expired},
-      {"no replica could take it, or as many as may be tried had failed", lost.no_replica},
+      {"no replica could take it, or every allowed try had failed", lost.no_replica},
       {"the engine refused it: prompt and answer do not fit, or too many wait there", lost.engine_refused}};
   std::erase_if(why, [](const auto& reason) { return reason.second == 0; });
   return why;

@@ -191,7 +191,7 @@ void Moves::Move(const Relocated& move, Reason why) {
 
 void Moves::StopFiller(const Victim& victim, const Job& waiting) {
   draft_.Preempt(victim.job,
-                 {"preempted", fmt::format("makes room for {}: it only used what was idle", waiting.id)});
+                 {"preempted", fmt::format("makes room for {}: it only used idle devices", waiting.id)});
 }
 
 // The jobs whose move lets the waiting job fit, and its places then; empty: there is no such set.

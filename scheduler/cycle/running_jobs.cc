@@ -48,10 +48,9 @@ void RepairGang(PlanDraft& draft, ReservationBook& book, JobIndex job) {
   entry.checkpointed = draft.now();
   if (placed.empty()) return;
   const size_t count = placed.size();
-  draft.Start(
-      job, std::move(placed),
-      {"hot-swapped", fmt::format("{} {} what a fault stopped; the others continue",
-                                  conf::Counted(count, "member"), count == 1 ? "replaces" : "replace")});
+  draft.Start(job, std::move(placed),
+              {"hot-swapped", fmt::format("{} {} replaced after a fault; the others continue",
+                                          conf::Counted(count, "member"), count == 1 ? "is" : "are")});
 }
 
 void MoveOffDrainingNodes(PlanDraft& draft, ReservationBook& book, JobIndex job) {

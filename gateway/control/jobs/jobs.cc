@@ -19,7 +19,6 @@
 #include "gateway/config/never_fits.h"
 #include "gateway/control/jobs/job_records.h"
 #include "gateway/control/weights/node_weights.h"
-#include "gateway/control/workloads/grant.h"
 #include "gateway/control/workloads/provenance.h"
 #include "plugins/weights/order.h"
 

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <functional>
 
-#include "conf/sources.h"
 #include "gateway/config/sources.h"
 #include "gateway/net/clock.h"
 #include "gateway/net/tls.h"

@@ -5,8 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "gateway/config/config.h"
-
 namespace gateway::control {
 namespace {
 
@@ -41,7 +39,7 @@ TimesAt IncreaseOf(const TimesAt& now, const TimesAt& before) {
           .sum_of_squares = now.sum_of_squares - before.sum_of_squares};
 }
 
-// Nothing of counters that have gone back.
+// The increase of all counters; zeros where a counter has fallen.
 TriesAt IncreaseOf(const TriesAt& now, const TriesAt& before) {
   if (now.tries < before.tries || now.failures < before.failures) return {};
   return {.tries = now.tries - before.tries,
