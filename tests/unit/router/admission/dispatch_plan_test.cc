@@ -5,8 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "router/admission/headroom_search.h"
-#include "router/load/headroom.h"
 #include "tests/unit/router/routing_fixture.h"
 
 namespace router {

@@ -22,24 +22,5 @@ TEST(FeedbackRate, HasWilsonsIntervalAlsoForFewSamplesAndExtremeRates) {
   EXPECT_FALSE(RateOf({}));
 }
 
-// The example of Newcombe (1998): 56 of 70 against 48 of 80.
-TEST(FeedbackRate, TwoVersionsDifferOnlyWhereTheIntervalOfTheDifferenceHasNoZero) {
-  const FeedbackComparison better = CompareFeedback({48, 32}, {56, 14});
-  EXPECT_NEAR(better.difference, 0.2, 1e-9);
-  EXPECT_NEAR(better.low, 0.0524, 1e-4);
-  EXPECT_NEAR(better.high, 0.3339, 1e-4);
-  EXPECT_EQ(better.verdict, FeedbackVerdict::kBetter);
-  EXPECT_EQ(CompareFeedback({56, 14}, {48, 32}).verdict, FeedbackVerdict::kWorse);
-  EXPECT_EQ(CompareFeedback({50, 50}, {52, 48}).verdict, FeedbackVerdict::kNoDifference);
-}
-
-TEST(FeedbackRate, FewSamplesGiveNoVerdict) {
-  EXPECT_EQ(CompareFeedback({0, 29}, {500, 0}).verdict, FeedbackVerdict::kTooFew);
-  EXPECT_EQ(CompareFeedback({0, 30}, {29, 0}).verdict, FeedbackVerdict::kTooFew);
-  EXPECT_EQ(CompareFeedback({0, 30}, {30, 0}).verdict, FeedbackVerdict::kBetter);
-  EXPECT_EQ(CompareFeedback({}, {30, 0}).verdict, FeedbackVerdict::kTooFew);
-  EXPECT_EQ(Name(FeedbackVerdict::kTooFew), "too_few");
-}
-
 }  // namespace
 }  // namespace router

@@ -44,7 +44,8 @@ TEST(EngineSignals, AChargeIsTakenBackExactlyHoweverItEnds) {
         held[other] = Charge();
         break;
       default:
-        held[other].Reestimate(static_cast<int64_t>(rng.Uniform(100)));
+        held[other].ChangeWork({.tokens = static_cast<int64_t>(rng.Uniform(100)), .uncached = uncached},
+                               kStart + 1s);
     }
   }
   held.clear();

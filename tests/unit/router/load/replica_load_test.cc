@@ -19,7 +19,7 @@ TEST(Charge, ReleasesExactlyItsLoad) {
     Charge b(state, 50, Admission::kAdmitted);
     EXPECT_EQ(state->load.requests(), 2);
     EXPECT_EQ(state->load.tokens(), 150);
-    a.Reestimate(10);
+    a.ChangeWork({.tokens = 10}, kStart);
     EXPECT_EQ(state->load.tokens(), 60);
     Charge moved = std::move(a);
     EXPECT_FALSE(a);  // NOLINT(bugprone-use-after-move)
@@ -128,7 +128,8 @@ TEST(ReplicaLoad, IsZeroAfterAnyMixOfChargesFromAllShards) {
         Decision decision = Pick(routing.table, ModelId{0}, routing.load,
                                  {.tokens = static_cast<int64_t>(rng.Uniform(500))}, {}, kStart, rng);
         if (!decision.replica) continue;
-        if (rng.Uniform(3) == 0) decision.charge.Reestimate(static_cast<int64_t>(rng.Uniform(1000)));
+        if (rng.Uniform(3) == 0)
+          decision.charge.ChangeWork({.tokens = static_cast<int64_t>(rng.Uniform(1000))}, kStart);
         if (rng.Uniform(8) == 0) decision.charge.Report(Outcome::kGood, kStart);
         held[rng.Uniform(held.size())] = std::move(decision.charge);
       }
