@@ -9,6 +9,7 @@
 #include "scheduler/io/policy_yaml.h"
 #include "scheduler/io/units.h"
 #include "scheduler/model.h"
+#include "scheduler/queues/queue_defects.h"
 
 namespace scheduler::io {
 namespace {
@@ -16,15 +17,6 @@ namespace {
 constexpr size_t kQueueHints =
     100;                          // problems until which names are suggested: it takes a look at all of them
 constexpr size_t kMaxDepth = 16;  // usage is added up along the path for every job
-
-// What a quota holds of a kind, by its name or by all kinds together.
-int64_t Covers(const DeviceQuota& quota, const std::string& kind) {
-  if (const auto named = quota.find(kind); named != quota.end()) return named->second;
-  if (const auto all = quota.find("*"); all != quota.end()) return all->second;
-  int64_t sum = 0;
-  for (const auto& [name, milli] : quota) sum += kind == "*" ? milli : 0;
-  return sum;
-}
 
 class QueueCheck {
  public:
@@ -75,7 +67,7 @@ class QueueCheck {
     }
     for (const auto& [who, milli] : of_children) {
       const auto& [q, kind] = who;
-      const int64_t own = Covers(queues_[q].deserved, kind);
+      const int64_t own = QuotaFor(queues_[q].deserved, kind);
       if (milli <= own) continue;
       Report(q, "deserved", FormatMilli(own),
              fmt::format("its children deserve {} of {} together, above its own {}", FormatMilli(milli), kind,
@@ -88,7 +80,7 @@ class QueueCheck {
     for (size_t q = 0; q < queues_.size(); ++q) {
       if (!queues_[q].lends) continue;
       for (const auto& [kind, milli] : *queues_[q].lends) {
-        const int64_t deserved = Covers(queues_[q].deserved, kind);
+        const int64_t deserved = QuotaFor(queues_[q].deserved, kind);
         if (milli <= deserved) continue;
         Report(q, "lends" + conf::JoinPointer("", kind), FormatMilli(milli),
                fmt::format("{} of {} are lent, above the {} that it deserves", FormatMilli(milli), kind,
@@ -144,7 +136,7 @@ class QueueCheck {
     }
   }
 
-  // Of each queue, whether the path up from it comes to no end.
+  // For each queue, whether its path upwards never ends.
   std::vector<bool> FindEndless() const {
     enum : char { kUnknown, kOnPath, kEnds, kEndless };
     std::vector<char> known(queues_.size(), kUnknown);

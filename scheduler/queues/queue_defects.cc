@@ -24,19 +24,6 @@ std::string DefectOf(const std::string& queue, const char* what, const DeviceQuo
   return {};
 }
 
-// What `quota` holds of a kind, by its name or by all kinds together.
-int64_t Covers(const DeviceQuota& quota, const std::string& kind) {
-  const auto named = quota.find(kind);
-  if (named != quota.end()) return named->second;
-  const auto all = quota.find(kAll);
-  if (all != quota.end()) return all->second;
-  int64_t sum = 0;
-  if (kind == kAll) {
-    for (const auto& [name, milli] : quota) sum += milli;
-  }
-  return sum;
-}
-
 std::string FirstExcess(const Queue& queue) {
   for (const auto& [kind, milli] : queue.deserved) {
     const auto limit = queue.limit.find(kind);
@@ -47,15 +34,27 @@ std::string FirstExcess(const Queue& queue) {
   }
   if (!queue.lends) return {};
   for (const auto& [kind, milli] : *queue.lends) {
-    if (milli > Covers(queue.deserved, kind)) {
+    if (milli > QuotaFor(queue.deserved, kind)) {
       return fmt::format("queue \"{}\": lends {} of {}, more than the {} that it deserves", queue.name, milli,
-                         kind, Covers(queue.deserved, kind));
+                         kind, QuotaFor(queue.deserved, kind));
     }
   }
   return {};
 }
 
 }  // namespace
+
+int64_t QuotaFor(const DeviceQuota& quota, const std::string& kind) {
+  const auto named = quota.find(kind);
+  if (named != quota.end()) return named->second;
+  const auto all = quota.find(kAll);
+  if (all != quota.end()) return all->second;
+  int64_t sum = 0;
+  if (kind == kAll) {
+    for (const auto& [name, milli] : quota) sum += milli;
+  }
+  return sum;
+}
 
 std::string FirstDefect(const std::vector<Queue>& queues, const Cluster& cluster) {
   std::map<std::string, const Queue*> by_name;
@@ -97,7 +96,7 @@ std::string FirstDefect(const std::vector<Queue>& queues, const Cluster& cluster
     for (const auto& [kind, milli] : queue.deserved) {
       int64_t& sum = promised[{queue.parent, kind}];
       sum += milli;
-      const int64_t has = Covers(by_name.at(queue.parent)->deserved, kind);
+      const int64_t has = QuotaFor(by_name.at(queue.parent)->deserved, kind);
       if (sum > has) {
         return fmt::format("queue \"{}\": with it, the queues of \"{}\" deserve {} of {}, more than its {}",
                            queue.name, queue.parent, sum, kind, has);

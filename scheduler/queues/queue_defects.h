@@ -1,6 +1,7 @@
 // Checks the configuration of queues.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,10 @@
 #include "scheduler/queue.h"
 
 namespace scheduler {
+
+// The amount that a quota has of a kind, in milli: by the kind's name, else by "*". The amount of "*" is the sum of all
+// kinds where the quota does not name it.
+int64_t QuotaFor(const DeviceQuota& quota, const std::string& kind);
 
 // The first defect of queues that a program has built: a name that is missing or given twice, a parent that does not
 // exist, a cycle, a negative number, a kind that the cluster does not have, more deserved or lent than the parent has.
