@@ -126,7 +126,7 @@ absl::StatusOr<JwtVerifier> JwtVerifier::Make(IssuerConfig config) {
   if (!IsIssuerName(config.name)) {
     return bad(fmt::format("name: \"{}\" must be 1 to 32 of a-z, 0-9 and '-'", config.name));
   }
-  if (config.issuer.empty()) return bad("issuer: is needed, as it stands in the token's \"iss\"");
+  if (config.issuer.empty()) return bad("issuer: give the value of the tokens' \"iss\"");
   if (config.audiences.empty()) {
     return bad("audiences: at least one is needed, or tokens for other services would be accepted here");
   }

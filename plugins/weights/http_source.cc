@@ -9,8 +9,6 @@
 #include "plugins/weights/digest.h"
 #include "plugins/weights/file_plan.h"
 #include "plugins/weights/listed_files.h"
-#include "plugins/weights/listing.h"
-#include "plugins/weights/s3_signature.h"
 
 namespace plugins::weights {
 

@@ -150,7 +150,7 @@ void DeviceTelemetry::Publish(conf::TimePoint now) {
     if (busy && now - *busy > kHangs) {
       troubles.push_back(
           {tool.sampler->name(),
-           fmt::format("it has not answered for {}; what it told before is shown with its time",
+           fmt::format("it has not answered for {}; its last figures are shown with their time",
                        conf::InWords(std::chrono::floor<std::chrono::seconds>(now - *busy)))});
       continue;
     }

@@ -86,8 +86,7 @@ void ReplicaMoves::Tick() {
     if (!failed && Stays(*old)) return false;
     if (failed) {
       ++counts_.failed;
-      log::Warn("a replica stays where it is, since its replacement did not come to serve",
-                {{"replica", old->id}});
+      log::Warn("a replica stays where it is, since its replacement failed to start", {{"replica", old->id}});
     }
     context_.planning->Unmove(old->id, context_.now());  // it may be taken back
     return true;

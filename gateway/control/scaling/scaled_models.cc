@@ -154,7 +154,7 @@ net::Task<absl::Status> ScaledModels::Read(Followed& of) {
                          {"before", before.value_or(0)},
                          {"replicas", scale->wanted},
                          {"wanted", of.wish}};
-    log::Warn("somebody else has changed a model's number of replicas",
+    log::Warn("a model's number of replicas was changed elsewhere",
               {{"model", of.model}, {"replicas", scale->wanted}, {"wanted", of.wish}});
     co_return co_await Record(of, "scale.changed_elsewhere", detail.dump());
   }

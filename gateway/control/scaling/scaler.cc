@@ -109,7 +109,7 @@ void Scaler::Decide(Pool& pool, const LineReplicas& lines, conf::TimePoint now) 
   with(decision.drain, [&](Workload& replica) {
     if (kept == 0 || !replicas_.MayChangeHands(replica)) return sleepers_.PutAway(replica, why);
     --kept;
-    replicas_.SetForBatches(replica, true, fmt::format("goes on for lines of batches alone: {}", why));
+    replicas_.SetForBatches(replica, true, fmt::format("continues for lines of batches alone: {}", why));
   });
   with(decision.cancel, [&](Workload& replica) { sleepers_.Cancel(replica, why); });
   if (decision.start > 0) {

@@ -177,8 +177,8 @@ SharedCluster Share(const std::map<std::string, Node>& nodes, const std::map<std
         row.devices = want.devices;
         holds += FilledBy(held, node, want.devices);
       } else {
-        shared.left_out.push_back(fmt::format(
-            "devices of node {}: Kubernetes shows no resource there that stands for {}", name, want.kind));
+        shared.left_out.push_back(
+            fmt::format("devices of node {}: Kubernetes shows no resource for {} there", name, want.kind));
       }
       row.taken = std::min(holds, want.devices);
     }
