@@ -1,10 +1,10 @@
 // One request and the replicas that it tries, as a state machine without I/O: given an event, the next
 // step.
 //
-// The shell begins with Event::kStart, carries out each Step, and reports back with the next Event. The
-// machine picks and charges replicas, reports to their breakers, and retries: only before the first byte to
-// the client, within the model's retry budget and the deadline. It retries on a replica that was not tried
-// yet; if none is left and nothing was done (no connection, 503), on one that was.
+// The shell begins with Event::kStart, carries out each Step, and reports the next Event. The machine picks and charges
+// replicas, reports to their breakers, and retries: only before the first byte to the client, within the model's retry
+// budget and the deadline. It retries on an untried replica. If none is left and nothing was done (no connection, 503),
+// it tries a replica again.
 //
 // Owner: the request, on its shard. Table, load view and random source must outlive it.
 //
@@ -102,7 +102,7 @@ class FallbackGate {
   virtual ~FallbackGate() = default;
   // Whether the fallback may serve the request, which from now on claims that model's limits.
   virtual bool Enter(ModelId fallback, conf::TimePoint now) = 0;
-  // No fallback serves it: it claims the limits of the model that it asked for.
+  // No fallback serves the request: it claims the limits of the requested model.
   virtual void Leave(conf::TimePoint now) = 0;
 };
 
@@ -139,7 +139,7 @@ class Attempt {
   uint32_t retries() const { return retries_; }
   ModelId model() const { return model_; }  // the model that serves: the requested one, or a fallback
   const Decision& decision() const { return decision_; }
-  // Tokens of the prompt that the computing replica was taken to hold.
+  // Tokens of the prompt that the computing replica was assumed to hold.
   int64_t predicted_cached() const { return decision_.remote_prefill ? prefill_cached_ : decision_.cached; }
   // Another replica was to compute the prompt and did not.
   bool fell_back() const { return fell_back_; }
@@ -155,7 +155,7 @@ class Attempt {
   Step Again(FallbackOn condition, AttemptError error, conf::TimePoint now);
   Step BackOff(conf::TimePoint now);
   bool PickFrom(ModelId model, conf::TimePoint now);
-  // A replica that was tried, where the others were, too, and the failure says that nothing was done.
+  // Picks a replica that was already tried, where all were and the failure shows that nothing was done.
   bool PickTriedAgain(FallbackOn condition, AttemptError error, conf::TimePoint now);
   ReplicaPair PickOther(ModelId model, conf::TimePoint now);
   void TakePrefill(Decision decision);
@@ -184,8 +184,8 @@ class Attempt {
 
   Decision decision_;
   NoneBecause none_ = NoneBecause::kPicked;  // of the last pick without a replica
-  std::optional<conf::TimePoint> retry_at_;  // likewise
-  Decision prefill_;  // for the prompt; without a replica when none computes it apart, or it is computed
+  std::optional<conf::TimePoint> retry_at_;  // of the last pick without a replica
+  Decision prefill_;  // for the prompt; without a replica: none computes it apart, or it is computed
   int64_t prefill_cached_ = 0;
   bool prefilled_ = false;
   bool fell_back_ = false;

@@ -146,7 +146,7 @@ class Pass {
       if (slow[i].first_token) first_tokens.push_back(*slow[i].first_token);
       if (slow[i].token) tokens.push_back(*slow[i].token);
     }
-    // Of two replicas nobody can say which is the odd one.
+    // Between two replicas alone, it is unknown which of them is the outlier.
     if (first_tokens.size() >= 3) pace.first_token = Median(first_tokens);
     if (tokens.size() >= 3) pace.token = Median(tokens);
     EjectSlowest(slow);

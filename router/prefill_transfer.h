@@ -1,8 +1,8 @@
 // Prefill transfer: two replicas serve one request. One computes the prompt and transfers its KV cache, the
 // other receives it and answers.
 //
-// Pure but for the shared state that it is given, as Pick is. Both replicas are charged when they are chosen;
-// tokens of the answering one are expected once the prompt has arrived there.
+// Pure except for the shared state that it is given, like Pick. Both replicas are charged when they are chosen; tokens
+// of the answering one are expected once the prompt has arrived there.
 #pragma once
 
 #include <span>

@@ -59,7 +59,7 @@ bool SameNode(const Cluster& a, NodeId of_a, const Cluster& b, NodeId of_b) {
                                  a.kinds[type_x.kind].memory_mib == b.kinds[type_y.kind].memory_mib);
 }
 
-// The kind of a node that keeps what it had. A kind that is now cut in another way is another one.
+// The kind of a node that keeps its earlier devices. A kind that now has other partitions is another kind.
 KindId KindIn(Cluster& to, const Cluster& from, KindId kind) {
   for (KindId k = 0; k < to.kinds.size(); ++k) {
     if (SameKind(to, k, from, kind)) return k;
@@ -83,7 +83,7 @@ TypeId TypeIn(Cluster& to, NodeType type) {
   return static_cast<TypeId>(to.types.size() - 1);
 }
 
-// The type as it was found, with room for what is held.
+// The type as it was found, with room for the devices, CPU and memory that are held.
 NodeType WithUse(const Cluster& to, const NodeType& found, const Cluster& before, const NodeType& had,
                  const NodeUse& use, Cluster& kinds_of) {
   NodeType type = found;

@@ -1,8 +1,8 @@
-// ClusterChange: from the cluster that is planned with to another one, of which nodes have joined, left or changed.
+// ClusterChange: from the planner's cluster to another one, in which nodes have joined, left or changed.
 //
-// Pure. What is held stays held: a node with members is in the new cluster although it has left, and has at
-// least the devices, CPU and memory that they hold. Nodes are numbered by their names, so that the same nodes
-// make the same cluster, whatever the order in which they came.
+// Pure. Held devices stay held: a node with members is in the new cluster even if it has left, and has at least the
+// devices, CPU and memory that its members hold. Nodes are numbered by their names, so that the same nodes make the
+// same cluster, in whatever order they joined.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct ClusterChange {
   std::vector<std::string> joined{};
   std::vector<std::string> left{};
   std::vector<std::string> changed{};    // their devices, size, labels or place in the fabric
-  std::vector<std::string> held_back{};  // for what is held there they are not yet as they were found
+  std::vector<std::string> held_back{};  // not yet as they were found, because of what is held there
 
   bool any() const { return !joined.empty() || !left.empty() || !changed.empty(); }
 };
@@ -40,8 +40,8 @@ struct ClusterChange {
 // `uses` are of nodes of `before`.
 ClusterChange ChangeCluster(const Cluster& before, const Cluster& found, const NodeUses& uses);
 
-// Of a snapshot with the cluster before. Reservations are dropped, since the next cycle makes them again; so
-// is learned demand that names devices by numbers that have changed.
+// Applies the change to a snapshot of the cluster before. Reservations are dropped, since the next cycle makes them
+// again; so is learned demand that names devices by numbers that have changed.
 void ApplyTo(Snapshot& snapshot, const ClusterChange& change);
 
 }  // namespace scheduler

@@ -1,5 +1,5 @@
-// The figures of a cluster at one moment: how full and how fragmented it is, what each queue deserves, holds, lends and
-// waits for, and what each tenant's jobs hold. The formulas are those of metrics.h, as in the simulator.
+// The figures of a cluster at one moment: how full and how fragmented it is; what each queue deserves, holds, lends and
+// waits for; and what each tenant's jobs hold. The formulas are those of metrics.h, as in the simulator.
 //
 // Pure; plain values. A call takes time in proportion to nodes, members and jobs: some 100 µs for 256 nodes of eight
 // devices with 1,000 jobs.
@@ -62,8 +62,8 @@ struct ClusterFigures {
 // `now` must not be before the planner's last event.
 ClusterFigures FiguresOf(const Planner& planner, conf::TimePoint now);
 
-// What each of several neighbouring queues lends: of what it deserves and does not use, the part that the others use
-// above what they deserve. Where less is borrowed than is unused, all lend the same part.
+// What each of several neighbouring queues lends: the part of its unused deserved devices that the others use beyond
+// what they deserve. Where less is borrowed than is unused, all lend the same part.
 std::vector<int64_t> LentBy(const std::vector<Standing>& neighbours);
 
 }  // namespace scheduler

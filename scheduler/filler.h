@@ -1,5 +1,5 @@
-// Work that only fills what is idle, such as replicas that run for lines of batches: every other job may stop it, whatever
-// its queue deserves and whether or not jobs may stop each other. It stops none itself, but fillers of lower priority.
+// Fillers: work that only fills idle devices, such as replicas for lines of batches. Every other job may stop a filler,
+// whatever its queue deserves, even where preemption is off. A filler itself stops only fillers of lower priority.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace scheduler {
 
-// Its priority, or less.
+// The priority of fillers, or less.
 inline constexpr int32_t kFillerPriority = -1;
 
 inline bool IsFiller(const Job& job) {

@@ -1,8 +1,9 @@
-// Successive halving, without waiting for each other: which members of a sweep go on at each of its rungs.
+// Asynchronous successive halving: which members of a sweep continue at each of its rungs.
 //
-// Rungs are at `first` steps, then at `factor` times as many, and so on. A member that reaches a rung goes on if its
-// value is among the best 1/factor of all that have reached it so far, or the best of fewer; else it is to be stopped.
-// After Li et al., "A System for Massively Parallel Hyperparameter Tuning" (ASHA), in its form that stops. Pure.
+// Rungs are at `first` steps, then at `factor` times as many, and so on. A member that reaches a rung continues if its
+// value is among the best 1/factor of the values so far at this rung, or the best while there are fewer than `factor`;
+// otherwise it is to be stopped. After Li et al., "A System for Massively Parallel Hyperparameter Tuning" (ASHA), the
+// variant that stops members. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@ namespace scheduler {
 
 struct HalvingRule {
   uint64_t first = 1;   // steps up to the first rung
-  uint32_t factor = 3;  // between rungs; of those at a rung, the part that goes on
+  uint32_t factor = 3;  // between rungs; one of `factor` members continues at each rung
   bool maximize = false;
 };
 
-// The steps of a rung, from 0; nothing: beyond what can be counted.
+// The steps of a rung; rungs count from 0. Absent: the number is too large.
 std::optional<uint64_t> StepsOf(const HalvingRule& rule, size_t rung);
 
 struct HalvingVerdict {

@@ -22,7 +22,7 @@ struct DemandCount {
 
 struct LearnedDemand {
   std::vector<DemandCount> seen{};    // so far
-  std::vector<DemandCount> in_use{};  // that the present mix was made of
+  std::vector<DemandCount> in_use{};  // the counts from which the present mix was made
   uint64_t observed = 0;              // asks
   uint64_t next = 0;                  // value of `observed` at which the mix is brought up to date
   uint64_t version = 0;

@@ -1,5 +1,4 @@
-// LearnedPower: what a device of a kind draws, learned from readings, for the kinds whose watts the cluster does
-// not declare.
+// LearnedPower: the power of a device, learned from readings, for kinds whose watts the cluster does not declare.
 //
 // A busy device counts with the 95th percentile of what held devices have drawn, and with its power limit until
 // held devices have been read for ten minutes in all: until then no draw below it is certain. An idle device
@@ -24,7 +23,7 @@ class LearnedPower {
   // A device drew `watts` for `seconds`. `limit`: the most that it may draw, where that is known.
   void Add(KindId kind, bool held, double watts, std::optional<double> limit, double seconds);
 
-  // Declared watts count as they are. Nothing: neither a reading nor a limit is known yet.
+  // Declared watts are used as they are. Absent: neither a reading nor a limit is known yet.
   std::optional<KindWatts> Of(KindId kind, const DeviceKind& declared) const;
 
  private:

@@ -12,7 +12,7 @@
 
 namespace scheduler {
 
-// The jobs whose run times are taken to be alike. An empty text and 0 stand for any.
+// A class of jobs with similar run times. An empty text and 0 mean any.
 struct RunClass {
   WorkClass work = WorkClass::kTraining;
   uint8_t stated = 0;  // 1 + the binary logarithm of the seconds that the job states; 0: it states nothing

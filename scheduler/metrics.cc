@@ -30,7 +30,7 @@ double FragmentationRate(const ClusterTotals& totals) {
 
 namespace {
 
-// Of one node: what of its idle share the shape cannot use.
+// The part of one node's idle share that the shape cannot use.
 int64_t UnusableMilli(const NodeState& state, const Shape& shape, const FixedClass& fixed,
                       const TypeView& view) {
   if (!shape.needs_device() || !KindAllows(shape, fixed, view) || !LabelsAllow(shape, fixed) ||

@@ -23,14 +23,14 @@ size_t SizeClass(int64_t device_milli);
 // Allocated over all devices of healthy nodes: 0 for a cluster without any.
 double AllocationRate(const ClusterTotals& totals);
 
-// SOR: of the device time that there was, the part that was held; 0 for none. Both in the same unit.
+// SOR: the held part of the available device time; 0 without device time. Both in the same unit.
 double OccupationRate(double held, double capacity);
 
-// Nodes of which some but not all devices are taken, over all that may take work and have devices.
+// The part of the nodes with devices, among those that may take work, on which some but not all devices are taken.
 double FragmentationRate(const ClusterTotals& totals);
 
-// FGD's measure, as a share of all healthy devices: of each node and each item of the mix, weighted, the idle
-// device share that the item could not use there.
+// FGD's measure, as a share of all healthy devices: the sum, over nodes and items of the mix, of the idle device share
+// that the item could not use on that node, weighted by the item.
 double FragmentedShare(const ClusterState& state, const DemandMix& mix);
 
 // The q-quantile (0 to 1) of values in ascending order, between neighbours linearly; 0 for none.

@@ -23,7 +23,7 @@ enum class ActionKind : uint8_t {
   kStart,    // `members` start; of an elastic job that runs, more of them
   kPreempt,  // the whole job stops after `grace` and waits again
   kShrink,   // `members` of an elastic job stop after `grace`
-  kMove,     // `members` start at their new places, then stop at the old (make before break)
+  kMove,     // `members` start at their new places, then stop at the old ones (make before break)
   kSuspend,  // a notebook gives its devices back and keeps its disk
   kStop,     // over its limit, or failed beyond its restart budget
 };

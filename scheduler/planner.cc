@@ -13,7 +13,7 @@ namespace {
 
 constexpr conf::Duration kLookAgain = std::chrono::minutes(1);
 
-// By the shares as they are now.
+// The order by the present shares.
 std::optional<OrderFinding> FindOrder(PlanningState& s, JobIndex job, conf::TimePoint now) {
   const JobEntry& entry = s.jobs[job];
   if (entry.phase != Phase::kPending || s.held.contains({entry.sequence, job})) return std::nullopt;
@@ -300,7 +300,7 @@ std::optional<conf::TimePoint> Planner::NextDue() const {
     // After its start time it waits for other jobs, whose ends are reported.
     if (entry.job.not_before && *entry.job.not_before > state_->planned) at(*entry.job.not_before);
   }
-  // What could not leave a device with a fault is looked at again.
+  // Work that could not leave a device with a fault is considered again.
   if (state_->policy.moves.per_hour > 0 && !state_->emptied_devices.empty()) at(state_->planned + kLookAgain);
   if (!state_->patience.empty()) at(std::get<conf::TimePoint>(*state_->patience.begin()));
   for (const auto& [node, times] : state_->faults) {

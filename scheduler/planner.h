@@ -4,8 +4,8 @@
 // control loop, the simulator): it keeps the state between cycles and receives events. Both give the
 // same plan for the same state, time and random source, byte for byte.
 //
-// A cycle (cycle/cycle.h) happens in one Trial, which is committed at the end: the planner takes the plan to
-// happen. A job that a plan stops holds its devices until Stopped() tells that it has stopped.
+// A cycle (cycle/cycle.h) happens in one Trial, which is committed at the end: the planner assumes that the plan is
+// carried out. A job that a plan stops holds its devices until Stopped() reports that it has stopped.
 #pragma once
 
 #include <memory>
@@ -43,11 +43,11 @@ class Planner {
               conf::TimePoint now);  // by itself: waits again, or leaves when its restarts are used up
   void Stopped(JobIndex job, conf::TimePoint now);  // as a plan told it to
   void Moved(JobIndex job, conf::TimePoint now);    // its members stand at their new places only
-  // A job that is to move is replaced by another one, which runs at the new places from now. The old places stay
-  // the first one's until it ends, and count as places that are left.
+  // Another job replaces a job that is to move, and runs at the new places from now. The old places belong to the first
+  // job until it ends, and count as places that it leaves.
   JobIndex HandOver(JobIndex job, Job replacement, conf::TimePoint now);
-  // A running job goes on as `replacement`, with all its members where they are: its class, priority or queue has
-  // changed. The replacement may have its id.
+  // A running job continues as `replacement`, with all its members where they are: its class, priority or queue has
+  // changed. The replacement may have the same id.
   JobIndex Replace(JobIndex job, Job replacement, conf::TimePoint now);
   void Unmoved(JobIndex job, conf::TimePoint now);       // it does not move, and keeps its old places
   void Checkpointed(JobIndex job, conf::TimePoint now);  // its work up to now is saved
@@ -69,8 +69,8 @@ class Planner {
   // Which of the node's broken devices work is to leave (bit d), as the budget of moves allows.
   void UpdateEmptied(NodeId node, uint32_t devices, conf::TimePoint now);
 
-  // What the node draws now, as measured, and what devices of a kind draw, as learned. Both count against power
-  // budgets, and stay until the next report; a member that starts adds what a busy device draws beyond an idle one.
+  // The measured power of a node, and the learned power of a kind's devices. Both count against power budgets until the
+  // next report; a member that starts adds the difference between a busy and an idle device.
   void UpdateDrawn(NodeId node, double watts);
   void UpdateKindWatts(KindId kind, KindWatts watts);
 
@@ -89,12 +89,12 @@ class Planner {
   const ResourceCounts& resources() const;
   const DemandMix& mix() const;  // learned from the jobs so far
   size_t pending() const;
-  // When a cycle is due although nothing happens: a reserved start, a limit, an advance start, an idle
-  // notebook, the end of a preferred topology's wait, a suspect node's recovery; at once where the last cycle
-  // took a start back and made another one.
+  // When a cycle is due without an event: at a reserved start, a time limit, an advance start, an idle notebook's end,
+  // the end of the wait for a preferred topology, a suspect node's recovery; at once where the last cycle took a start
+  // back and made another one.
   std::optional<conf::TimePoint> NextDue() const;
-  // The first start that the last cycle reserved for later, or at once, as above: NextDue() where nothing else
-  // can be due.
+  // The first start that the last cycle reserved for later, or at once as above: NextDue() if no other event can be
+  // due.
   std::optional<conf::TimePoint> NextReservedStart() const;
 
  private:

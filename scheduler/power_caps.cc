@@ -20,7 +20,7 @@ bool IsBelow(const Cluster& cluster, NodeId node, DomainId domain) {
   return false;
 }
 
-// What the devices may draw together more (or, below 0, less) than now is shared out among them.
+// Divides `room` among the devices: what they may draw together beyond now, or, below 0, must draw less.
 void ShareOut(double room, const std::vector<size_t>& of, std::span<const CappedDevice> devices,
               const CapRule& rule, std::vector<double>& limits) {
   double weight = 0;

@@ -1,8 +1,8 @@
 // Power limits for devices whose work can wait, while a power budget is short.
 //
-// Where the part `above` of a budget is drawn, the devices below it that only low work holds get lower limits: the
-// excess is shared out by what each draws above its lowest limit. Where less is drawn again, limits rise by half of
-// the room, so that they do not swing. A device that no low work holds has its usual limit.
+// Where more than the part `above` of a budget is drawn, devices under this budget that only low work holds get lower
+// limits: each gives up a part of the excess, in proportion to its draw above its lowest limit. When less is drawn
+// again, limits rise by half of the room, so that they do not swing. A device without low work has its usual limit.
 //
 // Pure.
 #pragma once
@@ -31,7 +31,7 @@ struct CappedDevice {
   std::optional<double> cap{};
 };
 
-// The cap of each device, as of now; nothing: its usual limit. `drawn`: by domain of the cluster, in watts.
+// The present cap of each device; absent: its usual limit. `drawn`: by domain of the cluster, in watts.
 std::vector<std::optional<double>> DecideCaps(const Cluster& cluster, std::span<const double> drawn,
                                               std::span<const CappedDevice> devices, const CapRule& rule);
 

@@ -183,7 +183,7 @@ const CrossRun& BestOn(const std::vector<CrossRun>& runs, size_t cold, const Whi
   });
 }
 
-// Of each case the setting that was best there.
+// The best setting of each case.
 std::vector<CrossCell> BestOfEach(const std::vector<CrossRun>& runs, size_t cold) {
   std::vector<CrossCell> out;
   for (const CrossRun& run : runs) {

@@ -194,7 +194,7 @@ std::vector<Request> MadeUp(const World& world, conf::Duration length, const aut
   return requests;
 }
 
-// Of the trace, again and again, as many copies as its busiest ten minutes need for `peak` replicas.
+// As many copies of the trace as its busiest ten minutes need to keep `peak` replicas busy.
 std::vector<Request> Scaled(std::vector<Request> requests, double peak, conf::Duration length, double hits,
                             const autoscale::Capacity& capacity) {
   requests = router::sim::Looped(requests, length);

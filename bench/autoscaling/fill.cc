@@ -69,7 +69,7 @@ FleetReport RunFilled(const FleetModel& model, std::string_view name) {
   return router::sim::SimulateFleet(options, progress.Tell());
 }
 
-// Of all places, which serve nothing else.
+// The tokens of lines in a second if all places served nothing else.
 double LinesAlone(const std::vector<Request>& lines) {
   const std::vector<Request> end = {
       {.at = kLinesAlone, .prompt_tokens = 1, .output_tokens = 1, .blocks = {}}};

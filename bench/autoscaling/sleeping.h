@@ -22,7 +22,7 @@ struct SleepRun {
   double in_time() const;        // share of all requests with a first token within 2 s: a refused one is late
   double worst_in_time() const;  // of the model that has the lowest
   double in_time_of_served() const;  // share of those that were not refused
-  double device_hours() const;       // that replicas held
+  double device_hours() const;       // held by replicas
   double ttft_p99() const;           // the highest of the three
   double ttft_p50() const;           // likewise
   uint64_t lost() const;

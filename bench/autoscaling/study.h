@@ -24,9 +24,8 @@ struct Case {
   std::vector<router::sim::Request> requests;
 };
 
-// Azure's conversations again and again, by four and by two times as many clients, and three mixes of
-// ServeGen's clients; four hours each, or one. Nothing, and why on standard error, when a file cannot be
-// read.
+// Azure's conversations, repeated, with four and with two times as many clients, and three mixes of ServeGen's clients;
+// four hours each, or one. Absent when a file cannot be read; standard error then has the reason.
 std::optional<std::vector<Case>> LoadCases(const std::string& traces, bool quick);
 
 // One law with one setting, by case.

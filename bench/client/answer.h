@@ -16,7 +16,7 @@ enum class Ending : uint8_t {
   kNotReached,  // no connection, or it ended before the first byte
   kCut,         // ended before the answer was whole
   kUnclean,     // a stream that ended as if whole, but without [DONE]
-  kFailed,      // a stream that told of an error
+  kFailed,      // a stream that reported an error
   kTimedOut,
   kMalformed,  // not HTTP, or no JSON where it belongs
 };

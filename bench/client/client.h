@@ -25,7 +25,7 @@ struct Target {
 // The endpoint under a base address such as http://127.0.0.1:8080/v1, with a bearer key unless it is empty.
 absl::StatusOr<Target> MakeTarget(std::string_view base, std::string_view endpoint, std::string_view key);
 
-// What "env:NAME" or "file:PATH" refers to: keys on the command line would be seen by everybody.
+// The key that "env:NAME" or "file:PATH" names: other users could read a key on the command line.
 absl::StatusOr<std::string> ReadKey(const std::string& reference);
 
 class Client {

@@ -9,8 +9,8 @@
 
 namespace bench {
 
-// After how long, where `tries` have been made; nothing: it would fail again, or part of an answer has come.
-// The server's word precedes the SDKs' own back-off, half a second, doubled to eight, less up to a
+// The pause before the next try, after `tries` tries; absent: it would fail again, or a part of the answer has come.
+// The server's own figure counts before the back-off of the SDKs: half a second, doubled up to eight, less up to a
 // quarter.
 std::optional<conf::Duration> RetryAfter(const Answer& answer, uint32_t tries, scheduler::Rng& rng);
 

@@ -49,7 +49,7 @@ absl::StatusOr<Database::Counts> Database::Read() {
                 .wal_bytes = rows->at(0).Number(0, 3)};
   std::ifstream log(log_);
   for (std::string line; std::getline(log, line);) {
-    // Of the extended protocol, and of the simple one.
+    // Lines of the extended protocol, and of the simple one.
     if (line.starts_with("bench LOG:  execute ") || line.starts_with("bench LOG:  statement: "))
       ++counts.statements;
   }

@@ -118,7 +118,7 @@ class Leader {
     });
   }
 
-  // What the database and the gateway do in that time, a second.
+  // Prints what the database and the gateway do in each second of that time.
   absl::Status Window(const char* title, const char* name, seconds time,
                       const std::function<absl::Status()>& each_second, Json& out) {
     if (absl::Status written = database_.Checkpoint(); !written.ok()) return written;

@@ -1,5 +1,5 @@
-// A pick among endpoints that were found in EndpointSlices, beside the same pick among as many that the
-// configuration lists; and what a change of one pod among them costs the control loop.
+// A pick among endpoints that were found in EndpointSlices, beside the same pick among the same number of endpoints in
+// the configuration; and the cost of a change of one pod for the control loop.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -58,7 +58,7 @@ absl::StatusOr<gateway::Config> Configured(const std::string& endpoints, const s
   return absl::InvalidArgumentError(ToString(loaded.problems.at(0)));
 }
 
-// What one runtime learns.
+// The measurements of one runtime.
 struct Learning {
   router::limits::LimitTree limits{};
   router::ReplicaStates replicas{};
@@ -86,7 +86,7 @@ double NanosOfPick(const gateway::Runtime& runtime, size_t picks, scheduler::Rng
   return 1e3 * (ThreadMicros() - begun) / static_cast<double>(picks);
 }
 
-// What finds the endpoints, and the runtime with them.
+// The discovery of the endpoints, and the runtime that has them.
 struct Found {
   Found(tests::TestLoop& loop, const ApiServer& server, gateway::Config of)
       : config(std::move(of)),

@@ -23,7 +23,7 @@ constexpr uint32_t kReplicas = 1000;
 constexpr uint32_t kRequests = 10'000;  // in a tick
 constexpr conf::Duration kTick = std::chrono::milliseconds(100);
 
-// What other processes take of the machine does not count.
+// CPU time of this thread: other processes do not count.
 double ThreadCpuMs() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -61,7 +61,7 @@ void ControlLoop(benchmark::State& state) {
   std::vector<uint32_t> prompts(kRequests);
   for (uint32_t& prompt : prompts) prompt = static_cast<uint32_t>(100 + rng.Uniform(4000));
   AnswerSizes answers(256);
-  // As if replicas were so fast that this keeps four fifths of them busy.
+  // Replicas are assumed to be so fast that the load keeps four fifths of them busy.
   const double faster =
       0.8 * kReplicas * conf::ToSeconds(kTick) / (kRequests * WorkOf(capacity, 2100, 2100, 256));
   conf::TimePoint now{std::chrono::hours(1000)};

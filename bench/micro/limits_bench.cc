@@ -1,4 +1,4 @@
-// Reserve and settle over a key, a team and an organisation. Arg: how many limits stand on the path.
+// Reserve and settle over a key, a team and an organisation. Arg: how many limits are on the path.
 // `shared`: all threads charge one organisation, the worst case; `apart`: each thread its own.
 #include <benchmark/benchmark.h>
 

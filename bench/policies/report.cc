@@ -11,7 +11,7 @@ namespace {
 
 using router::sim::Report;
 
-// As the gateway has it by default; its peers send at once, as they do.
+// The gateway's default. Its peers send every request at once.
 constexpr std::string_view kOurs = "cost+queue";
 
 const Report& Of(const Result& result, std::string_view policy) {

@@ -20,8 +20,8 @@ using router::sim::FaultKind;
 using router::sim::Request;
 using scheduler::engine::Profile;
 
-// With these behind its name, a policy goes by what engines tell of their caches, not by a guess; and
-// requests that find no room wait at the gateway.
+// Suffixes of a policy's name: it uses the engines' own reports of their caches instead of a guess; and requests that
+// find no room wait at the gateway.
 constexpr std::string_view kTold = "+events";
 constexpr std::string_view kQueued = "+queue";
 constexpr std::array<std::string_view, 14> kCompared = {"round-robin", "random",           "least-requests",

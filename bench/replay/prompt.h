@@ -22,7 +22,7 @@ class Prompts {
   // The text of the prompt of call number `index`.
   std::string Text(const Call& call, size_t index) const;
   uint32_t OutputTokens(const Call& call) const { return Scaled(call.output); }
-  // As the engine will count it, template included.
+  // The tokens that the engine will count, template included.
   uint32_t InputTokens(const Call& call) const;
 
  private:

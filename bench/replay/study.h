@@ -1,5 +1,5 @@
-// What benches over recorded traces in virtual time share: where the traces are, the traces as requests, and
-// the file of all figures.
+// Shared by the benches over recorded traces in virtual time: the place of the traces, the traces as requests, and the
+// file of all figures.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -23,11 +23,11 @@ struct StudyOptions {
 // --traces, which TIDEGATE_TRACES gives too, and --json.
 void AddStudyOptions(CLI::App& app, StudyOptions& options);
 
-// Nothing, and why on standard error, when the file cannot be read or has fewer than two requests.
+// Absent when the file cannot be read or has fewer than two requests; standard error then has the reason.
 std::optional<std::vector<router::sim::Request>> LoadRequests(const std::string& path,
                                                               router::sim::TrafficFormat format);
 
-// Of a folder: clients 0 to `count` - 1. Nothing, and why on standard error, when one cannot be read.
+// Clients 0 to `count` - 1 of a folder. Absent when one cannot be read; standard error then has the reason.
 std::optional<std::vector<router::sim::ServegenClient>> LoadServegen(const std::string& folder,
                                                                      uint32_t count);
 

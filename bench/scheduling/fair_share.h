@@ -1,5 +1,5 @@
-// What fair share gives: four queues on one simulated cluster, three that always want more than they deserve,
-// one of them for as much as the whole cluster, and one that comes in bursts and otherwise lends all it has.
+// The effect of fair shares: four queues on one simulated cluster. Three of them always want more than they deserve,
+// one of these the whole cluster; the fourth comes in bursts and otherwise lends everything.
 #pragma once
 
 #include <cstdint>

@@ -166,7 +166,7 @@ struct OfSize {
   double wait_most_h = 0;
 };
 
-// Of gangs of `least` to `most` devices.
+// The figures of gangs of `least` to `most` devices.
 OfSize GangsOf(const Outcome& outcome, uint32_t least, uint32_t most) {
   std::vector<double> jtted;
   for (const GangPlaced& gang : outcome.report.gangs) {

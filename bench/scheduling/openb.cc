@@ -56,7 +56,7 @@ Spread SpreadOf(std::vector<double> values) {
   return spread;
 }
 
-// What any placement could reach at most, knowing all that comes, by list.
+// The upper bound of any placement, even one that knows all arrivals, by list.
 absl::StatusOr<std::vector<Reading>> Bounds(const Openb& openb, const Options& options, uint32_t seeds) {
   std::vector<absl::StatusOr<Reading>> of(openb.lists.size(), Reading{});
   Progress progress("openb, bounds", openb.lists.size());
@@ -172,7 +172,7 @@ class Table {
                  bounds);
       return;
     }
-    // Of the lists that have published figures.
+    // Means over the lists that have published figures.
     const int of = published_lists_;
     const Reading compared{compared_.at_100 / of, compared_.at_130 / of};
     const Reading published{published_.at_100 / of, published_.at_130 / of};

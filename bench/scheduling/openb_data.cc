@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 9> kOrder = {"default",    "cpu050",     
                                                     "gpushare40", "gpushare100", "gpuspec10",
                                                     "gpuspec25",  "multigpu20",  "multigpu50"};
 
-// What the folder holds: the file of nodes, and the names of the lists in order.
+// The files of the folder: the file of nodes, and the names of the lists in order.
 struct Folder {
   std::string nodes{};  // a file name; empty: none
   std::vector<std::string> lists{};

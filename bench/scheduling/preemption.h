@@ -1,5 +1,5 @@
-// What preemption costs: training gangs with periodic checkpoints under bursts of inference replicas of
-// higher priority, in a simulated cluster, with victims chosen in one order or another.
+// The cost of preemption: training gangs with periodic checkpoints under bursts of inference replicas of higher
+// priority, in a simulated cluster, for several orders of choosing victims.
 #pragma once
 
 #include <cstdint>

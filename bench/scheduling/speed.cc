@@ -164,7 +164,7 @@ nlohmann::json Mixed(const Openb& openb, uint32_t times, std::string_view name) 
   return {{"nodes", cluster.nodes.size()}, {"per_second", per_second}};
 }
 
-// A planner whose cluster is full of jobs of one node, with as many more waiting.
+// A planner whose cluster is full of jobs of one node, with the same number of waiting jobs.
 struct World {
   World(const Cluster& cluster, uint32_t running, uint32_t waiting)
       : planner(cluster, {OneQueue()}, Policy{}) {
@@ -178,7 +178,7 @@ struct World {
   Rng rng{1};
 };
 
-// Of the heap as a whole, so that nothing is forgotten.
+// The size of the whole heap, so that nothing is missed.
 size_t HeapBytes() {
   const struct mallinfo2 heap = mallinfo2();
   return heap.uordblks + heap.hblkhd;

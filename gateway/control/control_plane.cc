@@ -16,7 +16,7 @@ namespace gateway::control {
 namespace {
 
 constexpr conf::Duration kTidy = std::chrono::seconds(1);
-// After routes were published: by then every shard has them.
+// After routes were published: by the end of this time every shard has them.
 constexpr conf::Duration kShardsRoute = std::chrono::milliseconds(500);
 
 std::string NewStart() {
@@ -207,13 +207,13 @@ GatewayRecord ControlPlane::Self() const {
   if (gateways_) self.adapters = env_.adapters();
   if (!followed_) {
     if (gateways_) self.followed = gateways_->number();
-    // Where none leads, each loads what its own requests wait for.
+    // Where no gateway leads, each loads what its own requests wait for.
     for (auto& [id, use] : self.adapters) use.waits = false;
     return self;
   }
   self.followed = Routed(now);
   self.leaving = followed_->Leaving();
-  // The leader's own demand needs no telling.
+  // The leader's own demand needs no report.
   const std::vector<const ShardMetrics*> shards = env_.loop.shards();
   const std::shared_ptr<const Runtime> runtime = env_.loop.runtime();
   self.demand = DemandHere(shards, *runtime, now);
@@ -240,7 +240,7 @@ void ControlPlane::OnWaiting() {
     gateways_->TellSoon();
 }
 
-// Once a second: what a follower estimates by itself, and what the leader clears away.
+// Once a second: a follower estimates capacities, and the leader removes old records.
 net::Task<void> ControlPlane::Tidy() {
   while (!closed_) {
     const std::shared_ptr<const Runtime> runtime = env_.loop.runtime();

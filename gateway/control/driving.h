@@ -1,5 +1,5 @@
-// Driving: a ScalingLoop for each term of this gateway's lead: made when the term begins, closed when it ends. What
-// runs keeps running: the next leader takes it over.
+// Driving: a ScalingLoop for each term of this gateway's lead, made when the term begins and closed when it ends.
+// Running workloads continue: the next leader takes them over.
 //
 // A term that has ended early is closed before the next one of this gateway begins, so no two loops of one process
 // call the launcher.
@@ -23,22 +23,22 @@ namespace gateway::control {
 
 class Driving {
  public:
-  // Opens the launcher and makes the loop; both are this term's.
+  // Opens the launcher and makes the loop of one term.
   using Make = std::function<absl::StatusOr<std::unique_ptr<ScalingLoop>>(uint64_t epoch)>;
 
   Driving(net::Loop& loop, Leadership& leadership, Make make);
 
-  // A term has begun or ended; between the two, loop() is null.
+  // A term has begun or ended; between two terms, loop() is null.
   std::function<void()> on_change = [] {};
 
   // Where this gateway is alone: makes the loop at once, or says why it cannot.
   absl::Status Open();
-  // From now on a loop that is there runs, and terms make others.
+  // From now on the loop of Open() runs, and each later term makes a loop.
   void Start();
   // Null while another gateway leads.
   ScalingLoop* loop() { return loop_of_term_.get(); }
   const ScalingLoop* loop() const { return loop_of_term_.get(); }
-  // `keep`: what runs stays. Gives the lead back.
+  // `keep`: running workloads stay. Gives the lead back.
   net::Task<void> Close(bool keep);
 
  private:
@@ -51,7 +51,7 @@ class Driving {
   const Make make_;
   net::Sleep pause_;
   std::unique_ptr<ScalingLoop> loop_of_term_;
-  // Closed ones, until no call that began in their term can still use them.
+  // Closed loops, until no call that began in their term can still use them.
   std::deque<std::pair<conf::TimePoint, std::unique_ptr<ScalingLoop>>> ended_;
   size_t ending_ = 0;
   bool retrying_ = false;

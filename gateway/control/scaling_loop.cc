@@ -381,7 +381,7 @@ void ScalingLoop::OnWaiting() {
   Wake();
 }
 
-// A gateway that is to stop its workloads has to know them, even if it is stopped while it still finds out.
+// A gateway that is to stop its workloads must know them, even if it is stopped while it still learns them.
 bool ScalingLoop::GivesUp() const {
   return closing_ && (keep_ || net::Now() >= give_up_at_);
 }
@@ -417,7 +417,7 @@ net::Task<void> ScalingLoop::KeepSecret() {
 
 net::Task<void> ScalingLoop::Begin() {
   while (!GivesUp()) {
-    // Records name nodes, so these are known before.
+    // Records name nodes, so nodes must be known first.
     const absl::Status nodes = co_await node_discovery_.Begin();
     absl::StatusOr<KnownWorkloads> known = KnownWorkloads();
     absl::StatusOr<Reconciler::Runs> runs = Reconciler::Runs();
@@ -503,7 +503,7 @@ std::string ScalingLoop::WhyNothingStarts() const {
   return why.empty() ? launcher_->trouble() : why;
 }
 
-// Of all that the planner would look at.
+// Only workloads that the planner would consider.
 void ScalingLoop::SetUnplaced(const std::string& why) {
   for (Workload& workload : workloads_.all()) {
     if (workload.state == State::kPending && !workload.withheld && !workload.held) workload.unplaced = why;
@@ -579,7 +579,7 @@ net::Task<void> ScalingLoop::Close(bool keep) {
     log::Error("replicas may be left running: the launcher did not report in time what runs",
                {{"why", reconciler_.trouble()}});
   }
-  // A look finds runs without a record; they are ended, too.
+  // The reconciler finds runs without a record; they are ended, too.
   const auto left = [this] {
     const auto is_job = [](const Workload& workload) { return workload.kind == Kind::kJob; };
     return !reconciler_.reconciled() || !std::ranges::all_of(workloads_.all(), is_job);
@@ -597,7 +597,7 @@ net::Task<void> ScalingLoop::Close(bool keep) {
   co_await power_caps_.Restore();
   cordons_.Stop();
   metering_.Close();
-  // A gateway that leads no more leaves the rest to the one that does.
+  // A gateway that no longer leads leaves the rest to the new leader.
   if (begun_ && env_.leads()) {
     (void)co_await metering_.UpToNow({});
     co_await memories_.Save();

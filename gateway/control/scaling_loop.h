@@ -2,8 +2,8 @@
 // planner places them and the jobs, steps are carried out, and running members are compared with the
 // workloads.
 //
-// At its start it takes over the workloads of an earlier process. While the store cannot say which they are,
-// or the launcher which run, it starts nothing.
+// At its start it takes over the workloads of an earlier process. It starts nothing while the store cannot be read
+// or the launcher does not list its runs.
 //
 // Owner: the Process. Thread: the control loop's.
 #pragma once
@@ -70,7 +70,7 @@ struct LoopEnvironment {
   std::function<std::string()> no_room = [] { return std::string(); };
   store::Store* store = nullptr;
   Rollouts* rollouts = nullptr;  // null: only where a test has none
-  // Blocks: the feedback of that name on the answers of the model's replicas since then; null: nobody can tell.
+  // Blocks: the feedback of that name on the answers of the model's replicas since then; null: it is not known.
   std::function<RatingsByReplica(const std::string& model, const std::string& name, conf::TimePoint since)>
       ratings = nullptr;
   // An operator's order to keep a model's number of replicas; null: none.

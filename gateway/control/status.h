@@ -24,7 +24,7 @@
 namespace gateway::control {
 
 struct Status {
-  bool begun = false;          // what ran before is known
+  bool begun = false;          // the workloads of earlier processes are known
   std::string launcher;        // empty: nothing is scaled here
   std::string trouble;         // with the launcher; empty: none
   std::string run_warning;     // why runs can do what the gateway can; empty: they cannot
@@ -37,18 +37,18 @@ struct Status {
   uint64_t weights_transferred = 0;      // bytes, for replicas, since the start
   uint64_t weights_from_neighbours = 0;  // of these
   std::vector<PrefetchStatus> prefetches;
-  uint64_t prefetched = 0;         // fetches that ended well, since the start
-  uint64_t failed_prefetches = 0;  // likewise, that did not
+  uint64_t prefetched = 0;         // fetches that succeeded, since the start
+  uint64_t failed_prefetches = 0;  // fetches that failed, since the start
   std::vector<NodeStatus> nodes;
   std::vector<plugins::launchers::DeviceFault> faults;
   std::vector<Cordon> cordons;
   ClusterStatus cluster;
   MoveCounts moves{};
   std::vector<PowerCapStatus> power_caps;
-  std::string power_cap_trouble;  // why limits cannot be set; empty: they can, or none are to be
+  std::string power_cap_trouble;  // why limits cannot be set; empty: they can, or none is needed
   uint64_t suspicions = 0;        // of nodes, since the start
-  uint64_t launches = 0;          // likewise
-  uint64_t failures = 0;
+  uint64_t launches = 0;          // of replicas, since the start
+  uint64_t failures = 0;          // of replicas, since the start
   std::shared_ptr<const TelemetryStatus> telemetry;  // null: nothing is measured
   // Energy since the start, in millijoules; idle devices have neither tenant nor model.
   std::map<std::tuple<std::string, std::string, std::string>, int64_t> energy;

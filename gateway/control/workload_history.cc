@@ -48,7 +48,7 @@ bool IsSaid(const json& detail, const char* key) {
   return at != detail.end() && at->is_boolean() && at->get<bool>();
 }
 
-// As the ledger has what members were given.
+// The places of members, as the ledger records them.
 std::vector<DeviceGrant> PlacesOf(const json& places) {
   std::vector<DeviceGrant> grants;
   for (const json& place : places) {
@@ -97,7 +97,7 @@ void WorkloadHistory::Take(const ledger::Record& record) {
 
 void WorkloadHistory::TakeReplica(const ledger::Record& record) {
   PastReplica& replica = replicas_[record.subject];
-  // One that slept does not get its devices again: they may be another's, and a cold start is safe.
+  // A sleeper does not get its devices again: they may be another workload's, and a cold start is safe.
   if (record.action == "replica.drain" || record.action == "replica.stop" || record.action == "replica.sleep")
     replica.ends = true;
   if (record.action == "replica.ready") replica.ends = false;
@@ -236,7 +236,7 @@ class WorkloadHistory::Rebuilding {
  private:
   using ByRank = std::map<uint32_t, const RunStatus*>;
 
-  // Each by itself: a damaged one does not affect the others.
+  // Each object by itself: a damaged one does not affect the others.
   void ReadStored() {
     last_number_ = history_.last_number_;
     std::map<std::string, const store::Object*> files;
@@ -324,7 +324,7 @@ class WorkloadHistory::Rebuilding {
     return member;
   }
 
-  // Of one attempt; a member without a run has ended.
+  // The runs of one attempt; a member without a run has ended.
   std::vector<Member> MembersOf(const Workload& job, uint32_t attempt, uint32_t least,
                                 const std::vector<DeviceGrant>& places) const {
     std::vector<Member> members;
@@ -360,7 +360,7 @@ class WorkloadHistory::Rebuilding {
       past.places.clear();
     }
     if (past.holds() && latest < past.attempt) {
-      // All its runs are gone, and how it ended is not known.
+      // All its runs are gone, and it is not known how they ended.
       const bool wanted = past.state == State::kRunning;
       Settle(past, wanted ? Afterwards::kRetries : past.afterwards);
       past.why = "its runs were gone when the state was rebuilt";

@@ -41,10 +41,10 @@ class WorkloadHistory {
   };
   struct Rebuilt {
     std::vector<store::Write> writes;
-    std::vector<std::string> replicas{};  // that run
+    std::vector<std::string> replicas{};  // running ones
     std::vector<std::string> running{};   // jobs
-    std::vector<std::string> waiting{};   // likewise, and suspended ones
-    uint64_t over = 0;                    // likewise, that have ended
+    std::vector<std::string> waiting{};   // jobs, the suspended ones included
+    uint64_t over = 0;                    // jobs that have ended
     // Running jobs whose job file is lost: they keep running, and are not started again.
     std::vector<std::string> without_file{};
     std::vector<std::string> lost{};  // waiting jobs whose job file is lost

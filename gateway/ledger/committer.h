@@ -85,7 +85,7 @@ class Committer {
   void AddEvent(Event event);
   void AddDevices(const DeviceRecord& record);
   void AddRecovery(std::string_view action, std::string_view detail);
-  // Closes a request that nobody else will close.
+  // Closes a request whose shard will not close it.
   void AddInterrupted(uint64_t open_key, const CloseRecord& record);
   void AddCheckpoint(bool seal);
 

@@ -40,7 +40,7 @@ struct Feedback {
   std::string key;        // id of the caller's key
   std::string model;      // the asked model
   std::string version;    // what served it: the model's name at the engine; empty: nothing, or not known yet
-  std::string replica;    // which of them; empty likewise
+  std::string replica;    // the replica that served it; empty: none, or not known yet
   bool settled = false;   // the request had ended
   uint64_t known_to = 0;  // the last record that was searched for the request's end
   std::string content_key;  // the name of the key that sealed the two below; empty: both are empty

@@ -128,10 +128,10 @@ class Index {
   // The first record that the sums count; 1 if retention has removed nothing.
   absl::StatusOr<uint64_t> FirstSeq();
 
-  // As SpentSince below, for the applied records.
+  // Like SpentSince below, for the applied records.
   absl::StatusOr<std::vector<SpendRow>> SpentSince(int64_t day);
 
-  // As LastDevices below, for the applied records.
+  // Like LastDevices below, for the applied records.
   absl::StatusOr<std::vector<LastHeld>> LastDevices();
 
   uint64_t applied_seq() const { return applied_seq_; }

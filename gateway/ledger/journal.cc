@@ -211,7 +211,7 @@ absl::StatusOr<std::unique_ptr<ShardJournal>> ShardJournal::Reopen(const std::st
   return journal;
 }
 
-// Of a new file, whose zeros are free slots: untouched, they take no memory.
+// Adds the slots of a new file. Its zeros are free slots: as long as they are untouched, they take no memory.
 void ShardJournal::AddFreeSlots() {
   free_slots_.reserve(layout_.slots);
   for (uint32_t i = layout_.slots; i > 0; --i) free_slots_.push_back(i - 1);

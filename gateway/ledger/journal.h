@@ -115,8 +115,9 @@ class ShardJournal {
   void Drain(uint64_t* cursor, Visit&& visit);
   // Frees everything before `cursor`.
   void Release(uint64_t cursor);
-  // Takes the ring out of this process's memory, but for what comes next; the file keeps it. A lap through the ring
-  // leaves all of it in memory. For times without requests: the next lap has a page fault for every eight records.
+  // Removes the ring from this process's memory, except the part that is written next; the file keeps it. A lap through
+  // the ring brings all of it into memory. For times without requests: the next lap has a page fault for every eight
+  // records.
   void ReturnMemory();
 
   // --- Any thread ---

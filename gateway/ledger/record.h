@@ -31,7 +31,7 @@ enum class Kind : uint8_t {
   kSegment,     // the first record of a segment: names the chain that it continues
   kCheckpoint,  // signed; also the last record of a sealed segment
   kRetention,   // retention removed segments
-  kRecovery,    // what the ledger found and did after an unclean end
+  kRecovery,    // the findings and repairs of the ledger after an unclean end
   kRefusals,    // the number of calls without a valid credential
   kFeedback,    // an application's judgement of an answer (feedback.h)
 };
@@ -127,7 +127,7 @@ inline constexpr std::string_view kIdle = "(idle)";
 // The devices of one kind that a model's replicas, or a job, held in [from, until), and the share that one tenant
 // pays. The records of one interval, of one model or job and one kind, follow each other; their shares add up to the
 // time held. Times are whole milliseconds, so that amounts, in thousandths of devices, are whole microseconds. A
-// record with neither model nor job has the energy of devices that nobody held, and no device time.
+// record with neither model nor job has the energy of idle devices, and no device time.
 struct DeviceRecord {
   int64_t from_us = 0;  // the record's time
   int64_t until_us = 0;
@@ -142,7 +142,7 @@ struct DeviceRecord {
   // the end of an interval is in the next one.
   int64_t energy_mj = 0;         // millijoules
   int64_t energy_micro_usd = 0;  // by the tariff at the time of the record; 0 without a tariff
-  int64_t co2_mg = 0;            // likewise
+  int64_t co2_mg = 0;            // of that energy
 };
 
 // An event that does not happen on a shard: of configuration, keys, administration, or scheduling.

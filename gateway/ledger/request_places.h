@@ -21,7 +21,7 @@
 
 namespace gateway::ledger {
 
-// What served a request, from its close.
+// The model and replica that served a request, by its close.
 struct ServedBy {
   std::string version;  // the model's name at the engine; empty: nothing
   std::string replica;
@@ -57,7 +57,7 @@ class RequestPlaces {
 
   // Searches applied records; none if there is no such request.
   absl::StatusOr<std::optional<FoundRequest>> Find(std::string_view request);
-  // What served a request, from its close among the records from `after` + 1 to `last`; none if there is no close.
+  // Reads it from the close among the records from `after` + 1 to `last`; absent if there is no close.
   absl::StatusOr<std::optional<ServedBy>> ClosedBetween(std::string_view request, uint64_t after,
                                                         uint64_t last);
   // Calls `visit` with the records from `from` to `last` that name the request, until it returns false or

@@ -1,7 +1,7 @@
 // FailedAttempts: counts calls without a valid credential by address, also calls that are refused before their
 // credential is checked. They become one record of the ledger a minute, whatever their number. An address with too
-// many of them is told to wait. Calls with a valid credential are never counted, and never delayed by others from
-// the same address.
+// many of them must wait. Calls with a valid credential are never counted, and never delayed by others from the same
+// address.
 //
 // Distinguishes at most kMostAddresses, IPv6 by its first 64 bits; the rest share one account. Owner: the process.
 // Thread-safe; a short lock for each failed call.

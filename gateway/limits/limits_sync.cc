@@ -112,7 +112,7 @@ struct LimitsSync::Entry {
   conf::TimePoint claimed_at;
   int64_t capacity = 0;
   uint64_t refusals = 0;
-  // Of the last answer.
+  // From the last answer.
   int64_t gateways = 0;
   bool recovering = false;
 };

@@ -8,8 +8,8 @@
 // A limit that a reload adds is shared from the next Refresh() on: call it right after the tree has changed. Create
 // this object, which shares every limit, before the gateway listens; let the gateway listen after AwaitShares().
 //
-// At the end a last claim returns what is not used up, which others can use at once; what was admitted still counts.
-// From then on the limits admit nothing: stop it only when no more requests come.
+// At the end a last claim returns the unused room, which others can use at once; admitted requests still count. From
+// then on the limits admit nothing: stop it only when no more requests come.
 //
 // Owner: the shell; destroyed after Stop() has returned, or after the loop's tasks have ended. Thread: the loop's,
 // except status(). Failures are in status(); nothing throws.

@@ -15,7 +15,7 @@ class AbortGroup {
   AbortGroup(const AbortGroup&) = delete;
   AbortGroup& operator=(const AbortGroup&) = delete;
 
-  // One operation; stands in its frame. Without a group it is never aborted.
+  // One operation; lives in the operation's frame. Without a group it is never aborted.
   class Member {
    public:
     explicit Member(AbortGroup* group) : group_(group) {

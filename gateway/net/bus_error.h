@@ -1,6 +1,6 @@
-// What ends the process when a mapped file fails under it: the disk gives an I/O error, or another program
-// has truncated it or made it immutable. The kernel then sends SIGBUS, which cannot be handled; the message
-// names the file.
+// Ends the process with a message when a mapped file fails: the disk reports an I/O error, or another program has
+// truncated the file or made it immutable. The kernel then sends SIGBUS, after which the process cannot continue; the
+// message names the file.
 #pragma once
 
 namespace gateway::net {

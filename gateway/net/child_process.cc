@@ -138,7 +138,7 @@ Pipe MakePipe() {
   return {Above(ends[0]), Above(ends[1])};
 }
 
-// The child's next report; nothing when it runs its program, or has ended.
+// The child's next report; absent when it runs its program, or has ended.
 std::optional<Report> ReadReport(int fd) {
   Report report{};
   ssize_t n;

@@ -39,9 +39,9 @@ struct ChildSpec {
   std::string wraps{};
 };
 
-// The file that a shell would run for `name`: a name with a slash as it is, in `directory` if it is relative;
-// else the first file of that name in the folders of `search_path`. InvalidArgument, in words for the author
-// of the command, when there is none or it cannot be executed.
+// The file that a shell would run for `name`. A name with a slash is a path, relative to `directory`; any other name is
+// looked up in the folders of `search_path`. InvalidArgument, in words for the author of the command: there is no such
+// file, or it cannot be executed.
 absl::StatusOr<std::string> FindProgram(std::string_view name, std::string_view search_path,
                                         std::string_view directory);
 

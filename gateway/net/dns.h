@@ -20,7 +20,8 @@ namespace gateway::net {
 
 struct DnsAddresses {
   std::vector<std::string> addresses;  // IP literals, sorted, each once
-  std::optional<conf::Duration> ttl;   // the shortest of the records; nothing: the system's files gave them
+  std::optional<conf::Duration>
+      ttl;  // the shortest of the records; absent: they come from the system's files
 };
 
 struct DnsService {

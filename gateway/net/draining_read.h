@@ -2,7 +2,7 @@
 //
 // Asio tries every read before it waits. On a connection that was just read empty, that try is a wasted
 // system call for each request and each event of a stream. A read that fills less than its room has emptied the
-// socket, and this one tells the reactor then to wait at once. An end or a reset that came with the bytes is
+// socket; DrainingRead then makes the reactor wait at once. An end or a reset that came with the bytes is
 // reported only once, so after such a report every read is tried; the reactor is made to ask epoll for ends, too.
 // It is an operation of Asio's reactor and depends on its detail namespace, and on members that are private there:
 // an explicit instantiation may name them.
@@ -31,7 +31,7 @@ using Reactor = asio::detail::epoll_reactor;
 using Descriptor = Reactor::descriptor_state;
 
 int EpollOf(Reactor& reactor);
-uint32_t& EventsOf(Descriptor& descriptor);  // that epoll is asked for
+uint32_t& EventsOf(Descriptor& descriptor);  // the events for which epoll waits
 template <auto kEpoll, auto kEvents>
 struct ReactorAccess {
   friend int EpollOf(Reactor& reactor) { return reactor.*kEpoll; }

@@ -21,7 +21,7 @@ class LibraryFunction {
  public:
   LibraryFunction(const DynamicLibrary& library, const char* name)
       : call_(reinterpret_cast<Signature*>(dlsym(library.get(), name))) {}
-  // By the first of the two names that there is.
+  // Looks up the first name, then the second.
   LibraryFunction(const DynamicLibrary& library, const char* name, const char* older)
       : LibraryFunction(library, name) {
     if (call_ == nullptr) call_ = LibraryFunction(library, older).call_;

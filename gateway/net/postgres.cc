@@ -42,7 +42,7 @@ struct FreeResult {
 };
 using PostgresResult = std::unique_ptr<PGresult, FreeResult>;
 
-// By the five letters of the SQL standard; PostgreSQL's appendix A lists them.
+// The code of an SQLSTATE, the five letters of the SQL standard; PostgreSQL's appendix A lists them.
 absl::StatusCode CodeOfSqlState(std::string_view state) {
   if (state.starts_with("53"))
     return state == "53300" ? absl::StatusCode::kUnavailable : absl::StatusCode::kResourceExhausted;
@@ -171,7 +171,7 @@ Task<absl::StatusOr<std::vector<std::string>>> PostgresConnection::Lookup(const 
   co_return addresses;
 }
 
-// Each has its part of the time: one that is dark keeps nobody from the next.
+// Each server gets its part of the time: a silent one does not keep us from the next.
 Task<absl::Status> PostgresConnection::Connect(conf::Duration patience) {
   patience_ = patience;
   wire_->alarm.SetAfter(patience);

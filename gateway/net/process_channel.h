@@ -24,12 +24,12 @@ class ProcessChannel {
   static constexpr size_t kMaxBytes = size_t{16} << 20;
   static constexpr size_t kMaxFds = 2;
 
-  // Both ends; before a fork. Nothing: there is no room for them.
+  // Both ends; call it before a fork. Absent: there are no descriptors left.
   static std::optional<std::pair<ProcessChannel, ProcessChannel>> MakePair();
 
   // False: the other end is gone, or the message is too large.
   bool Send(std::span<const uint8_t> bytes, std::span<const int> fds = {});
-  // Nothing: the other end is gone, or did not speak as it should.
+  // Absent: the other end is gone, or its message was malformed.
   std::optional<Message> Receive();
 
  private:

@@ -41,7 +41,7 @@ class ProcessHandle {
  public:
   ProcessHandle() = default;
   explicit ProcessHandle(Fd pidfd) : pidfd_(std::move(pidfd)) {}
-  // Nothing when no process has that pid, or one that started at another time.
+  // Absent when no process has that pid, or one that started at another time.
   static std::optional<ProcessHandle> Open(pid_t pid, uint64_t start_ticks);
 
   explicit operator bool() const { return static_cast<bool>(pidfd_); }
@@ -50,7 +50,7 @@ class ProcessHandle {
   bool ended() const;
   // False when it has ended, or we may not signal it.
   bool Signal(int signal) const;
-  // Likewise, with a value as sigqueue() has it.
+  // The same with a value, like sigqueue().
   bool Queue(int signal, int value) const;
   // The exit status of our child, once; it is a zombie until then. Nothing for one that runs or is not our
   // child.

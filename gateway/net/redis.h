@@ -75,8 +75,8 @@ class RedisClient {
   RedisClient(const RedisClient&) = delete;
   RedisClient& operator=(const RedisClient&) = delete;
 
-  // Command("GET", key). A plain function that returns a task: clang destroys the strings of an initializer
-  // list that stands inside a co_await expression twice.
+  // Command("GET", key). A plain function that returns a task: inside a co_await expression, clang destroys the strings
+  // of an initializer list twice.
   template <class... Words>
   Task<Reply> Command(Words&&... words) {
     RedisCommand command;

@@ -99,7 +99,7 @@ RedisReader::Next RedisReader::Take(RedisReply& reply) {
   void* parsed = nullptr;
   if (impl_->too_large || redisReaderGetReply(impl_->reader, &parsed) != REDIS_OK) return Next::kBroken;
   const std::unique_ptr<RedisReply> owned(static_cast<RedisReply*>(parsed));
-  // The parser drops what it has read: only from the reply's begin can its size be told, whatever the reads.
+  // The parser drops what it has read: a reply's size can only be computed from the position of its begin.
   const uint64_t end = owned ? impl_->parsed_to() : impl_->fed;
   impl_->too_large = end - impl_->reply_begin > impl_->max_bytes;
   if (impl_->too_large) return Next::kBroken;

@@ -53,7 +53,7 @@ class Resolver {
 
   // Never destroyed: a look-up may hang when the process ends.
   static Resolver& OfProcess();
-  // By the C library, with the system's settings: hosts file, DNS, and so on.
+  // A look-up by the C library, with the system's settings: hosts file, DNS, and so on.
   static Resolved SystemLookup(const std::string& name);
 
   // One wait for one name, on one loop's thread. Lives until Get() has returned.

@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kMaxTable = size_t{16} << 20;
 
-// As the tables of sockets have it: each word of four bytes as a number of this machine.
+// The address in the form of the kernel's tables of sockets: each word of four bytes as a number of this machine.
 std::string TableForm(const in6_addr& address) {
   std::array<uint32_t, 4> words{};
   std::memcpy(words.data(), &address, sizeof address);
@@ -46,7 +46,8 @@ std::set<std::string> PlacesOf(const std::string& host) {
   return {};
 }
 
-// As links of /proc/PID/fd have them: "socket:[4711]". Without `places`: wherever they listen.
+// The sockets that listen on the port, in the form of the links of /proc/PID/fd: "socket:[4711]". Without `places`: at
+// any address.
 std::set<std::string> SocketsOn(uint16_t port, const std::set<std::string>& places = {}) {
   std::set<std::string> sockets;
   const std::string suffix = fmt::format(":{:04X}", port);

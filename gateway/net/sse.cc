@@ -49,7 +49,7 @@ size_t EventEnd(std::string_view s, size_t from) {
 
 constexpr std::string_view kData = "data:";
 
-// Of a line whose field's name ends at `name`.
+// The value of a line whose field name ends at `name`.
 std::string_view ValueOf(std::string_view line, size_t name) {
   return line.substr(line.size() > name && line[name] == ' ' ? name + 1 : name);
 }

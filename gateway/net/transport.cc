@@ -179,8 +179,8 @@ class TlsStream final : public Stream {
   bool HasPeerEnded() override { return net::HasPeerEnded(ssl_.next_layer().native_handle()); }
 
   bool IsQuiet() override {
-    // Asio may have read more than the record that was asked for: its bytes stand in the BIO. A session
-    // ticket among them is taken in here and says nothing.
+    // Asio may have read more than one record: the other bytes are in the BIO. A session ticket among them is consumed here
+    // and has no meaning.
     char byte;
     SSL* const ssl = ssl_.native_handle();
     if (BIO_ctrl_pending(SSL_get_rbio(ssl)) > 0 || SSL_pending(ssl) > 0) {

@@ -9,8 +9,8 @@ namespace {
 using boost::asio::detail::scheduler;
 using Operation = boost::asio::detail::scheduler_operation;
 
-// Asio does not tell whether more operations are ready. Its queue holds those of this turn in front of the
-// operation that polls for the next; an explicit instantiation may name them though they are private.
+// Asio does not report whether more operations are ready. Its queue holds the operations of this turn in front of the
+// operation that polls for the next turn; an explicit instantiation may name these private members.
 bool HasMoreThisTurn(scheduler& loop);
 template <auto kMutex, auto kQueue, auto kPoll>
 struct SchedulerAccess {

@@ -22,7 +22,7 @@ struct flock WholeFile() {
   return lock;
 }
 
-// The number twice, so that a reader can tell one that is half written.
+// Writes the number twice, so that a reader recognizes one that is half written.
 bool WriteNumber(int file, uint64_t number) {
   const std::string line = fmt::format("{0:020} {0:020}\n", number);
   return pwrite(file, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size());

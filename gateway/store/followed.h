@@ -1,8 +1,8 @@
-// How far a running gateway has followed the store, told to commands beside it through a small file.
+// How far a running gateway has followed the store: a small file tells it to commands on the same machine.
 //
-// A command that has changed something waits until the change is in force: `tidegate keys create` prints a
-// key that the gateway accepts. The gateway holds a lock on the file while it runs, so that a file which a
-// killed gateway left behind is not waited for.
+// A command that has changed something waits until the change is in force: `tidegate keys create` prints a key that the
+// gateway accepts. The gateway holds a lock on the file while it runs, so that no command waits for a file that a
+// killed gateway has left behind.
 #pragma once
 
 #include <absl/status/status.h>

@@ -25,7 +25,7 @@ net::Task<absl::Status> Follower::Start() {
   if (stopped_) co_return absl::CancelledError("the follower was stopped");
   listening_ = true;
   store_.Add(*this);
-  co_return co_await CatchUp();  // what was committed between the two
+  co_return co_await CatchUp();  // changes that were committed between the two
 }
 
 void Follower::Stop() {

@@ -19,7 +19,7 @@ namespace gateway::store {
 
 // Whether objects of that kind belong to one gateway.
 bool IsOfGateway(std::string_view kind);
-// "ID@GATEWAY", and back; nothing: it is another gateway's.
+// "ID@GATEWAY", and back; empty: the id belongs to another gateway.
 std::string IdOfGateway(std::string_view id, std::string_view gateway);
 std::optional<std::string> WithoutGateway(std::string_view id, std::string_view gateway);
 
@@ -30,7 +30,7 @@ class GatewayView final : public Store {
 
   net::Task<absl::StatusOr<std::optional<Object>>> Get(std::string kind, std::string id) override;
   net::Task<absl::StatusOr<Listing>> List(std::string kind) override;
-  // Of kinds that are the same for every gateway.
+  // Only for kinds that are the same for every gateway.
   net::Task<absl::StatusOr<Listing>> ListPage(std::string kind, std::string after, size_t limit) override;
   net::Task<absl::StatusOr<ChangeList>> Changes(std::string kind, uint64_t after) override;
   net::Task<absl::StatusOr<Committed>> Commit(std::vector<Write> writes, uint64_t epoch) override;

@@ -1,9 +1,9 @@
-// What an earlier version kept in files of its own, taken over into the store, once.
+// Imports into the store, once, the state that an earlier version kept in files of its own.
 //
 // The objects and a record of the import (kind `import`) are one transaction; then the files are renamed to
-// `<file>.imported-0.1`. An import that is interrupted anywhere is repeated without harm: before the
-// transaction nothing has happened, and after it only the names are left to change. A file that is there
-// again with other contents is refused, since an older gateway has written it after the import.
+// `<file>.imported-0.1`. An import that is interrupted at any point is repeated without harm: before the transaction
+// nothing has happened, and after it only the files' names are still to change. A file that exists again with other
+// contents is refused, since an older gateway has written it after the import.
 #pragma once
 
 #include <absl/status/status.h>

@@ -51,7 +51,7 @@ inline constexpr char kSharedBatch[] = "shared_batch";
 inline constexpr char kContentKey[] =
     "content_key";  // batches: a key that seals shared files; id: its tenant
 
-// What belongs to one gateway's ledger and machine, where several share a store: gateway_view.h.
+// The kinds that belong to one gateway's ledger and machine, where several share a store: gateway_view.h.
 inline constexpr const char* kKindsOfGateway[] = {kKeyEvent, kLedgerEvent, kCheckpoint,  kPosition,
                                                   kImport,   kFile,        kFileRemoval, kBatch};
 

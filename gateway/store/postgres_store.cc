@@ -30,14 +30,13 @@ constexpr conf::Duration kAskInterval = std::chrono::seconds(1);
 constexpr conf::Duration kMinBackoff = std::chrono::milliseconds(100);
 constexpr conf::Duration kMaxBackoff = std::chrono::seconds(3);
 constexpr uint64_t kLeastVersion = 130'000;  // PostgreSQL 13
-// Numbers that are left out after the database lost changes: some of them were given to changes that nobody
-// here has seen.
+// Numbers that are left out after the database lost changes: some of them belonged to changes that no gateway has seen.
 constexpr uint64_t kLostNumbers = 1'000;
 // In one transaction, of several commits.
 constexpr size_t kMostTogether = 256;
 constexpr size_t kMostBytesTogether = 4u << 20;
 
-// A transaction that stands still, since its gateway does, must not hold the others up.
+// A transaction of a gateway that hangs must not hold up the others.
 constexpr const char* kSetSession =
     "SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', '3s', false), "
     "set_config('idle_in_transaction_session_timeout', '2s', false), "
@@ -120,7 +119,7 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
           fmt::format("{}: {} operations wait already; try again later", address_, options_.max_waiting));
     }
     if (net::Now() >= until && give_up()) {
-      turns_.Unlock();  // the next one goes on within this call
+      turns_.Unlock();  // the next task continues within this call
       co_return absl::UnavailableError(fmt::format("{}: no answer within {}: other operations delay it",
                                                    address_, conf::InWords(options_.patience)));
     }
@@ -143,7 +142,7 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
       if (!mine.result) co_await CommitWaiting();
       co_return *std::move(mine.result);
     };
-    // One that was given up must not be committed with the next.
+    // A commit that was given up must not be committed with the next one.
     const auto give_up = [&] { return !mine.result && std::erase(commits_, &mine) == 1; };
     absl::StatusOr<Committed> committed = co_await InTurn<absl::StatusOr<Committed>>(work, give_up);
     std::erase(commits_, &mine);  // too many waited
@@ -503,7 +502,7 @@ class PostgresStore::Core : public std::enable_shared_from_this<Core> {
     if (!last.ok()) co_return last.status();
     if (last->at(0).size() != 1) co_return NoSequence(address_);
     watch_backoff_.Reset();
-    // What serves requests connects at once, too.
+    // The connection for operations is made at once, too.
     retry_at_ = {};
     if (!std::exchange(readable_, true)) {
       ToListeners([](Listener& listener) { listener.OnHealth(absl::OkStatus()); });

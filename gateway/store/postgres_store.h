@@ -1,18 +1,17 @@
 // PostgresStore: the store in a PostgreSQL database, for several gateways.
 //
-// The tables stand in the schema `tidegate`, which is made and brought up to date by itself. As with SQLite,
-// the table of objects is the list of changes. The number of a change comes from a counter row that the
-// transaction locks, so numbers become visible in order; a fenced commit locks the leader's row as well, for
-// as long as it takes.
+// The tables are in the schema `tidegate`, which the store creates and migrates itself. As with SQLite, the table of
+// objects is the list of changes. The number of a change comes from a counter row that the transaction locks, so
+// numbers become visible in order; a fenced commit also locks the leader's row until its end.
 //
-// One connection works through the operations, in order; commits that wait go into one transaction, each
-// judged by itself. A second one follows the changes of others while there are listeners: NOTIFY tells at
-// once, and every second it asks. A lost connection is made again after a pause that grows; until then
-// operations are refused at once.
+// One connection works through the operations, in order; waiting commits go into one transaction, each judged by
+// itself. While there are listeners, a second connection follows the changes of others: NOTIFY reports them at once,
+// and every second the store asks. A lost connection is made again after a pause that grows; until then operations are
+// refused at once.
 //
-// A database that is put back to an older state (a copy is promoted, a backup restored) is noticed when the
-// connections are made again: its sequence goes on after the highest number that any gateway has seen,
-// epochs likewise, and every follower lists again.
+// A database that went back to an older state (a copy was promoted, a backup restored) is noticed when the connections
+// are made again: its sequence and its epochs then continue after the highest ones that any gateway has seen, and every
+// follower lists again.
 #pragma once
 
 #include <absl/status/status.h>
@@ -34,7 +33,7 @@ struct PostgresStoreOptions {
   conf::Duration patience = std::chrono::seconds(5);  // for one operation, behind others
   conf::Duration connect_patience = std::chrono::seconds(5);
   uint64_t kept_removals = 100'000;  // changes
-  size_t page = 1'000;               // changes that Changes() tells at once
+  size_t page = 1'000;               // most changes that one call of Changes() returns
   size_t max_waiting = 1'024;        // operations
   bool makes_schema = true;          // if not, a database without the tables is NotFound
   uint64_t seed = 1;                 // of the pauses before it connects again

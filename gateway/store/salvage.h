@@ -1,8 +1,8 @@
-// What can still be read of a store file that is damaged.
+// Salvage: the readable objects of a damaged store file.
 //
-// The file itself is not touched: a copy of it, and of its log of changes, is read row by row, and rows on
-// pages that SQLite cannot read are left out. What is read may be older than what was stored last: the caller
-// compares it with what else it knows.
+// The file itself is not touched: a copy of it, and of its log of changes, is read row by row, and rows on pages that
+// SQLite cannot read are left out. The objects may be older than the last stored ones: the caller compares them with
+// its other sources.
 //
 // Blocks; no gateway may use the file meanwhile.
 #pragma once
@@ -23,7 +23,7 @@ struct Salvaged {
   bool complete = false;        // every row was readable
 };
 
-// Nothing where there is no file, or nothing of it is a database. An error: the copy cannot be made.
+// Empty where there is no file, or no part of it is a database. An error: the copy cannot be made.
 absl::StatusOr<Salvaged> Salvage(const std::string& path);
 
 }  // namespace gateway::store

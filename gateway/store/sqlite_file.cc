@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kApplicationId = 0x54474154;  // "TGAT", in the file's header
 constexpr int64_t kSchema = kSqliteSchema;
 
-// Of the log. It is copied into the file well before it is full, and then written from its beginning again.
+// The room of the log. It is copied into the file well before it is full, and then written from its beginning again.
 constexpr int64_t kLogRoom = int64_t{4} << 20;
 constexpr int kLogPages = 512;       // of 4 KiB, before it is copied
 constexpr int kFileStep = 1 << 20;   // bytes by which the file grows
@@ -368,7 +368,7 @@ absl::StatusOr<Committed> SqliteFile::Commit(const std::vector<Write>& writes, u
   return written;
 }
 
-// The file is one process', so a holder that asks is the one that runs: whoever led before has ended.
+// The file belongs to one process, so the holder that asks is the running one: any earlier leader has ended.
 absl::StatusOr<Lead> SqliteFile::Campaign(const std::string& holder, const std::string& about) {
   if (absl::Status checked = CheckHolder(holder, about); !checked.ok()) return checked;
   return InTransaction<Lead>([&]() -> absl::StatusOr<Lead> {

@@ -1,6 +1,6 @@
 // SqliteFile: the store in one SQLite file, synchronously. sqlite_store.h gives it a thread and a queue.
 //
-// All objects stand in one table whose row number is the version, which makes it the list of changes as well.
+// All objects are in one table whose row number is the version; so the table is also the list of changes.
 // A removed object leaves a row without a body, so that followers see the removal; the last `kept_removals`
 // changes' removals are kept. A transaction takes the file's write lock before it reads a version, so several
 // processes may write at once.
@@ -33,7 +33,7 @@ class SqliteFile {
   struct Options {
     std::string path;
     uint64_t kept_removals = 100'000;  // changes
-    size_t page = 1'000;               // changes that Changes() tells at once
+    size_t page = 1'000;               // most changes that one call of Changes() returns
     conf::Duration busy_timeout = std::chrono::seconds(5);
     // Whether a store may begin here. If not, a file that is missing, or that holds nothing, is damaged.
     bool may_be_new = true;
@@ -48,7 +48,7 @@ class SqliteFile {
   // damaged or not a database (DataLoss).
   static absl::StatusOr<std::unique_ptr<SqliteFile>> Open(Options options);
 
-  // As Store's.
+  // The calls of Store.
   absl::StatusOr<std::optional<Object>> Get(const std::string& kind, const std::string& id);
   absl::StatusOr<Listing> List(const std::string& kind);
   absl::StatusOr<Listing> ListPage(const std::string& kind, const std::string& after, size_t limit);
@@ -64,7 +64,7 @@ class SqliteFile {
   absl::StatusOr<uint64_t> LastNumber();
   // A number that another connection's commit changes, and this one's do not. Cheap: no read of the file.
   absl::StatusOr<int64_t> DataVersion();
-  // Whether the file still stands at its path. No other process would see writes to a removed file.
+  // OK: the file is still at its path. No other process would see writes to a removed file.
   absl::Status CheckInPlace() const;
   void SetBusyTimeout(conf::Duration timeout) { db_->SetBusyTimeout(timeout); }
 
@@ -84,10 +84,10 @@ class SqliteFile {
   // Runs a bound statement that lists objects.
   absl::StatusOr<Listing> ReadListing(sqlite::Statement& list);
   absl::StatusOr<Committed> WriteAll(const std::vector<Write>& writes);
-  // Of the last holder; epoch 0: nobody has ever led.
+  // The lead of the last holder; epoch 0: no gateway has ever led.
   absl::StatusOr<Lead> ReadLead();
   absl::Status WriteLead(const Lead& lead);
-  // Nothing, or why a change of that epoch is refused.
+  // OK, or why a change of that epoch is refused.
   absl::Status CheckEpoch(uint64_t epoch);
   // Runs `work` in a transaction, which it commits.
   template <class Result>

@@ -112,7 +112,7 @@ class SqliteStore final : public Store {
     std::function<void(SqliteFile*)> run;
   };
 
-  // Suspends until the thread has done `work`, which stands in the awaiting frame.
+  // Suspends until the thread has done `work`, which lives in the awaiting frame.
   template <class Work>
   struct Operation {
     using Result = std::invoke_result_t<Work&, SqliteFile&>;

@@ -5,9 +5,9 @@
 // of an object is the number of the change that wrote it, so a version is never used twice, even when an
 // object is removed and made again. A write names the version that it replaces.
 //
-// A copy in memory is loaded by List and kept current by Changes (follower.h does both). Changes tells the
-// last state of each object that changed, not each state between: an object that was written three times
-// appears once. What must be seen step by step is written as objects of their own.
+// A copy in memory is loaded by List and kept current by Changes (follower.h does both). Changes returns the last state
+// of each changed object, not the states between: an object that was written three times appears once. Steps that must
+// all be seen are written as objects of their own.
 //
 // Errors, the same from every backend:
 //   Aborted            an object has another version than the write names; nothing was written
@@ -15,12 +15,12 @@
 //   ResourceExhausted  no space is left for the change, or too many operations wait; nothing was written
 //   Unavailable        the store does not answer, or another process locks it; nothing was written
 //   Unknown            the store failed during the commit; read before trying again
-//   PermissionDenied   (Commit with an epoch) that epoch does not lead any more; nothing was written
+//   PermissionDenied   (Commit with an epoch) that epoch no longer leads; nothing was written
 //   OutOfRange         (Changes) the removals after that number are forgotten: List again
 //   DataLoss           the store is damaged
 //
-// Thread: made, used and destroyed on one loop's thread, which no call blocks. Nothing that serves a request
-// asks the store: shards read copies.
+// Thread: made, used and destroyed on one loop's thread, which no call blocks. No request waits for the store: shards
+// read copies.
 #pragma once
 
 #include <absl/status/status.h>
@@ -38,7 +38,7 @@ namespace gateway::store {
 
 inline constexpr size_t kMaxNameBytes = 512;      // of a kind and of an id
 inline constexpr size_t kMaxBodyBytes = 1 << 20;  // of one object
-inline constexpr size_t kMaxAboutBytes = 4096;    // what a holder of the lead tells of itself
+inline constexpr size_t kMaxAboutBytes = 4096;    // of a leader's description of itself
 
 struct Object {
   std::string kind;
@@ -85,7 +85,7 @@ struct Change {
 };
 
 struct ChangeList {
-  uint64_t number = 0;          // the last change that is told, or that concerns other kinds
+  uint64_t number = 0;          // the last change that is in this list, or that concerns other kinds
   std::vector<Change> changes;  // by number
   bool more = false;            // there are more now: ask again, after `number`
 };
@@ -96,7 +96,7 @@ struct Lead {
   std::string holder{};
   bool mine = false;      // the asking holder's
   conf::Duration left{};  // until it ends, unless it is renewed
-  std::string about{};    // what the holder tells of itself
+  std::string about{};    // the holder's description of itself
 };
 
 class Store {
@@ -116,18 +116,18 @@ class Store {
 
   virtual ~Store() = default;
 
-  // Nothing when there is none.
+  // Absent when there is no such object.
   virtual net::Task<absl::StatusOr<std::optional<Object>>> Get(std::string kind, std::string id) = 0;
 
   // All objects of a kind at one moment; without a kind, of all kinds.
   virtual net::Task<absl::StatusOr<Listing>> List(std::string kind) = 0;
 
   // Up to `limit` objects of a kind whose ids follow `after`, by id, at one moment; fewer: these were the last. For
-  // kinds that are too large for one answer: from page to page they may change, as Changes tells.
+  // kinds that are too large for one answer. They may change from page to page; Changes returns these changes.
   virtual net::Task<absl::StatusOr<Listing>> ListPage(std::string kind, std::string after, size_t limit) = 0;
 
-  // What changed of a kind after the change `after`: up to a page, and then `more`. A copy shows all of a
-  // transaction once there is no more.
+  // The changes of a kind after the change `after`: up to a page; `more`: further ones follow. A copy shows a whole
+  // transaction only when no more changes follow.
   virtual net::Task<absl::StatusOr<ChangeList>> Changes(std::string kind, uint64_t after) = 0;
 
   // All writes or none; at least one, and an object at most once. Durable when it returns Ok. `epoch`: only if
@@ -153,7 +153,7 @@ class Store {
   virtual void Remove(Listener& listener) = 0;
 };
 
-// What every backend checks before it writes.
+// The checks of every backend before it writes.
 absl::Status CheckWrites(const std::vector<Write>& writes);
 absl::Status CheckHolder(const std::string& holder, const std::string& about);
 

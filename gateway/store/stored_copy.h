@@ -1,7 +1,7 @@
 // A copy in memory of one kind of stored object, decoded. It follows the store. An object that cannot be read has
 // no effect: the log says so, and a change of it waits for the version that wrote it.
 //
-// Owner: whoever reads the objects through it. Thread: the loop's.
+// Owner: the reader of the objects. Thread: the loop's.
 #pragma once
 
 #include <absl/status/statusor.h>

@@ -9,8 +9,8 @@ namespace plugins::auth {
 
 std::string EncodeBase64Url(std::string_view bytes);
 
-// Nothing for padding, white space, a character outside the alphabet, a length of 4n+1, or a last character
-// whose unused bits are not zero.
+// Absent for padding, white space, a character outside the alphabet, a length of 4n+1, or a last character whose unused
+// bits are not zero.
 std::optional<std::string> DecodeBase64Url(std::string_view text);
 
 }  // namespace plugins::auth

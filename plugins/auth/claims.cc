@@ -19,7 +19,7 @@ constexpr size_t kMaxModels = 256;
 constexpr size_t kMaxModelBytes = 256;
 constexpr size_t kMaxPlainSubject = 64;
 
-// "~1" stands for '/', "~0" for '~'.
+// "~1" means '/', "~0" means '~'.
 std::string Unescape(std::string_view step) {
   std::string out;
   for (size_t i = 0; i < step.size(); ++i) {
@@ -136,7 +136,7 @@ absl::Status ReadModels(const json& claims, const std::string& name, std::vector
   return absl::OkStatus();
 }
 
-// Of several, the highest.
+// With several roles, the highest counts.
 absl::Status ReadRole(const json& claims, const ClaimMapping& mapping, Role* out) {
   const json* claim = FindClaim(claims, mapping.role_claim);
   if (claim == nullptr) return absl::OkStatus();

@@ -35,7 +35,7 @@ class CredentialReader {
                      "no API key: send it as 'Authorization: Bearer <key>', 'x-api-key' or 'api-key'"};
 };
 
-// By its shape alone: our prefix, or three parts joined by dots.
+// The kind, by the shape alone: our prefix, or three parts joined by dots.
 CredentialKind Classify(std::string_view credential);
 
 }  // namespace plugins::auth

@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMinRsaBits = 2048;
-constexpr int kMaxRsaBits = 8192;  // what a verification may cost is bounded
+constexpr int kMaxRsaBits = 8192;  // bounds the cost of a verification
 constexpr size_t kMaxExponentBytes = 8;
 constexpr size_t kMaxKidBytes = 256;
 constexpr size_t kEd25519KeyBytes = 32;
@@ -161,7 +161,7 @@ absl::Status ReadEd25519(const json& object, Jwk* out) {
   return absl::OkStatus();
 }
 
-// What the issuer says the key is for.
+// Checks the purpose that the issuer states for the key.
 absl::Status CheckPurpose(const json& object) {
   const auto use = object.find("use");
   if (use != object.end() && *use != "sig") return Unusable("is not for signatures: \"use\" must be \"sig\"");

@@ -1,8 +1,8 @@
-// Decides changes of API keys: takes a key and the requested change, and gives the new keys and the event
-// that records the change. Writing both, together or not at all, is the caller's.
+// Decides changes of API keys: takes a key and the requested change, and returns the new keys and the event that
+// records the change. The caller writes both in one transaction.
 //
-// Pure but for the random generator that a new key takes its secret from; any thread. Times are cut to whole
-// microseconds, which is what the stored form keeps.
+// Pure except for the random generator of new secrets; any thread. Times are cut to whole microseconds, as in the
+// stored form.
 #pragma once
 
 #include <absl/status/statusor.h>

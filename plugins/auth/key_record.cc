@@ -53,7 +53,7 @@ void PutText(ordered_json& out, const char* name, const std::string& text) {
   if (!text.empty()) out[name] = text;
 }
 
-// Reads members one by one, remembers the first problem and, at the end, any member that nobody asked for.
+// Reads members one by one, remembers the first problem and, at the end, any member that was not read.
 class Members {
  public:
   Members(const json& object, std::string_view where) : object_(object), where_(where) {}

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kHertzPerMhz = 1'000'000;
 
-// What a file of hwmon says in hertz.
+// The value of a hwmon file, which is in hertz.
 std::optional<uint32_t> MhzOf(const std::filesystem::path& file) {
   uint64_t hertz = 0;
   if (!(std::ifstream(file) >> hertz) || hertz / kHertzPerMhz > UINT32_MAX) return std::nullopt;
@@ -29,7 +29,7 @@ AmdgpuClocks ReadAmdgpuClocks(const std::string& devices, uint64_t pci_id) {
   std::error_code failed;
   for (std::filesystem::directory_iterator at(monitors, failed), end; !failed && at != end;
        at.increment(failed)) {
-    // By the kernel's page on amdgpu: 1 is the clock of graphics and compute, 2 that of memory.
+    // The kernel's page on amdgpu: 1 is the clock of graphics and compute, 2 is the clock of memory.
     const AmdgpuClocks clocks{MhzOf(at->path() / "freq1_input"), MhzOf(at->path() / "freq2_input")};
     if (clocks.core_mhz || clocks.memory_mhz) return clocks;
   }

@@ -1,10 +1,9 @@
-// DeviceClaims: the devices of this machine that this process may assign. Two gateways that know nothing
-// of each other would load two engines into the memory of one device.
+// DeviceClaims: the devices of this machine that this process may assign. Without claims, two gateways could load two
+// engines into the memory of one device.
 //
-// A claim is a lock on a file of this process' own user, in a folder that is the same for all gateways of the
-// machine. It ends with the process, however that ends. The system's list of locks tells of the files of
-// other users, which cannot be opened: so a gateway of any user is seen, and no user can hold a claim for
-// another.
+// A claim is a lock on a file of this process' own user, in a folder that is the same for all gateways of the machine.
+// It ends with the process, in whatever way the process ends. The system's list of locks shows the files of other
+// users, which cannot be opened: so a gateway of any user is seen, and no user can hold a claim for another.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -23,9 +22,9 @@ class DeviceClaims {
   // None.
   DeviceClaims() = default;
 
-  // By names that every gateway of the machine finds (KeyOf). `ignored`: users whose claims do not count, for
-  // they run what tenants bring. Blocks, for two seconds at most. FailedPrecondition names the device and who
-  // has it.
+  // Claims devices by names that every gateway of the machine finds (KeyOf). `ignored`: users whose claims do not count,
+  // since they run programs of tenants. Blocks, for two seconds at most. FailedPrecondition names the device and its
+  // holder.
   static absl::StatusOr<DeviceClaims> Take(const std::string& folder, const std::vector<std::string>& devices,
                                            std::span<const uid_t> ignored);
 

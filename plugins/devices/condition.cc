@@ -87,7 +87,7 @@ void Condition::Judge(std::optional<Fault> wrong, conf::TimePoint now) {
     return;
   }
   if (!fault_ || throttling_) return;
-  // One that was lost and answers again has most likely been reset.
+  // A lost device that answers again has most likely been reset.
   if (now - wrong_at_ < (fault_->lost ? calm_for_ / kSoonerAfterLoss : calm_for_)) return;
   fault_.reset();
   calm_for_ = std::min(calm_for_ * 2, kCalmForMost);

@@ -1,18 +1,18 @@
-// Condition: whether a device should still be used, by what it measures.
+// Condition: whether a device should still be used, judged by its readings.
 //
 // A single reading decides nothing:
 // - heat or a power brake counts as a fault when it has slowed the device down for kThrottledFor more than it has
 //   not; the power cap, ordinary under load, does not count,
-// - a device that its driver cannot reach, or no longer lists, is lost after kLostAfter of such readings in a row,
-// - memory that has become less than kLeastMemory of what there was is a fault after kConfirmations in a row,
+// - a device that its driver cannot reach, or no longer lists, is lost after kLostAfter such readings in a row,
+// - memory below the part kLeastMemory of its earlier size is a fault after kConfirmations readings in a row,
 // - uncorrected ECC errors are a fault when kConfirmations readings in a row show more of them than at first,
 //   until the counter falls back at a reset,
-// - an Xid that an exporter tells is a fault by its meaning (faults.h), until another comes or it is 0.
+// - an Xid from an exporter is a fault by its meaning (faults.h), until another comes or it is 0.
 // A fault ends when nothing has been wrong for a while, which doubles with each fault of the device: at first
 // kCalmFor, at most kCalmForMost; a thirtieth of it where the device was lost and answers again. So a sensor that
 // flaps takes the device out once, not every minute.
 //
-// Readings that are not there decide nothing. Pure: time comes in. One device each.
+// Absent readings decide nothing. Pure: time comes in. One object for each device.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class Condition {
   // Its tool has answered, and does not list the device.
   void AddMissing(conf::TimePoint now);
 
-  // With the evidence: what was measured, and for how long. Nothing: it may be used.
+  // The fault with its evidence: what was measured, and for how long. Absent: the device may be used.
   const std::optional<Fault>& fault() const { return fault_; }
 
  private:
@@ -59,7 +59,7 @@ class Condition {
   int worse_ = 0;
   std::optional<int64_t> memory_mib_{};
   std::optional<uint64_t> uncorrected_{};  // at first, or after a reset
-  conf::Duration calm_for_ = kCalmFor;     // that the next fault's end takes
+  conf::Duration calm_for_ = kCalmFor;     // until the next fault ends
   conf::TimePoint wrong_at_{};             // last
 };
 

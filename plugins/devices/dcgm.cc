@@ -24,7 +24,7 @@ uint64_t Count(double value) {
   return static_cast<uint64_t>(std::llround(value));
 }
 
-// Memory without a total is free + used, and what is reserved where that is told.
+// Memory without a total is free + used, plus the reserved amount where it is reported.
 const std::map<std::string_view, Use>& Uses() {
   static const auto* uses = new std::map<std::string_view, Use>{
       {"DCGM_FI_DEV_GPU_UTIL", [](Reading& r, double v) { r.utilization = v / 100; }},

@@ -1,8 +1,7 @@
-// Readings from what exporters print as Prometheus text: NVIDIA's DCGM exporter (DCGM_FI_DEV_…), and the GPUs that
-// node exporters with a textfile collector tell by the same names.
+// Readings from the Prometheus text of exporters: NVIDIA's DCGM exporter (DCGM_FI_DEV_…), and node exporters whose
+// textfile collector reports GPUs by the same names.
 //
-// Metrics that are missing are figures that are absent. A line of a MIG instance is passed over: figures are of
-// whole devices.
+// A missing metric is an absent figure. A line of a MIG instance is skipped: figures are those of whole devices.
 #pragma once
 
 #include <string_view>

@@ -14,7 +14,7 @@ namespace {
 constexpr std::array<std::string_view, 13> kNoise{"nvidia",     "tesla",  "geforce",    "quadro", "amd",
                                                   "instinct",   "radeon", "ascend",     "huawei", "graphics",
                                                   "generation", "(tm)",   "accelerator"};
-// From one of these words on, the name tells size and shape.
+// From one of these words on, the name describes size and shape.
 constexpr std::array<std::string_view, 9> kForms{"pcie", "sxm", "sxm2", "sxm3", "sxm4",
                                                  "sxm5", "nvl", "mig",  "oam"};
 

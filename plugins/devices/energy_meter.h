@@ -1,12 +1,12 @@
-// EnergyMeter: what a device has drawn between two readings, in millijoules.
+// EnergyMeter: the energy that a device has drawn between two readings, in millijoules.
 //
-// By the device's own energy counter, which misses nothing between readings, however far they are apart. A counter
-// that falls was reset, as when a driver is loaded anew, or has wrapped around at 32 bits; one that rises faster
-// than a device can draw is not believed. For such a step, and for devices without a counter, power is integrated
-// over time (trapezoids), where the readings are at most kLongestStep apart. Anything longer is a gap: nothing is
-// counted, and the gap is told.
+// The device's own energy counter misses nothing between readings, however far they are apart. A counter that falls was
+// reset, for example because the driver was loaded again, or has wrapped around at 32 bits; a rise that is faster than a
+// device can draw is not believed. For such a step, and for devices without a counter, power is integrated over time
+// (trapezoids), where the readings are at most kLongestStep apart. A longer step is a gap: nothing is counted, and the
+// gap is reported.
 //
-// Pure: time comes in with the readings. One device each.
+// Pure: time comes in with the readings. One object for each device.
 #pragma once
 
 #include <cstdint>

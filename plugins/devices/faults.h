@@ -1,10 +1,9 @@
 // FaultWatch: faults of the devices that a gateway assigns: errors that a driver reports, memory that
 // needs repair, devices that are gone.
 //
-// NVIDIA's devices are watched by NVML: row remapping or page retirement that failed or waits for a reset, a
-// GPU that is lost, and Xids, but for those that programs cause themselves. Other vendors' devices are judged
-// by the health that npu-smi and rocm-smi report. A fault by an Xid stays until the process ends, any other
-// fault as long as it is reported.
+// NVIDIA's devices are watched by NVML: row remapping or page retirement that failed or waits for a reset, a lost GPU,
+// and Xids, except those that programs cause themselves. Other vendors' devices are judged by the health that npu-smi
+// and rocm-smi report. A fault by an Xid stays until the process ends, any other fault as long as it is reported.
 //
 // Any thread, one call at a time.
 #pragma once
@@ -33,7 +32,7 @@ struct Fault {
 // The key of a device that stays the same from look to look: its UUID, or its name for the runtime.
 const std::string& KeyOf(const Device& device);
 
-// What an Xid says of its device; empty: it is a program's own fault, or a note.
+// The meaning of an Xid for its device; empty: a program caused it, or it is only a note.
 std::string_view MeaningOfXid(uint64_t xid);
 // The device can no longer be used at all.
 bool IsLostByXid(uint64_t xid);

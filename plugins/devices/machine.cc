@@ -37,7 +37,7 @@ const PartitionLayout* LayoutWith(const std::vector<Instance>& instances) {
   return nullptr;
 }
 
-// `known` with each profile only where an instance of it stands.
+// `known` with each profile only in the places where the device has an instance of it.
 PartitionLayout Narrow(const PartitionLayout& known, const Device& device) {
   PartitionLayout layout = known;
   layout.name = device.kind + "-as-cut";

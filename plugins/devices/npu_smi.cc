@@ -43,7 +43,7 @@ std::vector<std::string_view> Words(std::string_view text) {
   return words;
 }
 
-// Of "0    / 0          3163 / 65536", of which the last is HBM, or "588  / 7665" without it: the last total.
+// The last total of "0    / 0          3163 / 65536", where the last pair is HBM, or of "588  / 7665" without HBM.
 std::optional<int64_t> TotalMib(std::string_view cell) {
   const size_t slash = cell.rfind('/');
   if (slash == std::string_view::npos) return std::nullopt;

@@ -17,8 +17,8 @@ inline constexpr conf::Duration kNpuSmiPatience = std::chrono::seconds(20);
 Found ProbeNpuSmi(const std::string& command = "npu-smi", conf::Duration patience = kNpuSmiPatience);
 Found ParseNpuSmi(std::string_view table);
 
-// What its table says of power, temperature, use and memory, and of the processes on each chip. The keys are those
-// of ProbeNpuSmi's devices. Without the command there are neither devices nor problems; `at` is left to the caller.
+// Power, temperature, use, memory and the processes of each chip, from the table of npu-smi. The keys are those of
+// ProbeNpuSmi's devices. Without the command there are neither devices nor problems; the caller sets `at`.
 Readings ReadNpuSmi(const std::string& command = "npu-smi", conf::Duration patience = kNpuSmiPatience);
 Readings ParseNpuSmiReadings(std::string_view table);
 

@@ -145,7 +145,7 @@ std::optional<uint8_t> NumaOf(const Api& api, Handle device) {
   return static_cast<uint8_t>(node);
 }
 
-// Its first memory slot; absent where the driver tells it to administrators alone.
+// The instance's first memory slot; absent where the driver shows it to administrators only.
 std::optional<uint8_t> StartOf(const Api& api, Handle device, Handle mig) {
   unsigned id = 0;
   GpuInstance instance = nullptr;

@@ -21,7 +21,7 @@ struct UtilizationRates {  // nvmlUtilization_t, percent
 };
 struct RunningProcess {  // nvmlProcessInfo_t of version 2 and 3
   unsigned pid;
-  unsigned long long used_memory;  // bytes; all bits set: not told
+  unsigned long long used_memory;  // bytes; all bits set: not reported
   unsigned gpu_instance;
   unsigned compute_instance;
 };
@@ -145,7 +145,7 @@ class OneDevice {
     unsigned count = kMaxProcesses;
     if (out_.lost || !api_.processes) return;
     const Return answer = api_.processes(handle_, &count, running.data());
-    if (answer != kSuccess) return;  // with more than that many, none are told
+    if (answer != kSuccess) return;  // with more processes than that, none is reported
     for (unsigned i = 0; i < std::min(count, kMaxProcesses); ++i) {
       DeviceProcess& process = out_.processes.emplace_back();
       process.pid = running[i].pid;

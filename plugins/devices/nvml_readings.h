@@ -1,7 +1,7 @@
-// Readings of NVIDIA's GPUs by NVML. The library stays open from the first reading on; where its driver was
-// unloaded or restarted, the next reading begins anew.
+// Readings of NVIDIA's GPUs by NVML. The library stays open from the first reading on; after its driver was unloaded or
+// restarted, the next reading begins anew.
 //
-// A call of the driver may hang for minutes: read on a thread that nobody waits for (sampler.h). One thread.
+// A call of the driver may hang for minutes: read on a thread for which nothing waits (sampler.h). One thread.
 #pragma once
 
 #include <memory>

@@ -11,7 +11,7 @@ namespace plugins::devices {
 
 struct PowerLimit {
   double now = 0;    // watts
-  double least = 0;  // that its driver allows
+  double least = 0;  // the lowest limit that the driver allows
 };
 
 // `uuid`: as readings have it (Reading::key). NotFound: there is no such device; Unavailable: there is no driver, or it fails; Unimplemented: the

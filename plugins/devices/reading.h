@@ -13,9 +13,9 @@ namespace plugins::devices {
 
 // Why a device runs slower than it could.
 struct Throttling {
-  bool power_cap = false;    // it draws what it may: ordinary under load
+  bool power_cap = false;    // it draws up to its limit: ordinary under load
   bool thermal = false;      // it, or its memory, is too hot
-  bool power_brake = false;  // the machine's power supply has told it to slow down
+  bool power_brake = false;  // the machine's power supply slows it down
   bool slowdown = false;     // its hardware has slowed it down, for one of the two above or another reason
   friend bool operator==(const Throttling&, const Throttling&) = default;
 };
@@ -46,7 +46,7 @@ struct Reading {
   std::optional<uint64_t> ecc_uncorrected{};
   std::optional<uint64_t> link_errors{};  // of all its links
   std::optional<uint64_t> energy_mj{};    // millijoules
-  std::optional<uint64_t> xid{};          // the last one, where an exporter tells it; 0: none
+  std::optional<uint64_t> xid{};          // the last one, where an exporter reports it; 0: none
   std::vector<DeviceProcess> processes{};
   std::vector<std::string> errors{};  // figures that its tool should give and could not
 

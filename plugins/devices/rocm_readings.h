@@ -1,7 +1,7 @@
 // Readings of AMD's GPUs by ROCm SMI's library (librocm_smi64), opened where it exists. Its functions are looked
 // up one by one; each may be missing.
 //
-// A call of the driver may hang: read on a thread that nobody waits for (sampler.h). One thread.
+// A call of the driver may hang: read on a thread for which nothing waits (sampler.h). One thread.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@ namespace plugins::devices {
 
 class RocmReader {
  public:
-  // Tries the names in order; by default those of the releases since ROCm 5. `pci_devices` is where the kernel tells clocks.
+  // Tries the names in order; by default those of the releases since ROCm 5. `pci_devices`: the folder of the kernel
+  // with the clocks.
   explicit RocmReader(std::string library = {}, std::string pci_devices = "/sys/bus/pci/devices");
   ~RocmReader();
 

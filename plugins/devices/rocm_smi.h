@@ -1,5 +1,4 @@
-// AMD GPUs by `rocm-smi --json`. Its keys changed their case between releases, and warnings may stand before
-// the object.
+// AMD GPUs by `rocm-smi --json`. Its keys changed their case between releases, and warnings may precede the object.
 #pragma once
 
 #include <string>

@@ -24,9 +24,9 @@ class Sampler {
   Sampler& operator=(const Sampler&) = delete;
 
   const std::string& name() const { return name_; }
-  // As taken last, which may be long ago; never null. Any thread.
+  // The last readings, which may be old; never null. Any thread.
   std::shared_ptr<const Readings> Latest() const;
-  // Since when the call that is under way has been; nothing: none is. Any thread.
+  // When the call that is under way began; absent: none is under way. Any thread.
   std::optional<conf::TimePoint> busy_since() const;
 
  private:

@@ -60,7 +60,7 @@ void Add(std::optional<double>& to, double value) {
   to = std::min(to.value_or(0) + value, std::numeric_limits<double>::max());  // never infinite
 }
 
-// Ranks that stand for the same requests: all but the first of a tensor- or pipeline-parallel group.
+// Ranks that report the same requests again: all except the first of a tensor- or pipeline-parallel group.
 bool IsEcho(const Sample& sample) {
   for (const std::string_view label : {"tp_rank", "pp_rank"}) {
     const std::optional<std::string_view> rank = sample.Label(label);
@@ -72,7 +72,8 @@ bool IsEcho(const Sample& sample) {
 EngineReport ReadMetrics(std::string_view body, std::span<const Metric> metrics,
                          absl::FunctionRef<void(const Sample&, EngineReport&)> other) {
   EngineReport report;
-  std::vector<std::pair<Field, uint32_t>> samples;  // of fields that are means; two names can tell one
+  std::vector<std::pair<Field, uint32_t>>
+      samples;  // of fields that are means; two names can report one field
   ForEachSample(body, [&](const Sample& sample) {
     const auto metric = std::ranges::find(metrics, sample.name, &Metric::name);
     if (metric == metrics.end()) return other(sample, report);

@@ -1,8 +1,8 @@
-// What engines report about themselves, and where: one adapter each, pure functions of a scrape's text.
+// The metrics of engines, and where to read them: one adapter for each engine, pure functions of a scrape's text.
 //
-// Engines change the names of their metrics, and start without some of them: what is absent, not a number,
-// negative or out of its range is left out, and never an error. One that runs several engines behind one
-// address (data parallel ranks) is added up; tensor-parallel ranks, which say the same thing, count once.
+// Engines change the names of their metrics, and start without some of them: a value that is absent, not a number,
+// negative or out of its range is left out, and is never an error. Several engines behind one address (data-parallel
+// ranks) are added up; tensor-parallel ranks, which report the same, count once.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ struct EngineReport {
   std::vector<std::string> lora_waiting{};
   std::optional<double> started_at{};  // when its process began, Unix seconds
 
-  // What is to be known between two scrapes: load, and how much of the cache it takes or how much there is.
+  // Whether the scrape has everything that the router needs: load, and the use or the size of the cache.
   bool complete() const { return running && waiting && (kv_use || kv_tokens); }
-  void FillFrom(EngineReport other);  // what it does not know itself
+  void FillFrom(EngineReport other);  // takes the values that this one lacks
 };
 
 struct EngineSource {

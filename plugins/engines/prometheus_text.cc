@@ -34,7 +34,7 @@ size_t QuoteEnd(std::string_view text, size_t from) {
   return std::string_view::npos;
 }
 
-// Of `labels} value`, where the brace stands that closes them.
+// The place of the closing brace in `labels} value`.
 size_t BraceEnd(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '}') return i;

@@ -10,10 +10,10 @@ namespace plugins::engines {
 
 struct Sample {
   std::string_view name;    // "vllm:num_requests_running"
-  std::string_view labels;  // what stands between the braces
+  std::string_view labels;  // the text between the braces
   double value = 0;         // may be NaN or infinite
 
-  // A label's value as written, escapes and all; nothing where there is no such label.
+  // A label's value as written, with its escapes; absent where there is no such label.
   std::optional<std::string_view> Label(std::string_view label) const;
 };
 

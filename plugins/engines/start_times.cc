@@ -11,7 +11,7 @@ namespace {
 enum class StartPart : uint8_t { kLoading, kReading, kKernels, kGraphs };
 constexpr size_t kParts = 4;
 
-// The number stands behind `before` and, on the same line, behind `then`.
+// The number follows `before` and, on the same line, `then`.
 struct StartPhrase {
   std::string_view before;
   std::string_view then;

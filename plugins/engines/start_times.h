@@ -1,9 +1,8 @@
-// What an engine says in its log of its own start: how long it loaded its weights, and how long it compiled.
-// Pure.
+// The times of an engine's start, from its log: how long it loaded its weights, and how long it compiled. Pure.
 //
 // vLLM: "Model loading took 14.9 GiB and 5.1 seconds", "torch.compile takes 33.2 s in total", "Graph capturing
 // finished in 21 secs"; SGLang: "Load weight end. elapsed=12.3 s", "Capture cuda graph end. Time elapsed: 5.3 s".
-// Processes of one replica say the same about the same time, so the longest of each counts, not their sum.
+// The processes of a replica report the same phases at the same time, so the longest of each counts, not their sum.
 #pragma once
 
 #include <optional>

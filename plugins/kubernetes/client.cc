@@ -178,7 +178,8 @@ Task<absl::Status> Client::Prepare() {
   reading_ = false;
   absl::Status used = Use(std::move(access));
   if (!used.ok() && pool_ != nullptr) {
-    read_at_ = Now();  // what is known may do; a refusal is told where it happens
+    read_at_ =
+        Now();  // the known access may still be valid; a refusal is reported by the request that meets it
     stale_ = false;
     co_return absl::OkStatus();
   }
@@ -305,7 +306,7 @@ Task<absl::StatusOr<std::string>> Client::Ask(Request request) {
     }
     if (IsCalm(answer->status)) co_return std::move(answer->body);
     if (answer->status == 401 && !std::exchange(renewed, true)) continue;  // with the token read anew
-    // What an eviction is refused for does not pass in a moment: it has no Retry-After.
+    // The reason for a refused eviction does not pass in a moment: such an answer has no Retry-After.
     const bool again = (answer->status == 429 && answer->retry_after) || answer->status >= 500;
     const conf::Duration pause = answer->retry_after.value_or(backoff.Next());
     if (!again || Now() + pause >= deadline) co_return ErrorOf(answer->status, answer->body, Asked(request));

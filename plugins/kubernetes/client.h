@@ -72,7 +72,7 @@ class Client {
                                           std::function<void()> on_accepted,
                                           std::function<bool(std::string_view)> on_line);
 
-  // Of the access, as last read; empty before the first request.
+  // The namespace of the access, as last read; empty before the first request.
   const std::string& name_space() const { return access_.name_space; }
   // Reads the access if it has not been read.
   gateway::net::Task<absl::Status> Prepare();
@@ -105,10 +105,10 @@ class Client {
   uint64_t seed_;
 };
 
-// The error that an answer of that status stands for; `asked` begins its sentence.
+// The error for an answer of that status; `asked` begins its sentence.
 absl::Status ErrorOf(int status, std::string_view body, std::string_view asked);
 
-// How long an answer asks to wait; nothing where it does not.
+// How long an answer asks to wait; absent where it does not.
 std::optional<conf::Duration> RetryAfter(std::string_view header, std::string_view body);
 
 }  // namespace plugins::kubernetes

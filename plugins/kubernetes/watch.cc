@@ -16,7 +16,7 @@ using gateway::net::Now;
 using gateway::net::Task;
 using nlohmann::json;
 
-// Where an object stands in a list, and the list's own fields.
+// The depth of an object in a list, and of the list's own fields.
 constexpr int kItemDepth = 2;
 constexpr int kOwnDepth = 1;
 
@@ -170,7 +170,7 @@ Task<absl::Status> Watch::List() {
   co_return absl::OkStatus();
 }
 
-// The server is there. What it knows it has not told yet, and it may have stalled.
+// The server is there. It has not reported the state of the collection yet, and it may have stalled.
 void Watch::OnAccepted() {
   backoff_.Reset();
   if (closed_ || health_.ok() || absl::IsDeadlineExceeded(health_)) return;

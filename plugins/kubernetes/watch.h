@@ -1,11 +1,11 @@
-// Watch: the objects of one collection, as they are and as they change: a list in pages, then a watch from
-// its version on, for as long as it is open.
+// Watch: the present objects of one collection and their changes: a list in pages, then a watch from the version of the
+// list on, for as long as it is open.
 //
-// It keeps no object. For each one it calls `on_object`, for each that is gone `on_deleted`; a list is between
-// `on_begin` and `on_listed`, and what it did not name is gone, untold. The watch goes on from the last
-// version that it heard of (bookmarks included) when the server ends it, it breaks or it is silent for longer
-// than it should be; 410 lists again. While the server is away it tries less and less often, and health()
-// says why. One whose connection is closed after it was accepted has ended its turn, and is begun again soon.
+// It keeps no object. For each object it calls `on_object`, for each deleted one `on_deleted`. A list is between
+// `on_begin` and `on_listed`; an object that it does not name is gone, without a call. The watch continues from the last
+// version that it has received (bookmarks included) when the server ends it, when it breaks, or when it is silent for
+// too long; after a 410 it lists again. While the server is away it tries less and less often, and health() has the
+// reason. A watch whose connection is closed after it was accepted counts as ended, and is begun again soon.
 //
 // Thread: the loop's. Construct, Open() once, and Close() before destruction. The calls come from the loop,
 // never inside Open() or Close().
@@ -63,8 +63,8 @@ class Watch {
   bool listed() const { return listed_; }
   // OK, or why what is known is old.
   const absl::Status& health() const { return health_; }
-  // When the server last told the state of the collection: a list, an event, a bookmark, or the orderly end
-  // of a watch.
+  // When the server last reported the state of the collection: by a list, an event, a bookmark, or the orderly end of a
+  // watch.
   conf::TimePoint heard_at() const { return heard_at_; }
   const std::string& version() const { return version_; }
 
@@ -97,8 +97,8 @@ struct Page {
   std::string next{};  // `continue` of the next page; empty: it is the last
 };
 
-// Calls `on_item` for each object of a list, one parsed at a time, with those fields left out that are large
-// and that nobody here reads (managedFields, images of nodes). Unavailable: it is no list.
+// Calls `on_item` for each object of a list, parsed one at a time, without large fields that are not used here
+// (managedFields, images of nodes). Unavailable: the text is no list.
 absl::StatusOr<Page> ReadPage(std::string_view text,
                               const std::function<void(const nlohmann::json&)>& on_item);
 

@@ -72,8 +72,8 @@ struct Scalar {
   std::string_view bytes{};
 };
 
-// Takes the events of the msgpack reader. The levels: batch, its events, one event, a list in it; what lies
-// deeper only tells that a block has more to it than its tokens.
+// Takes the events of the msgpack reader. The levels: batch, its events, one event, a list in it; a deeper level only
+// shows that a block is more than its tokens.
 class Reader final : public nlohmann::json_sax<json> {
  public:
   bool null() override { return Value({.kind = Scalar::Kind::kNull}); }

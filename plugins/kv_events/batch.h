@@ -6,11 +6,11 @@
 //    data_parallel_rank]
 //   {"ts": …, "events": [{"type": "BlockStored", "block_hashes": …, …}], "data_parallel_rank": …}
 //
-// each level in the one or in the other; what stands at the end may be missing, what is unknown is passed
-// over. Hashes are numbers or bytes; bytes become the number that XXH3 makes of them.
+// each level in one form or the other. Values at the end may be missing; unknown ones are skipped. Hashes are numbers
+// or bytes; bytes are hashed to a number by XXH3.
 //
-// Pure and total: any bytes give a batch or say why not. Memory is a small multiple of the bytes, whatever
-// lengths they claim, and nesting is bounded.
+// Pure and total: any bytes give a batch or an error. Memory is a small multiple of the bytes, whatever lengths they
+// claim, and nesting is bounded.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ struct Event {
   std::optional<uint64_t> parent;  // of the first stored block; none: it begins a prompt
   std::vector<uint64_t> tokens;    // stored: block_size for each hash
   uint32_t block_size = 0;
-  // Nothing but the tokens tells its blocks from others (no adapter, image or salt), and they are in the
-  // device's memory and of the first group of layers: what the other blocks of a prompt go by.
+  // The tokens alone identify its blocks (no adapter, image or salt), and the blocks are in the device's memory and of
+  // the first group of layers, which stands for the other groups.
   bool plain = true;
 };
 

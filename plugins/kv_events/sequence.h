@@ -37,7 +37,7 @@ class Sequence {
   enum class State : uint8_t {
     kDown,       // not connected
     kReplaying,  // an answer is waited for
-    kLive,       // what was applied is all there is
+    kLive,       // everything that was received is applied
   };
 
   struct Counts {

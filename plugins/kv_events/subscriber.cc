@@ -109,7 +109,7 @@ void Subscriber::AskReplay(uint64_t from) {
       [this](std::span<const std::string_view> frames) { OnReplayMessage(frames); });
   replay_.reset();
   SetAfter(kReplayPatience);
-  if (!replay.ok()) return;  // as if nobody answered
+  if (!replay.ok()) return;  // the same as no answer
   replay_ = *std::move(replay);
   const std::array<char, kNumberBytes> number = BytesOf(from);
   replay_->Send({std::string_view(), std::string_view(number.data(), number.size())});

@@ -1,9 +1,9 @@
 // Subscriber: one engine's KV events, from its PUB socket, with what was missed from its replay socket.
 //
-// Connects, anew every kReopen while there is no connection, and tells its listener of batches in order and
-// of what does not count any more. A peer that cannot be reached, says nothing, or hangs costs an idle
-// socket; a replay that does not end in kReplayPatience is given up. What cannot be decoded is counted, and
-// told as a loss of what was known.
+// Connects, again every kReopen while there is no connection, and reports to its listener the batches in order, and
+// when earlier events no longer count. A peer that cannot be reached, is silent, or hangs costs an idle socket; a
+// replay that does not end within kReplayPatience is given up. A batch that cannot be decoded is counted, and reported
+// as a loss of all earlier events.
 //
 // Loop's thread. The listener may not destroy it from within a call.
 #pragma once

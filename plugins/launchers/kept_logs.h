@@ -1,5 +1,5 @@
-// The last output of runs whose launcher loses it with them, such as that of a pod that somebody deletes: one
-// file for each run, of at most kBytes, mode 0600. Of more than kMost, the oldest go.
+// KeptLogs: the last output of runs that would otherwise be lost with them, such as the output of a deleted pod: one
+// file for each run, of at most kBytes, mode 0600. Beyond kMost files, the oldest are removed.
 //
 // Blocks: off the loop. Any thread, one call at a time for each run.
 #pragma once

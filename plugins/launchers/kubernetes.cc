@@ -29,12 +29,12 @@ using plugins::kubernetes::Watch;
 constexpr conf::Duration kCheckEvery = std::chrono::seconds(1);
 // While a run starts or stops and its watch says nothing, our pods are asked for this often.
 constexpr conf::Duration kAskEvery = std::chrono::seconds(5);
-// A list that is no younger than this is told; a watch's bookmarks come each minute.
+// A list that is older than this is reported as old; a watch's bookmarks come each minute.
 constexpr conf::Duration kOldest = std::chrono::seconds(90);
 constexpr conf::Duration kLeastGrace = std::chrono::seconds(1);
 constexpr conf::Duration kAfterSignal = std::chrono::hours(1);
 constexpr size_t kMostLog = 32U << 20;
-// Of the output that is kept; Kubernetes cuts by bytes from the beginning only.
+// Lines of the output that are kept; Kubernetes can cut by bytes from the beginning only.
 constexpr int kKeptLines = 5000;
 constexpr size_t kMostToKeep = 1000;  // logs that wait to be asked for
 constexpr size_t kKeepingAtOnce = 4;  // of them
@@ -74,7 +74,7 @@ absl::Status WhyNotStarted(const std::string& id, const absl::Status& refused) {
   return for_ever && !MayPass(refused) ? absl::InvalidArgumentError(text) : absl::UnavailableError(text);
 }
 
-// By its Service the members of a gang find each other.
+// Whether the members of a gang find each other by the run's Service.
 bool NamesGang(const RunSpec& run) {
   return run.gang.size > 1 && run.gang.rank == 0 && !kubernetes::ServiceOf(run.gang.leader).empty();
 }
@@ -313,7 +313,7 @@ Task<void> KubernetesLauncher::Mind() {
     const bool asks = (silent && runs_.Moving()) || runs_.AnyUnanswered();
     if (asks && watch_runs_.listed() && Now() - refreshed_at_ >= kAskEvery) {
       refreshed_at_ = Now();
-      (co_await Refresh()).IgnoreError();  // the watch's health tells of it
+      (co_await Refresh()).IgnoreError();  // the watch's health reports a failure
     }
     if (closed_) break;
     Tell();
@@ -628,7 +628,7 @@ Task<absl::Status> KubernetesLauncher::Forget(std::string id) {
   read_to_end_.erase(id);
   kept_.erase(id);
   if (options_.logs.empty()) co_return absl::OkStatus();
-  // Of a run that an earlier gateway had there may be a file, too.
+  // A run of an earlier gateway may have a file, too.
   if (!co_await file_turns_.Lock()) co_return absl::UnavailableError("too many logs are being written");
   const absl::Status removed = co_await gateway::net::OffLoop(loop_, [&] { return logs_.Remove(id); });
   file_turns_.Unlock();
@@ -650,7 +650,7 @@ Task<absl::StatusOr<std::string>> KubernetesLauncher::ReadLog(std::string id) {
                   .query = fmt::format("container={}", kubernetes::kContainer),
                   .max_answer = kMostLog};
   absl::StatusOr<std::string> text = co_await client_.Ask(std::move(request));
-  // What the step before it said comes first.
+  // The output of the step before the run comes first.
   if (fetches) {
     Request of_step{.path = PodPath(id) + "/log",
                     .query = fmt::format("container={}", kubernetes::kWeightsContainer),
@@ -664,7 +664,7 @@ Task<absl::StatusOr<std::string>> KubernetesLauncher::ReadLog(std::string id) {
   co_return text;
 }
 
-// In a network of its own nobody else can take its port.
+// In a network of its own no other process can take its port.
 Task<absl::Status> KubernetesLauncher::CheckPort(std::string id) {
   const Runs::Run* const run = runs_.Find(id);
   if (run != nullptr && !run->host_network && !run->uid.empty()) co_return absl::OkStatus();

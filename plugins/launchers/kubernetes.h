@@ -5,9 +5,8 @@
 // nothing, and a creation whose answer was lost is not made twice. A pod that has ended is kept until the run
 // is forgotten. A run whose start is not complete is not in List(), so that Start() is called again.
 //
-// Three watches tell of the nodes, of our pods, and of all others that hold devices. While something starts
-// or stops and the watch of our pods is silent, they are also asked for. While the API server is away, what
-// was known stays.
+// Three watches follow the nodes, our pods, and all other pods that hold devices. While something starts or stops and
+// the watch of our pods is silent, our pods are also listed. While the API server is away, the last known state stays.
 //
 // Thread: the loop's. Construct, Open() once, and Close() before destruction.
 #pragma once
@@ -152,7 +151,7 @@ class KubernetesLauncher final : public Launcher {
   std::deque<std::string> to_keep_;  // runs whose output is to be asked for
   size_t keeping_ = 0;               // tasks that do so
   gateway::net::AsyncMutex file_turns_;
-  std::set<std::string> ending_;  // whose pods are being deleted by us
+  std::set<std::string> ending_;  // runs whose pods we are deleting
   conf::TimePoint refreshed_at_{};
 
   gateway::net::Sleep sleep_;

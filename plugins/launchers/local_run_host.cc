@@ -144,7 +144,7 @@ gateway::net::PortUse LocalRunHost::CheckPort(const RunMark& mark, const std::st
   return gateway::net::CheckPort(host, port, pids);
 }
 
-// The rights of this process may be greater than those of who asks.
+// The rights of this process may be greater than those of the requesting process.
 bool LocalRunHost::MaySignal(pid_t pid) const {
   if (options_.users.empty()) return true;
   const std::optional<uid_t> uid = UidOf(pid);

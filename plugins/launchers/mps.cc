@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> MpsLimits(const
   }
   variables.emplace_back(kPipes, pipes);
   variables.emplace_back(kCompute, fmt::format("{}", std::max(1, grant.milli / 10)));
-  // By the number of the device among those that the process sees: it sees one.
+  // Named by the number of the device among the devices that the process sees: it sees one.
   if (grant.device_mib > 0) variables.emplace_back(kMemory, fmt::format("0={}M", grant.device_mib));
   return variables;
 }

@@ -706,7 +706,7 @@ Task<void> ProcessLauncher::CheckLogs() {
   co_await OffLoop(loop_, [&logs, most = options_.logs_bytes] { return TrimLogs(logs, most); });
 }
 
-// No process is known whose end would tell of the run's.
+// No process is known whose end would show the end of the run.
 Task<void> ProcessLauncher::CheckLeaderless(Run& run) {
   if (co_await SignalMembers(run, 0) > 0 || run.ending || closing_) co_return;
   run.ending = true;

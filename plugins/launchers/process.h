@@ -36,7 +36,7 @@ namespace plugins::launchers {
 
 class ProcessLauncher final : public Launcher {
  public:
-  // The host of the runs with that token, above each of which `wrapper` stands.
+  // The host of the runs with that token; `wrapper` is the parent of each of them.
   using MakeHost = std::function<absl::StatusOr<std::unique_ptr<RunHost>>(const std::string& token,
                                                                           const std::string& wrapper)>;
   struct Options {

@@ -19,7 +19,7 @@ namespace plugins::launchers {
 namespace {
 
 constexpr size_t kMaxFile = size_t{1} << 20;
-constexpr size_t kTokenPart = 16;  // enough to tell state directories apart
+constexpr size_t kTokenPart = 16;  // enough to distinguish state directories
 
 std::string ReadProc(const std::string& path) {
   return gateway::net::ReadFile(path, kMaxFile).value_or("");

@@ -27,7 +27,7 @@ namespace plugins::launchers {
 // One wrapper with its run, as wrapper/protocol.h has it.
 struct RunOrder {
   std::string id{};
-  std::string user{};               // empty: who the gateway is
+  std::string user{};               // empty: the gateway's user
   std::string program{};            // the run's, found already
   std::vector<std::string> argv{};  // of it, with its own name
   std::vector<std::string> env{};   // "NAME=value": all of it
@@ -44,7 +44,7 @@ struct RunOrder {
 
 class HeldRun {
  public:
-  // One that was not released ends without having run anything.
+  // A process that was not released ends without having run anything.
   virtual ~HeldRun() = default;
   virtual pid_t pid() const = 0;
   virtual uint64_t start_ticks() const = 0;

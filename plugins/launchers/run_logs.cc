@@ -24,7 +24,7 @@ struct Sizes {
   uint64_t older;
 };
 
-// What is left of it.
+// Replaces the log by a note that it was removed. Returns the size of the file then.
 uint64_t Replace(const std::string& path) {
   const auto file = gateway::net::OpenFile(path, O_WRONLY | O_TRUNC | O_NOFOLLOW);
   if (file.ok()) gateway::net::WriteAll(file->get(), path, kRemoved).IgnoreError();

@@ -48,14 +48,14 @@ struct FoundWrapper {
   pid_t pid = 0;
   uint64_t start_ticks = 0;
   gateway::net::ProcessHandle process;
-  std::string record;  // as it was given it, in its environment
+  std::string record;  // from its environment
 };
 // The runs of a state directory that have processes, by id, with their wrappers where those live. `owner`:
 // whose processes wrappers are, where runs are other users'.
 std::map<std::string, std::optional<FoundWrapper>> FindRuns(const std::string& token,
                                                             std::optional<uid_t> owner = std::nullopt);
 
-// Nothing when it has ended.
+// Absent when the process has ended.
 std::optional<uid_t> UidOf(pid_t pid);
 
 // NAME and value of what a process began with; empty when it has ended, is another user's, or wrote over it.

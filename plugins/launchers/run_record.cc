@@ -64,7 +64,7 @@ class RecordReader {
     const std::string problem = found == object_->end() ? "is missing" : Read(*found, field);
     if (problem_.empty() && !problem.empty()) problem_ = std::string(key) + " " + problem;
   }
-  // What came with the wrapper.
+  // A field that came with the wrapper.
   template <class T>
   void Always(const char* key, T& field) {
     if (!without_wrapper_) Required(key, field);
@@ -78,7 +78,7 @@ class RecordReader {
  private:
   static constexpr char kOtherType[] = "has a value of another type";
 
-  // What is wrong with the value.
+  // Returns the problem of the value; empty: none.
   static std::string Read(const Json& value, std::string& out) {
     if (!value.is_string()) return kOtherType;
     value.get_to(out);

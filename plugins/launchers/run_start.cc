@@ -89,7 +89,7 @@ absl::Status CheckDirectory(const std::string& directory) {
                                                 error ? error.message() : "it is not a directory"));
 }
 
-// Empty: it cannot be told. After an upgrade, the one that has taken its place.
+// The path of this program; empty: not known. After an upgrade it is the program that has replaced this one.
 std::string ThisProgram() {
   constexpr std::string_view kReplaced = " (deleted)";
   std::error_code error;

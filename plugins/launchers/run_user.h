@@ -14,7 +14,7 @@
 namespace plugins::launchers {
 
 struct RunUser {
-  std::string name{};  // as it was asked for
+  std::string name{};  // as configured
   uid_t uid = 0;
   gid_t gid = 0;
   std::vector<gid_t> groups{};  // beside `gid`

@@ -134,7 +134,7 @@ Task<absl::Status> SlurmLauncher::RefreshJobs(bool all) {
   co_return absl::OkStatus();
 }
 
-// Of runs that have ended. The first time all that there are: slurmctld may have forgotten their jobs while
+// Reads the results of ended runs. The first time it reads all results: slurmctld may have forgotten their jobs while
 // no gateway ran.
 Task<void> SlurmLauncher::ReadResults() {
   if (options_.logs.empty()) co_return;

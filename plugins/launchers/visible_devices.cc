@@ -26,7 +26,7 @@ constexpr std::array<Runtime, 3> kRuntimes{{
     {Vendor::kAscend, "ASCEND_RT_VISIBLE_DEVICES", "-1"},
     {Vendor::kAmd, "HIP_VISIBLE_DEVICES", "-1"},
 }};
-// NVML numbers devices by their place on the bus; CUDA does so only when told.
+// NVML numbers devices by their place on the bus; CUDA does so only with this variable.
 constexpr std::string_view kCudaOrder = "CUDA_DEVICE_ORDER";
 
 std::string Instances(const Device& device) {

@@ -34,19 +34,19 @@ class Redaction {
 
   // All built-in rules, then the patterns. InvalidArgument: a pattern or its name is wrong; the message says how.
   static absl::StatusOr<Redaction> Make(const std::vector<RedactionPattern>& patterns);
-  // What is wrong with a pattern or its name; empty: nothing.
+  // The problem of a pattern or its name; empty: none.
   static std::string WhyWrong(const RedactionPattern& pattern);
 
   Redaction(Redaction&&) noexcept;
   Redaction& operator=(Redaction&&) noexcept;
   ~Redaction();
 
-  // Of its rules, in the order in which they are applied.
+  // The names of its rules, in the order in which they are applied.
   std::vector<std::string> names() const;
 
   // Redacts the text in place. False: a pattern takes too long; the text must not be used.
   bool Apply(std::string& text, Counts& counts) const;
-  // Every text in a tree, but for the values of members that name roles and types.
+  // Redacts every text in a tree, except the values of members that name roles and types.
   bool Apply(nlohmann::ordered_json& tree, Counts& counts) const;
 
  private:

@@ -31,8 +31,8 @@ struct SyslogFormat {
   size_t max_bytes = 8192;  // of a message
 };
 
-// <134>1 2026-11-20T08:30:00.000000Z host tidegate PID audit [tidegate@32473 seq="7"] LINE. 32473 is the
-// enterprise number that RFC 5612 sets aside for those who have none.
+// <134>1 2026-11-20T08:30:00.000000Z host tidegate PID audit [tidegate@32473 seq="7"] LINE. RFC 5612 reserves the
+// enterprise number 32473 for documentation; Tidegate has none of its own.
 std::string FormatSyslog(const SyslogFormat& format, const Record& record);
 
 class SyslogSink final : public Sink {

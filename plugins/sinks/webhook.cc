@@ -12,7 +12,7 @@ namespace plugins::sinks {
 
 namespace {
 
-// Enough to tell one ledger's record from another's of the same number.
+// Enough to distinguish records of the same number in different ledgers.
 constexpr size_t kLinkDigits = 16;
 
 }  // namespace

@@ -34,7 +34,7 @@ class WebhookSink final : public Sink {
  public:
   struct Options {
     gateway::net::Url url;
-    std::string source = "tidegate";  // whose records: in the idempotency key
+    std::string source = "tidegate";  // the gateway of the records; a part of the idempotency key
     std::string bearer;
     std::string signing_secret;
     std::vector<std::pair<std::string, std::string>> headers;  // more of them

@@ -13,8 +13,8 @@ struct AskedBytes {
   bool part = false;  // of the file: an answer 206
 };
 
-// Of a file of `size` bytes. All of it where the field is empty, malformed or of several ranges, which a server may
-// ignore; nothing: the file has no such bytes.
+// The requested bytes of a file of `size` bytes: all of it where the field is empty, malformed or of several ranges,
+// which a server may ignore. Absent: the file has no such bytes.
 std::optional<AskedBytes> ReadRange(std::string_view field, uint64_t size);
 
 }  // namespace plugins::weights

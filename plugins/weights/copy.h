@@ -14,7 +14,7 @@ namespace plugins::weights {
 absl::StatusOr<std::string> CopyHashed(const std::string& from, const std::string& to,
                                        const DownloadHooks& hooks);
 
-// Of a file.
+// The hash of a file.
 absl::StatusOr<std::string> HashFile(const std::string& path);
 
 }  // namespace plugins::weights

@@ -17,7 +17,7 @@ class Hasher {
  public:
   Hasher();
   void Update(std::string_view bytes);
-  // Of all so far, as 64 hex digits. Begins again.
+  // The digest of everything so far, as 64 hex digits. Begins again.
   std::string TakeHex();
 
  private:

@@ -39,7 +39,7 @@ std::optional<ByteRange> ReadContentRange(std::string_view text) {
   return ByteRange{*first, conf::ReadNumber<uint64_t>(text.substr(slash + 1))};
 }
 
-// Of "bytes */1000", in an answer to a range that the file does not have.
+// The size in "bytes */1000", from an answer to a range that the file does not have.
 std::optional<uint64_t> WholeOfRange(std::string_view text) {
   constexpr std::string_view kUnit = "bytes */";
   return text.starts_with(kUnit) ? conf::ReadNumber<uint64_t>(text.substr(kUnit.size())) : std::nullopt;
@@ -66,7 +66,7 @@ class PartialFile {
 
   uint64_t size() const { return content_.size(); }
   const std::string& tag() const { return tag_; }
-  // Whether a continuation can be told from another file's end.
+  // Whether a continuation can be distinguished from the end of another file.
   bool may_resume() const { return size() > 0 && (!tag_.empty() || !file_.sha256.empty()); }
   bool resumed() const { return resumed_; }
   void NoteResumed() { resumed_ = true; }
@@ -134,12 +134,12 @@ Task<absl::Status> Attempt(Web& web, const DownloadFile& file, const DownloadHoo
           fmt::format("{}: the server sent another range than it was asked for", file.name));
     }
   }
-  // Nothing is left to send: the hash decides whether what is here is the file.
+  // Nothing is left to send: the hash decides whether the bytes on disk are the file.
   if (status == 416 && !file.sha256.empty() && WholeOfRange(head.Find("content-range")) == offset)
     co_return absl::OkStatus();
   const bool other_size = file.size && whole && *whole != *file.size;
   if (status == 416 || (continues && other_size)) {
-    // What is here is longer than the file, or of another file.
+    // The bytes on disk are more than the file has, or belong to another file.
     if (absl::Status restarted = partial.Restart(); !restarted.ok()) co_return restarted;
     co_return absl::UnavailableError(fmt::format("{}: it has changed; it is fetched again", file.name));
   }

@@ -1,9 +1,9 @@
 // Download: one file from a URL to the disk, in as many attempts as it takes.
 //
-// A broken attempt is resumed where it stopped, also one of an earlier process: by Range and If-Range where
-// the server gave a validator, and by Range alone where the file's digest is known, which tells a changed
-// file. `by_hash` continues the parts of another server, and its parts have no validator. A server without ranges sends it again. Attempts end when the server refuses, or after some without a
-// single new byte.
+// A broken attempt is resumed where it stopped, also one of an earlier process: by Range and If-Range where the server
+// gave a validator, and by Range alone where the file's digest is known, which reveals a changed file. `by_hash`
+// continues the parts of another server; these have no validator. A server without ranges sends the whole file again.
+// Attempts end when the server refuses, or after several attempts without a single new byte.
 //
 // Thread: the loop's of `web`; it blocks for the disk.
 #pragma once
@@ -25,7 +25,7 @@ struct DownloadFile {
   std::string tag{};               // a file for the server's validator, beside it
   std::string name{};              // in messages
   std::string sha256{};            // hex; empty: not known before
-  std::optional<uint64_t> size{};  // likewise
+  std::optional<uint64_t> size{};  // absent: not known
   bool by_hash = false;            // continued by the SHA-256 alone, which must be known
 };
 

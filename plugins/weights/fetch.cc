@@ -36,7 +36,7 @@ std::string IdOf(std::string_view digest) {
   return fmt::format("{}{}", kPrefix, HexOfDigest(digest).value_or(std::string()));
 }
 
-// Of an earlier plan, as that of another source.
+// Removes files of an earlier plan, such as the plan of another source.
 absl::Status RemoveStrangers(const std::string& folder, const FilePlan& plan) {
   std::set<std::string> wanted;
   for (const PlannedFile& file : plan.files) wanted.insert(file.path);
@@ -59,7 +59,7 @@ absl::Status RemoveStrangers(const std::string& folder, const FilePlan& plan) {
   return error ? gateway::net::SystemError("clear", folder, error.value()) : absl::OkStatus();
 }
 
-// Of one fetch.
+// The bytes that one fetch has moved.
 struct Moved {
   uint64_t transferred = 0;
   uint64_t neighbours = 0;  // of these, from their stores
@@ -78,7 +78,7 @@ class OneFetch {
 
   absl::StatusOr<Moved> Run() {
     absl::StatusOr<Moved> done = Steps();
-    // What cannot become right, and what others need the room of, is not kept.
+    // Parts are not kept if they cannot become right, or if others need their room.
     const bool keep =
         done.ok() || (!absl::IsDataLoss(done.status()) && !absl::IsResourceExhausted(done.status()));
     if (!keep) store_.RemoveParts(id_).IgnoreError();

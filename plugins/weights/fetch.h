@@ -1,12 +1,13 @@
-// Fetch: a model's weights into the store of this node, once, whoever asks, and held from then on.
+// Fetch: brings a model's weights into the store of this node, once for all callers, and holds them from then on.
 //
 //   held already? ── yes ─▶ done
 //      │ no
 //   the right to fetch ── another has it ─▶ wait, and look again
 //      │
-//   plan the files, by a neighbour's store or the source ─▶ make room ─▶ fetch each, some at a time ─▶ compare the digest ─▶ rename into place
+//   plan the files, by a neighbour's store or the source ─▶ make room ─▶ fetch several files at a time
+//      ─▶ compare the digest ─▶ rename into place
 //
-// A process that is killed at any point leaves its parts, which the next one continues. One that finds the
+// A process that is killed at any point leaves its parts, and the next one continues them. A process that finds the
 // disk full, or the digest wrong, removes them.
 //
 // Blocks; with threads of its own for the files.

@@ -21,7 +21,7 @@
 namespace plugins::weights {
 namespace {
 
-// What the threads share.
+// The state that the threads share.
 class SharedFetch {
  public:
   SharedFetch(const FilePlan& plan, const FileSteps& steps) : plan_(plan), steps_(steps) {
@@ -134,7 +134,7 @@ class SharedFetch {
     if (!error) bytes_ -= static_cast<int64_t>(size);
   }
 
-  // What came of it so far is thrown away.
+  // Discards the bytes of the file so far.
   absl::Status Drop(size_t index) {
     PutDown(index);
     return gateway::net::RemoveFile(PathOf(index));

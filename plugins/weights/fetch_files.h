@@ -23,7 +23,7 @@ struct FileSteps {
   std::string tags{};    // for what resumes a file
   uint32_t connections = 4;
   Web::Options web{};
-  Neighbours* neighbours = nullptr;  // whose plan it is; null: it is the source's
+  Neighbours* neighbours = nullptr;  // the plan is theirs; null: it is the source's
   Web::Options neighbours_web{};
   // The source's own plan, once a file has to come from there; on any of the threads, once.
   std::function<absl::StatusOr<FilePlan>()> source_plan{};

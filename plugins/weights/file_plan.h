@@ -47,7 +47,7 @@ gateway::net::Task<absl::StatusOr<FilePlan>> PlanOci(Web& web, OciSource source,
 gateway::net::Task<absl::StatusOr<FilePlan>> PlanS3(Web& web, S3Source source, std::string digest);
 absl::StatusOr<FilePlan> PlanPath(const PathSource& source);
 
-// Of any source.
+// Plans the files of any source.
 gateway::net::Task<absl::StatusOr<FilePlan>> PlanFiles(Web& web, const WeightsOrder& order);
 
 // Checks what all plans must fulfil: at least one file, safe paths, each once, none that is another's folder.

@@ -13,7 +13,7 @@ namespace plugins::weights {
 struct ListedPlace {
   std::string url{};      // of the folder
   std::string listing{};  // below it
-  std::string digest{};   // that the listing must have
+  std::string digest{};   // of the listing
   std::shared_ptr<Credentials> credentials{};
 };
 

@@ -23,11 +23,11 @@ struct ListedFile {
 // In any order; sorts.
 std::string WriteListing(std::vector<ListedFile> files);
 
-// As sha256sum writes it, in any order, also in its binary form ("HEX *PATH"); a leading "./" is dropped. A
-// path that would leave the folder, or that is given twice, is InvalidArgument; `name` begins the message.
+// Reads the form of sha256sum, in any order, also its binary form ("HEX *PATH"); a leading "./" is dropped. A path that
+// would leave the folder, or that is given twice, is InvalidArgument; `name` begins the message.
 absl::StatusOr<std::vector<ListedFile>> ReadListing(std::string_view text, std::string_view name);
 
-// What is wrong with the path of a file inside a model's folder; empty: nothing. Paths come from servers.
+// The defect of the path of a file inside a model's folder; empty: none. Paths come from servers.
 std::string PathDefect(std::string_view path);
 
 }  // namespace plugins::weights

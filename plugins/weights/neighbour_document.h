@@ -1,11 +1,11 @@
-// What a node's store tells its neighbours of weights that it holds, and where (neighbour_server.h):
+// The document by which a node's store describes its weights to neighbours, and its paths (neighbour_server.h):
 //
 //   GET /v1/weights/HEX           the document: JSON with the listing or, of an OCI artifact, the manifest; and the
 //                                 bytes of each file by its SHA-256
 //   GET /v1/weights/HEX/SHA256    a file of these weights, also in part (Range)
 //
-// The reader trusts nothing but the digest that it was given: the listing or manifest must have it, and then has the
-// hash of each file. Sizes are not covered by a listing's digest, and are estimates. Pure.
+// The reader trusts only the digest that it was given: the listing or manifest must have it, and contains the hash of
+// each file. Sizes are not covered by a listing's digest, and are estimates. Pure.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -22,7 +22,7 @@ namespace plugins::weights {
 
 inline constexpr std::string_view kNeighbourRoot = "/v1/weights/";
 
-// Of weights, or with `sha256` of a file of theirs.
+// The path of weights or, with `sha256`, of one of their files.
 std::string NeighbourPath(std::string_view hex, std::string_view sha256 = {});
 
 struct NeighbourDocument {

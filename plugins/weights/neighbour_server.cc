@@ -44,7 +44,7 @@ class BlockDeadline final : public gateway::net::Alarm {
   gateway::net::http::ServerConnection& connection_;
 };
 
-// What a request asks for: weights, or a file of theirs. Nothing: neither.
+// The weights that a request names, or one of their files. Absent: neither.
 struct Asked {
   std::string hex{};
   std::string sha256{};  // empty: the document
@@ -270,7 +270,7 @@ class NeighbourServer::Worker {
       const absl::StatusOr<size_t> read =
           gateway::net::ReadAt(file.fd.get(), path, asked.first + sent, block);
       if (!read.ok() || *read < block.size()) {
-        exchange.Reset();  // the answer has begun, so only a cut tells
+        exchange.Reset();  // the answer has begun: only a cut can report the error
         co_return;
       }
       deadline.SetAfter(options_.block_time);

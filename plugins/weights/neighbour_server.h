@@ -37,12 +37,12 @@ class NeighbourServer {
     std::string id{};    // of the weights
     std::string path{};  // of the file
     std::string peer{};
-    uint64_t bytes = 0;  // that the client took
-    uint64_t of = 0;     // that it asked for
+    uint64_t bytes = 0;  // taken by the client
+    uint64_t of = 0;     // requested by the client
     conf::Duration took{};
   };
   struct Options {
-    std::string address{};  // as 0.0.0.0:9470
+    std::string address{};  // for example 0.0.0.0:9470
     std::string token{};
     std::shared_ptr<const gateway::net::TlsContext> tls{};  // null: plain
     size_t connections = 64;

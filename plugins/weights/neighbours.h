@@ -40,7 +40,7 @@ class Neighbours {
   // It has sent wrong bytes, perhaps to another thread: nothing of it is believed.
   bool IsWrong(size_t neighbour) const;
 
-  // Reasons that somebody should look at: all but that a neighbour does not have the weights.
+  // The reasons why neighbours were given up, except that a neighbour does not have the weights.
   std::vector<std::string> notes() const;
 
  private:

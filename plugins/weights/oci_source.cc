@@ -19,7 +19,7 @@ using nlohmann::json;
 
 constexpr size_t kLongestManifest = 4U << 20;  // registries take no longer ones
 
-// As ORAS and CNCF's ModelPack name files.
+// The name of a layer's file, in the annotations of ORAS and CNCF's ModelPack.
 std::string FileOf(const json& layer) {
   if (!layer.contains("annotations") || !layer["annotations"].is_object()) return {};
   for (const char* const key : {"org.cncf.model.filepath", "org.opencontainers.image.title"}) {

@@ -1,5 +1,4 @@
-// What the step before an engine says of its work, as lines in the log of its run, and what the gateway reads
-// in them. Pure.
+// The progress of the step before an engine, as lines in the log of its run, which the gateway reads. Pure.
 //
 //   tidegate-weights: {"phase":"fetching","bytes":1048576,"of":8388608,"unix_ms":1764223875123}
 //
@@ -46,7 +45,7 @@ std::string ProgressLine(const FetchProgress& progress);  // with its line's end
 // Whether a line is meant for the gateway, and not for people.
 bool IsProgressLine(std::string_view line);
 
-// The last such line of a log's text; nothing where it has none that is whole.
+// The last such line of a log's text; absent where it has no whole one.
 std::optional<FetchProgress> LastProgress(std::string_view log);
 
 }  // namespace plugins::weights

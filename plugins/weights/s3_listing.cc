@@ -9,7 +9,7 @@
 namespace plugins::weights {
 namespace {
 
-// The text of the first element of that name, without markup inside; nothing: there is none.
+// The text of the first element of that name, without markup inside; absent: there is none.
 std::optional<std::string_view> Element(std::string_view xml, std::string_view name) {
   const std::string open = fmt::format("<{}>", name);
   const size_t begin = xml.find(open);

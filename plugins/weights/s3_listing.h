@@ -18,7 +18,7 @@ struct S3Page {
   std::string next{};  // the token of the next page; empty: it is the last
 };
 
-// Nothing: another document.
+// Absent: it is another document.
 std::optional<S3Page> ReadS3Page(std::string_view xml);
 
 }  // namespace plugins::weights

@@ -20,9 +20,9 @@ struct S3Keys {
 
 struct S3Request {
   std::string method = "GET";
-  std::string host{};         // as in the Host field
+  std::string host{};         // the value of the Host field
   std::string path{};         // encoded once, as sent
-  std::string query{};        // likewise, without '?'
+  std::string query{};        // of the request's target, without '?'
   std::string body_sha256{};  // hex; empty: there is no body
 };
 

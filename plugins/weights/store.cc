@@ -57,7 +57,7 @@ nlohmann::json AsJson(const StoreRecord& record) {
           {"neighbours", record.neighbours}};
 }
 
-// What is not readable stands for an entry of which nothing is known.
+// The record of an entry; an unreadable one becomes an empty record.
 StoreRecord RecordOf(const std::string& path) {
   const absl::StatusOr<std::string> text = gateway::net::ReadFile(path, kLongestRecord);
   StoreRecord record;
@@ -217,7 +217,7 @@ absl::StatusOr<Fd> Store::LockStore(int how) const {
   return lock;
 }
 
-// An entry is looked at by trying its lock, which would look like its use to who makes room meanwhile.
+// Listing tries the lock of each entry. A process that makes room at that moment would see the entry as used.
 absl::StatusOr<std::vector<StoredEntry>> Store::List() const {
   const absl::StatusOr<Fd> lock = LockStore(LOCK_SH);
   if (!lock.ok()) return lock.status();
@@ -259,7 +259,7 @@ absl::StatusOr<bool> Store::RemoveUnused(const StoreEntry& entry) const {
     if (absl::Status removed = RemoveTree(PartsOf(entry.id)); !removed.ok()) return removed;
     return true;
   }
-  // It disappears at once; what a kill leaves of it is among the parts, which nobody uses.
+  // The entry disappears at once; after a kill, its rest is among the parts, which no process uses.
   const std::string gone = PartsOf(entry.id + ".removed");
   if (absl::Status removed = RemoveTree(gone); !removed.ok()) return removed;
   const absl::Status moved = gateway::net::RenameFile(FolderOf(entry.id), gone);
@@ -274,7 +274,7 @@ absl::StatusOr<std::vector<std::string>> Store::MakeRoom(const std::string& id, 
   const absl::StatusOr<Fd> lock = LockStore(LOCK_EX);
   if (!lock.ok()) return lock.status();
   std::vector<std::string> left;
-  // What a plan names may be taken into use before it is removed; then it is planned again.
+  // An entry of the plan may be taken into use before it is removed; then the removal is planned again.
   constexpr int kTries = 5;
   for (int tries = 0; tries < kTries; ++tries) {
     absl::StatusOr<std::vector<StoredEntry>> listed = ListLocked();
@@ -334,7 +334,7 @@ absl::Status Store::Publish(const std::string& id, const std::string& from, cons
   if (done.ok() && !manifest.empty())
     done = gateway::net::ReplaceFile(Hidden(id + ".manifest"), manifest, 0660);
   if (done.ok()) {
-    // The lease's time is the last use, and nobody has used it yet.
+    // The time of the lease file is the last use, and the entry was not used yet.
     absl::StatusOr<Fd> lease = OpenLock(Hidden(id + ".lease"));
     if (!lease.ok()) return lease.status();
     SetTime(lease->get(), record.fetched);

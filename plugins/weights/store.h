@@ -57,21 +57,21 @@ class Store {
  public:
   // Makes the folder where it is missing.
   static absl::StatusOr<Store> Open(std::string folder);
-  // Makes nothing: a folder that is no store is FailedPrecondition.
+  // Opens a store without making one: a folder that is no store is FailedPrecondition.
   static absl::StatusOr<Store> OpenExisting(std::string folder);
 
   std::string FolderOf(std::string_view id) const;
   std::string PartsOf(std::string_view id) const;  // of a fetch
 
-  // Nothing: it is not there.
+  // Absent: the store does not have it.
   absl::StatusOr<std::optional<Lease>> Hold(const std::string& id, conf::TimePoint now) const;
-  // Likewise, without a wait and without a trace of what is not there. Unavailable: it is being removed, or
-  // looked at; try again.
+  // The same without a wait, and without creating files for an absent entry. Unavailable: the entry is being removed or
+  // listed; try again.
   absl::StatusOr<std::optional<Lease>> TryHold(const std::string& id, conf::TimePoint now) const;
   // Made where it is missing.
   absl::StatusOr<Lease> HoldCache(const std::string& id, conf::TimePoint now) const;
 
-  // The right to fetch it. Nothing: another process has it now.
+  // The right to fetch it. Absent: another process has the right now.
   absl::StatusOr<std::optional<gateway::net::Fd>> TryFetch(const std::string& id) const;
 
   struct Need {
@@ -91,7 +91,7 @@ class Store {
   absl::StatusOr<std::string> ListingOf(const std::string& id) const;
   // Empty: it has none.
   std::string ManifestOf(const std::string& id) const;
-  // What a fetch has so far.
+  // Removes the parts that a fetch has so far.
   absl::Status RemoveParts(const std::string& id) const;
 
   absl::StatusOr<std::vector<StoredEntry>> List() const;
@@ -103,7 +103,7 @@ class Store {
   explicit Store(std::string folder) : folder_(std::move(folder)) {}
 
   std::string Hidden(std::string_view name) const;
-  // Of every lock, so that users that share the store's group may share it.
+  // Opens a lock file; users of the store's group may open it, too.
   absl::StatusOr<gateway::net::Fd> OpenLock(const std::string& path) const;
   absl::StatusOr<std::optional<gateway::net::Fd>> TryLock(const std::string& path) const;
   absl::StatusOr<StoredEntry> Describe(const std::string& id, bool complete) const;

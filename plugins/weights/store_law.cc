@@ -37,7 +37,7 @@ Eviction PlanEviction(std::vector<StoreEntry> entries, const RoomNeed& need) {
   std::erase_if(entries, [&](const StoreEntry& entry) {
     return entry.held || entry.pinned || need.now - entry.used < kJustUsed;
   });
-  // What is incomplete serves nobody yet.
+  // Incomplete entries come first: no replica can use them yet.
   std::ranges::sort(entries, [](const StoreEntry& a, const StoreEntry& b) {
     return std::tie(a.complete, a.used, a.id) < std::tie(b.complete, b.used, b.id);
   });

@@ -33,7 +33,7 @@ struct RoomNeed {
 
 struct Eviction {
   std::vector<std::string> ids{};  // in the order in which they leave
-  uint64_t bytes = 0;              // that they give back
+  uint64_t bytes = 0;              // that the removals free
   std::string why{};               // not empty: there is no room even then, nothing leaves; a sentence
 };
 

@@ -33,7 +33,7 @@ using WebFields = std::vector<std::pair<std::string, std::string>>;
 class Web;
 struct WebRequest;
 
-// What a source wants to see of its callers. Any thread.
+// The credentials that a source demands of its callers. Any thread.
 class Credentials {
  public:
   virtual ~Credentials() = default;
@@ -44,7 +44,7 @@ class Credentials {
   virtual gateway::net::Task<bool> Renew(Web& /*web*/, std::string /*challenge*/) { co_return false; }
 };
 
-// What a request sends.
+// The body of a request.
 struct WebBody {
   uint64_t bytes = 0;
   std::string sha256{};  // hex
@@ -76,7 +76,7 @@ class Web {
     conf::Duration least_pause = std::chrono::milliseconds(500);  // before another try, doubling
     conf::Duration most_pause = std::chrono::seconds(20);
     int tries = 6;       // without any progress
-    int redirects = 10;  // that are followed
+    int redirects = 10;  // most redirects that are followed
   };
   Web(gateway::net::Loop& loop, Options options) : loop_(loop), options_(std::move(options)) {}
 

@@ -32,7 +32,7 @@ Candidates DispatchPlan::CandidatesOf(ModelId asked) const {
           {.avoid = {.suspected = true}, .adapter = WantedBy(model, load_)}};
 }
 
-// What one waiting spare request has not found, the others do not find either.
+// If one waiting spare request finds no replica, the others find none either.
 DispatchPlan::Advice DispatchPlan::ConsiderSpare(ModelId asked, const PickFacts& facts) {
   if (no_spare_room_) return {.now = false};
   const Candidates candidates = CandidatesOf(asked);

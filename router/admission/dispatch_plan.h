@@ -1,18 +1,18 @@
-// Which waiting request goes next, when some replicas have headroom and others do not: one that is best
-// served by a replica with headroom. A request that is better off waiting for a busy replica (which holds its
-// prompt, and the wait is shorter than computing the prompt elsewhere) stays, and requests behind it may
-// pass. A queue that gives every free place to its first request computes again what another replica holds,
-// has more work by that, and stays full.
+// Which waiting request goes next, when some replicas have headroom and others do not: the first one that a replica
+// with headroom serves best. A request stays if waiting for a busy replica is better: that replica holds its prompt,
+// and the wait is shorter than computing the prompt elsewhere. Requests behind it may pass. A queue that gave every
+// free place to its first request would compute prompts again that other replicas hold; this makes more work, and the
+// queue stays full.
 //
-// A plan is one pass over the waiting requests in their order. Requests that stay count for those behind them
-// as if they were already where they wait for, so that not all wait for the same replica. Nothing is kept
-// from one pass to the next, so a replica that becomes slow or goes away needs no special case. A full
-// replica is waited for only when the measured answers there show that one ends soon.
+// A plan is one pass over the waiting requests in their order. For the requests behind it, a request that stays counts
+// as if it were already at the replica for which it waits, so that not all wait for the same replica. Nothing is kept
+// from one pass to the next, so a replica that becomes slow or goes away needs no special case. A request waits for a
+// full replica only when the measured answers there show that one ends soon.
 //
-// The plan uses the formula of the `cost` policy. Requests of models with another policy or with prefill
-// transfer, and requests of sessions or canaries, go in the order of the queue. A spare request goes when a
-// replica has room to spare (load/spare_room.h) and no other request waits: those that wait for the best replica
-// would find one after the other taken. Pure but for the shared state that it is given.
+// The plan uses the formula of the `cost` policy. Requests of models with another policy or with prefill transfer, and
+// requests of sessions or canaries, go in the order of the queue. A spare request goes when a replica has room to spare
+// (load/spare_room.h) and no other request waits: otherwise spare requests would take the replicas for which others
+// wait, one after the other. Pure except for the shared state that it is given.
 #pragma once
 
 #include <absl/functional/function_ref.h>
@@ -63,10 +63,9 @@ struct WaitingRequest {
   const PickFacts* facts = nullptr;
 };
 
-// Takes the next request that should go out of the queue. Nothing while `dispatched` requests, which were
-// taken before and have not been charged to a replica yet, use up the headroom there is. When no replica can
-// be used and none `may_start`, the first request goes, to be told why. `lookup` is called under the queue's
-// lock.
+// Takes the next request that should go out of the queue. Absent while `dispatched` requests, which were taken before
+// and have not been charged to a replica yet, use up the present headroom. When no replica can be used and none
+// `may_start`, the first request goes and learns the reason. `lookup` is called under the queue's lock.
 std::optional<Dispatch> NextDispatch(AdmissionQueue& queue, const RouteTable& table, ModelId model,
                                      const LoadView& load, uint32_t dispatched, bool may_start,
                                      conf::TimePoint now, scheduler::Rng& rng,

@@ -18,7 +18,7 @@ conf::Duration Seconds(double seconds) {
       std::chrono::duration<double>(std::clamp(seconds, 0.0, kMost)));
 }
 
-// What is left of `bound` after the unused reserved parts of all other bands. `used`: what a band holds.
+// The rest of `bound` after the unused reserved parts of all other bands. `used` returns what a band holds.
 template <class Bands, class Used>
 double LeftByOthers(const Bands& bands, const void* own, double bound, Used used) {
   double left = bound;
@@ -118,7 +118,7 @@ void AdmissionQueue::SetWeights(Share& own, const Arrival& arrival) {
   }
 }
 
-// What returns starts at the service level of those that wait beside it, or at its own if that is higher.
+// A tenant that returns starts at the service level of the waiting ones beside it, or at its own if that is higher.
 AdmissionQueue::Share& AdmissionQueue::OwnOf(Band& band, std::string_view tenant) {
   if (band.tenants.size() >= band.sweep_at) DropIdle(band);
   Share& own = *TenantOf(band, tenant).own;

@@ -53,7 +53,7 @@ double MeanOf(const LogSums& sums) {
   return sums.sum / static_cast<double>(sums.count);
 }
 
-// Of the mean.
+// The variance of the mean.
 double VarianceOf(const LogSums& sums) {
   const auto n = static_cast<double>(sums.count);
   const double of_values = std::max(0.0, (sums.sum_of_squares - sums.sum * sums.sum / n) / (n - 1));

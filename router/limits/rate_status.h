@@ -1,4 +1,4 @@
-// What the `x-ratelimit-*` headers say: the tightest limit per minute on requests and the tightest on tokens.
+// The values of the `x-ratelimit-*` headers: the tightest limit per minute on requests, and the tightest on tokens.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ struct RateStatus {
 // For the node's whole path. Thread-safe; takes the root's lock.
 RateStatus Rates(const NodeRef& node, ModelRef model, conf::TimePoint now);
 
-// As OpenAI prints it: `0s`, `12ms`, `6s`, `1.5s`, `1m0s`, `2h0m30s`; rounded up to whole milliseconds.
-// A view into `text`.
+// A duration in OpenAI's form: `0s`, `12ms`, `6s`, `1.5s`, `1m0s`, `2h0m30s`; rounded up to whole milliseconds. The
+// result is a view into `text`.
 using ResetText = std::array<char, 32>;
 std::string_view FormatReset(conf::Duration reset, ResetText& text);
 

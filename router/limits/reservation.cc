@@ -141,7 +141,7 @@ class Reserver {
   }
 
  private:
-  // Of one choice.
+  // The output of one choice.
   struct Output {
     int64_t tokens = 0;          // what is reserved
     std::optional<int64_t> cap;  // the bound that the request needs: the same, unless the model's own is
@@ -154,7 +154,7 @@ class Reserver {
     return ask.price.ForReserving().Cost(usage);
   }
 
-  // What is left for one choice's output, and what would be left if nothing else were charged.
+  // The room for one choice's output, and the room if nothing else were charged.
   struct Room {
     int64_t now = kMaxTokens;
     int64_t empty = kMaxTokens;
@@ -195,8 +195,8 @@ class Reserver {
     return {each, each < model ? std::optional(each) : std::nullopt};
   }
 
-  // What one answer may take of the room in a minute, beside what is usual: half of the rest of a small
-  // limit, where long answers matter more than many, and an eighth of a large one.
+  // The part of a minute's room that one answer may take beyond the usual: half of the rest of a small limit, where long
+  // answers matter more than many, and an eighth of a large one.
   static int64_t PartOf(int64_t room, int64_t usual) {
     constexpr int64_t kLong = 8;  // usual answers; hardly any is longer
     const int64_t rest = room - usual;
@@ -305,7 +305,7 @@ bool Reservation::MoveTo(ModelRef model, const ReserveRequest& ask, Move move, c
   const Plan& to = plans_->For(model);
   const bool always = move == Move::kAlways;
   if (to.counts_money && !ask.priced && !always) return false;
-  // The claim of its own would stand in its way.
+  // The request's own claim must not refuse it.
   const Amounts reserved = AmountsOf(input_, output_, micro_usd_);
   for (Limit* limit : plan_->limits) limit->Settle(at_, reserved[limit->dimension()], 0);
   const Moment& moment = plans_->root->Advance(now);

@@ -124,8 +124,8 @@ using ReserveResult = std::variant<Grant, Refusal>;
 void ChargeDevices(const NodeRef& node, ModelRef model, std::string_view device, int64_t milliseconds,
                    conf::TimePoint at, conf::TimePoint now);
 
-// The used-up device budget on the node's path that admits no more devices of these kinds until its next
-// period; nothing when there is none.
+// The used-up device budget on the node's path that admits no more devices of these kinds until its next period;
+// absent when there is none.
 std::optional<Refusal> DevicesUsedUp(const NodeRef& node, std::span<const std::string> devices,
                                      conf::TimePoint now);
 

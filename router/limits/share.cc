@@ -18,8 +18,8 @@ constexpr int64_t kIdlePart = 4;
 // Longer than any budget period.
 constexpr conf::Duration kWholePeriod = std::chrono::hours(24 * 32);
 
-// What a gateway could use. Of a consumable limit: what is in use, twice what was admitted since the last
-// claim, and what was refused. Of concurrency, which is not consumed: its peak, and what was refused.
+// The amount that a gateway could use. For a consumable limit: the amount in use, twice the amount admitted since the
+// last claim, and the refused amount. For concurrency, which is not consumed: its peak, and the refused amount.
 int64_t Want(const LimitRef& limit, const LimitRef::Demand& demand) {
   return ShapeOf(limit.spec().dimension) == Shape::kGauge
              ? demand.most_used + demand.refused

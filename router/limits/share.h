@@ -12,14 +12,14 @@
 // - A store that comes back empty grants no growth for `recovery`; in this time every gateway registers what
 //   it holds. The next period of a budget begins the same way. The default, one ttl, is exact unless a
 //   gateway dies within a minute of the store losing its data; ttl + linger is exact then, too.
-// - What nobody wants is divided equally, so that a burst need not ask first. While a lease of a silent gateway
-//   is kept, one part of it stays free: that gateway may come back as another process, and must not wait until
-//   others have shrunk.
-// - A process that starts asks before it uses anything (`asks_first`), so it takes no room from the others. If
-//   nobody answers, its initial share counts.
-// - Without the store a gateway keeps its last share, or fails closed when its lease has expired. Keeping is
-//   exact while no gateway reaches the store; one that alone is cut off for longer than ttl + linger may hold
-//   room that was granted to others meanwhile. Failing closed is exact then, too.
+// - Unclaimed room is divided equally, so that a burst need not ask first. While a lease of a silent gateway is kept,
+//   one part of that room stays free: the gateway may come back as another process, and must not wait until others
+//   have shrunk.
+// - A starting process asks before it uses anything (`asks_first`), so it takes no room from the others. If the store
+//   does not answer, its initial share counts.
+// - Without the store a gateway keeps its last share, or fails closed when its lease has expired. Keeping is exact
+//   while no gateway reaches the store; a single gateway that is cut off for longer than ttl + linger may hold room
+//   that was granted to others meanwhile. Failing closed is exact then, too.
 //
 // Pure: the shell carries claims and answers (share_script.h is GrantShare() for Redis). A ShareHolder
 // belongs to one thread; the limit behind it is shared as ever.

@@ -6,7 +6,7 @@
 //      one that the fewest replicas hold, then the one used last;
 //   3. an adapter that requests wait for, and that no replica holds or loads, takes the slot of the adapter that was
 //      used the longest ago among those that no request uses. One that another replica holds too goes first.
-// An adapter that nobody waits for displaces none: it is loaded again when it is asked for.
+// An adapter for which no request waits displaces none: it is loaded again when a request needs it.
 //
 // Pure. The same input gives the same plan: ties go to the first.
 #pragma once
@@ -33,9 +33,9 @@ struct AdapterReplica {
     bool in_use = false;
   };
   std::vector<Held> held;              // of the planned adapters
-  std::vector<AdapterId> refused;      // that the engine has refused lately
+  std::vector<AdapterId> refused;      // adapters that the engine has refused lately
   uint32_t others = 0;                 // adapters that it holds beside the planned ones
-  AdapterId loads = AdapterId::kNone;  // what a call under way loads
+  AdapterId loads = AdapterId::kNone;  // the adapter that a call under way loads
   bool ready = false;                  // it can be asked now: it serves, and no call is under way
 };
 

@@ -87,7 +87,7 @@ void AdapterSlots::Erase(size_t index) {
   Recount();
 }
 
-// Of the entries that are not in use; kMax when all are.
+// The least recently used entry that is not in use; kMax when all are.
 size_t AdapterSlots::LeastRecentlyUsed(size_t but) const {
   size_t oldest = kMax;
   for (size_t i = 0; i < kMax; ++i) {

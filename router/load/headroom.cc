@@ -11,7 +11,7 @@ constexpr double kFewQueued = 8;
 constexpr double kFewOfRunning = 0.25;
 // Waiting requests that are no queue while no first token has come.
 constexpr double kUnmeasuredWaiting = 64;
-// The part of `busy_for` that may stand before a prompt of any length.
+// The part of `busy_for` that may be ahead of a prompt of any length.
 constexpr double kAnyPrompt = 0.1;
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Headroom: whether a replica can begin one more request soon. Engines are kept just full enough: a request
-// that an engine cannot begin at once only waits in it, where it cannot be cancelled cheaply, reordered or
-// give it to a replica that becomes free.
+// Headroom: whether a replica can begin one more request soon. Engines are kept just full enough: a request that an
+// engine cannot begin at once only waits in it, where it cannot be cancelled cheaply, reordered, or given to a replica
+// that becomes free.
 //
 // A replica has no headroom when something observed says so; a guess never does:
 //   - it runs as many requests as the operator or its engine allows;

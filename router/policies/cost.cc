@@ -34,7 +34,7 @@ class Places {
     if (count_ == places_.size() || place >= all_.size()) return;
     if (std::find(begin(), end(), place) == end()) OfferNew(place);
   }
-  // One that is not there yet, and for which there is room.
+  // Offers a replica that was not offered yet, if there is room.
   void OfferNew(uint32_t place) {
     if (all_.Usable(place)) places_[count_++] = place;
   }
@@ -131,7 +131,7 @@ double SecondsUntilAPlaceIsFree(const ReplicaSignals& signals, double output) {
   return std::max(0.0, signals.requests + 1 - signals.max_running) * SecondsUntilOneEnds(signals, output);
 }
 
-// That somebody waits for, in a batch: lines of batches may be delayed.
+// The requests in the batch that count as delayed: lines of batches do not.
 double DelayedBy(const ReplicaSignals& s) {
   return std::max(0.0, s.requests - s.waiting - s.spare);
 }
@@ -287,7 +287,7 @@ std::optional<Choice> CostPlan::Next(const Candidates& candidates, const PickFac
     if (full && (!signals.pace_measured || !signals.rate_measured)) continue;
     signals.requests += before;
     signals.waiting += before;
-    // Where not the batch is full but something else, such as the cache, as many must end.
+    // The same number must end where not the batch but another resource is full, such as the cache.
     const auto output = static_cast<double>(facts.output_tokens);
     if (full && SecondsUntilAPlaceIsFree(signals, output) == 0)
       signals.backlog += (before + 1) * SecondsUntilOneEnds(signals, output) * signals.prefill_rate;

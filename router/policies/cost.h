@@ -74,7 +74,7 @@ class CostChoice {
                 const AdapterAvailability& adapter);
 
   enum class From : uint8_t { kCandidates, kAllReplicas };
-  // Nothing when all offered replicas are vetoed and others, not offered, may not be.
+  // Absent when all offered replicas are vetoed, while others that were not offered may not be.
   std::optional<Choice> Take(From from, uint32_t considered) const;
 
  private:

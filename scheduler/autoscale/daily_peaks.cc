@@ -26,7 +26,7 @@ void DailyPeaks::Observe(conf::TimePoint now, uint32_t wanted) {
     first_ = slot;
     last_ = slot - 1;
   }
-  // Slots that passed without a look, a week of them at most, keep nothing of the week before.
+  // Slots that passed unobserved, a week of them at most, lose the value of the week before.
   for (int64_t passed = std::max(last_ + 1, slot - kSlots + 1); passed <= slot; ++passed)
     most_[static_cast<size_t>(passed % kSlots)] = 0;
   last_ = std::max(last_, slot);

@@ -1,5 +1,5 @@
-// DailyPeaks: how many replicas of a model were wanted at each time of the last seven days, as a forecast of what will be
-// wanted soon: the most of any of these days within the same hour. A day with a burst at nine foretells the next one.
+// DailyPeaks: how many replicas of a model were wanted at each time of the last seven days. The forecast for the next
+// hour is the most that any of these days wanted in the same hour: a burst at nine is expected again the next day.
 //
 // Pure: no clock, no threads. Memory: one number for every ten minutes of a week, 2 KiB.
 #pragma once
@@ -17,20 +17,20 @@ class DailyPeaks {
  public:
   static constexpr size_t kDays = 7;
 
-  // What was observed, to be kept while no process runs: by slots of ten minutes since the epoch.
+  // The observations, to be kept while no process runs, by slots of ten minutes since the epoch.
   struct Memory {
     int64_t first = 0;
     std::vector<uint16_t> most{};  // replicas; empty: nothing was observed
   };
   Memory memory() const;
-  // Before the first look.
+  // Call it before the first Observe().
   void Recall(const Memory& memory);
 
   // `wanted` replicas at `now`; times never go back.
   void Observe(conf::TimePoint now, uint32_t wanted);
 
-  // The most that was wanted, on any of the days before, between this time of the day and `ahead` later. 0 without such a
-  // day. `ahead`: at most a day.
+  // The most replicas that any earlier day wanted between this time of the day and `ahead` later (at most a day); 0
+  // without an earlier day.
   uint32_t Forecast(conf::TimePoint now, conf::Duration ahead) const;
 
  private:

@@ -23,7 +23,7 @@ DemandLaw::DemandLaw(const ScalingPolicy& policy)
       load_(conf::ToSeconds(settings_.window)),
       fewest_(std::max(settings_.hold, conf::Duration(1))) {}
 
-// The least that one may go down to from here.
+// The lower bound of a scale-down from here.
 uint32_t DemandLaw::Fewest(uint32_t replicas) const {
   while (replicas > 0 && demand_ <= settings_.down_at * replicas &&
          demand_ <= settings_.up_at * (replicas - 1)) {

@@ -1,18 +1,18 @@
-// The demand law, our own: replicas for the load, for as long and with as much to spare as was right before.
+// The demand law, our own: replicas for the load, with the hold and the margin that were right for the traffic so far.
 //
 //   demand = (1 + margin) * greatest load of the last hold     (load.h; margin and hold: hindsight.h)
 //            * (1 + headroom for first tokens that came late)   (headroom.h)
 //            + backlog that has waited too long, over a cold start
 //
 // in replicas. The law scales up when demand is above up_at of the replicas that are ready or coming. It scales down
-// when demand is below down_at of them and one replica less would still be below up_at, all through the policy's
-// hold.
+// when, throughout the policy's hold, demand is below down_at of them and would still be below up_at of one replica
+// less.
 //
-// Margin and hold are those that would have had the lowest price for this model's traffic so far, of replicas and of
-// lateness. So what is kept free grows with the cold start, with bursts and with growth, and lateness costs the more
-// the higher the attainment is. The policy's hold is the shortest one; its margin is a factor of the margin.
+// Margin and hold are the ones that would have had the lowest price, of replicas and of lateness, for this model's
+// traffic so far. So the free capacity grows with the cold start, with bursts and with growth. The higher the
+// attainment, the more lateness costs. The policy's hold is the shortest hold; its margin is a factor of the margin.
 //
-// A backlog counts once its oldest request has waited for half of slo.ttft, which is the early sign that the measured
+// A backlog counts once its oldest request has waited for half of slo.ttft: that is an early sign that the measured
 // rate is too low.
 #pragma once
 
@@ -40,12 +40,12 @@ class DemandLaw {
  public:
   explicit DemandLaw(const ScalingPolicy& policy);
 
-  // Once a tick; of `replicas`, ready or on their way, `coming` are on their way. `running`: requests at replicas.
+  // Once a tick. `replicas`: ready or starting; `coming`: the starting ones. `running`: requests at replicas.
   // `cold_start`: how long a start takes; zero: not known yet.
   uint32_t Decide(const DemandSignals& signals, double running, uint32_t replicas, uint32_t coming,
                   conf::Duration cold_start, conf::TimePoint now);
 
-  // What it has learned of the traffic; see Hindsight.
+  // What the law has learned of the traffic (Hindsight).
   Hindsight::Memory memory() const { return hindsight_.memory(); }
   bool Recall(const Hindsight::Memory& memory, conf::TimePoint at, conf::TimePoint now) {
     return hindsight_.Recall(memory, at, now);
@@ -65,7 +65,7 @@ class DemandLaw {
   Hindsight hindsight_;
   Load load_;
   Window fewest_;                         // numbers of replicas that sufficed recently
-  std::optional<conf::TimePoint> began_;  // to listen
+  std::optional<conf::TimePoint> began_;  // the first tick
   conf::TimePoint last_{};
   double demand_ = 0;
 };

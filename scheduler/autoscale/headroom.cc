@@ -26,7 +26,7 @@ double Headroom::late() const {
   return sums_.came > 0 ? std::min((sums_.late + sums_.hopeless) / sums_.came, 1.0) : 0;
 }
 
-// 0 while chance may explain it, and where the attainment is out of reach.
+// 0 while chance may explain the lateness, and where the attainment is out of reach.
 double Headroom::Spent() const {
   const double allowed = may_be_late_ * sums_.came;
   if (allowed <= 0 || sums_.hopeless >= allowed) return 0;

@@ -4,14 +4,13 @@
 //   allowed = (1 - attainment) of the recent first tokens, less the hopeless ones
 //   spent   = the other late first tokens / allowed
 //
-// Headroom grows while spent > 3/4, and shrinks again while it is less. A hopeless token belongs to a prompt
-// that takes an idle replica longer than slo.ttft: it is late on any number of replicas. The other requests
-// make up for at most half of what is allowed; if hopeless tokens use up all of it, the attainment is out of
-// reach and nothing is kept free. Two more kinds of tokens do not make it grow: those that came while
-// replicas were starting or just after; and, while fewer than five may be late, two standard deviations of chance.
-// Headroom is a bounded part of the demand.
+// Headroom grows while spent > 3/4, and shrinks while it is less. A hopeless token belongs to a prompt that takes an
+// idle replica longer than slo.ttft: it is late on any number of replicas. Hopeless tokens use up at most half of what
+// is allowed; if they would use up all of it, the attainment is out of reach and nothing is kept free. Late tokens do
+// not count while replicas start or just after. While fewer than five may be late, lateness within two standard
+// deviations of chance does not count either. Headroom is a bounded part of the demand.
 //
-// Owner: the demand law. Pure but for what it remembers; times must not go back.
+// Owner: the demand law. Pure but for its memory; times must not go back.
 #pragma once
 
 #include <optional>
@@ -29,7 +28,7 @@ struct FirstTokens {
 
 class Headroom {
  public:
-  // First tokens are to come within `ttft`.
+  // `ttft`: the objective for the time to the first token.
   Headroom(double attainment, conf::Duration ttft);
 
   // Once a tick. `starting`: replicas are on their way.

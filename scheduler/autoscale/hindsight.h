@@ -1,18 +1,18 @@
 // Hindsight: for how long, and with which margin, replicas should have been kept for the traffic so far.
 //
-// A rule (hold, margin) keeps replicas for `1 + margin` times the greatest load of the last `hold`, and those that it
-// orders serve a cold start later. All rules are replayed all the time with the load as it comes:
+// A rule (hold, margin) keeps replicas for `1 + margin` times the greatest load of the last `hold`; the replicas that
+// it orders serve after a cold start. All rules are replayed with the load as it comes:
 //
 //   price = seconds of the replicas that the rule keeps
 //         + (load-seconds above 85 % of the replicas that would be ready, less four fifths of the worst episode,
 //            less a quarter of what the attainment allows) / (1 - attainment)
 //
-// The rule with the lowest price of about the last day is the best one. So a model whose bursts return after idle
-// minutes keeps its replicas as long as these bursts are worth it, and a model with steady load gives them back. What
-// happened once is weak evidence, so most of a rule's worst episode is left out. Prices begin with a handicap that
-// grows with the distance from the usual rule, so that it takes evidence to leave that one.
+// The best rule has the lowest price over about the last day. So a model whose bursts return after idle minutes keeps
+// its replicas as long as these bursts are worth it, and a model with steady load gives them back. A single event is
+// weak evidence, so most of a rule's worst episode is left out. Prices begin with a handicap that grows with the
+// distance from the usual rule: only evidence makes the law leave that rule.
 //
-// Owner: the demand law. Pure but for what it remembers; times must not go back. Constant time a tick.
+// Owner: the demand law. Pure but for its memory; times must not go back. Constant time for each tick.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ namespace scheduler::autoscale {
 
 class Hindsight {
  public:
-  // What it has learned, to be kept while no process runs. Another one recalls it if the settings are the same.
+  // What was learned, to be kept while no process runs. It can be recalled with the same settings only.
   struct Memory {
     struct Rule {
       double replica_seconds = 0;
@@ -51,13 +51,14 @@ class Hindsight {
   explicit Hindsight(const ScalingPolicy& policy);
 
   Memory memory() const;
-  // Before the first tick: what was learned until `at`. False, and nothing changes: it is of other settings.
+  // Call it before the first tick, with what was learned until `at`. False: the memory has other settings, and nothing
+  // changes.
   bool Recall(const Memory& memory, conf::TimePoint at, conf::TimePoint now);
 
   // Once a tick. `load`: replicas that are busy; `lead`: how long a start takes.
   void Add(double load, conf::Duration lead, conf::TimePoint now);
 
-  // Of the best rule.
+  // The best rule.
   conf::Duration hold() const { return holds_[best_hold_].length; }
   double margin() const { return MarginOf(best_margin_); }
   double kept() const { return holds_[best_hold_].peak.value() * (1 + margin()); }  // replicas
@@ -66,7 +67,7 @@ class Hindsight {
   static constexpr size_t kHolds = 6;
   static constexpr size_t kMargins = 7;
 
-  // Load-seconds that a rule serves late, in all and by episode.
+  // Load-seconds that a rule serves late, in total and by episode.
   struct Late {
     double sum = 0;
     double episode = 0;  // the latest one

@@ -1,6 +1,7 @@
-// Knative's pod autoscaler, by its published rule: replicas for the mean of requests in flight over a stable
-// window, and for that over a short one while it asks for twice of what is ready; then never down, until the
-// short one has been quiet for a stable window. (knative/serving, pkg/autoscaler/scaling)
+// Knative's pod autoscaler, by its published rule: replicas for the mean of requests in flight over a stable window. If
+// the mean over a short window asks for twice the ready replicas, a panic begins: the short window decides, and the
+// number never falls until the short window has been quiet for a stable window. (knative/serving,
+// pkg/autoscaler/scaling)
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,9 @@ class Kpa {
  public:
   explicit Kpa(const KpaSettings& settings) : settings_(settings), in_flight_(settings.stable_window) {}
 
-  // Once a tick, with what is in flight at it, held requests included.
+  // Once a tick, with the requests that are in flight, held ones included.
   uint32_t Decide(double in_flight, uint32_t ready, conf::TimePoint now);
-  // The rule itself, of two means.
+  // The rule itself, from the two means.
   uint32_t Decide(double stable, double panic, uint32_t ready, conf::TimePoint now);
 
   bool panics() const { return panic_since_.has_value(); }

@@ -35,14 +35,14 @@ double Load::Spread(const Tick& tick) {
 }
 
 double Load::Sure(const Tick& tick) {
-  // Two that follow one another differ by chance, whatever the trend.
+  // Two successive values differ by chance, whatever the trend.
   const double step = tick.work - before_;
   before_ = tick.work;
   const double weight = WeightOf(tick.passed, kNoiseOver);
   noise_ += weight * (step * step / 2 * tick.passed - noise_);
   soon_ += (tick.work - soon_) * WeightOf(tick.passed, kSoon);
   later_ += (tick.work - later_) * WeightOf(tick.passed, kLater);
-  // A mean that forgets over so many seconds holds the chance of twice as many.
+  // A mean that forgets over kSoon seconds averages the chance of twice as many.
   return std::max(soon_ - kSure * std::sqrt(noise_ / (2 * kSoon)),
                   later_ - kSure * std::sqrt(noise_ / (2 * kLater)));
 }

@@ -4,12 +4,12 @@
 //   work for sure  the mean work of the last 10 or 40 s, less two standard deviations of chance
 //   occupancy      places in batches and KV caches that are in use, averaged over 5 s
 //
-// The work of an answer is done while it is written, not when its request comes. So the first one is what is due
-// soon; an answer's time is by Little's law the number of running requests for each that comes in a second. The second
-// one shows a jump before it is due. Chance is how much the work of one second differs from that of the next.
-// Occupancy shows load that the estimated work misses, where answers are longer than expected.
+// The work of an answer is done while it is written, not when its request comes. So `work spread` is the work that is
+// due soon; by Little's law an answer takes as many seconds as there are running requests for each request a second.
+// `work for sure` shows a jump before it is due; chance is how much the work of one second differs from that of the
+// next. `occupancy` shows load that the estimated work misses, where answers are longer than expected.
 //
-// Owner: the demand law. Pure but for what it remembers.
+// Owner: the demand law. Pure but for its memory.
 #pragma once
 
 namespace scheduler::autoscale {

@@ -1,4 +1,4 @@
-// The greatest or the least of the samples of the last while, in constant time a sample.
+// The greatest or the least of the recent samples, in constant time for each sample.
 #pragma once
 
 #include <deque>

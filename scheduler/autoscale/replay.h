@@ -1,10 +1,9 @@
-// Replays observed traffic under a policy: its law, a queue and cold starts in virtual
-// time.
+// Replays observed traffic under a policy: its law, a queue and cold starts in virtual time.
 //
-// A fluid model. Work arrives as it was observed; each ready replica does one second of work a second. Work
-// that they cannot do waits, first come, first served, and is refused after the policy's `hold`. A start
-// takes `cold_start` and always finds a place; a replica that is not wanted is gone at once. Requests in
-// flight and occupied places follow the work that is done, in the observed proportions.
+// A fluid model. Work arrives as it was observed; each ready replica does one second of work a second. The rest of the
+// work waits, first come, first served, and is refused after the policy's `hold`. A start takes `cold_start` and always
+// finds a place; a replica that is not wanted is gone at once. Requests in flight and occupied places follow the work
+// that is done, in the observed proportions.
 //
 // Pure.
 #pragma once

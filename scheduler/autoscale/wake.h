@@ -1,5 +1,5 @@
-// One more replica of a model where replicas of several models sleep on the same devices: which one wakes, whether a
-// new one starts, and which replica makes room for it. Pure.
+// One more replica of a model, where replicas of several models sleep on the same devices: which sleeper wakes, whether
+// a new replica starts instead, and which replica makes room for it. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace scheduler::autoscale {
 
-// A replica that sleeps, and what holds the devices on which it would wake.
+// A sleeping replica, and the holders of the devices on which it would wake.
 struct Sleeper {
   enum class Devices : uint8_t {
     kFree,
@@ -32,9 +32,9 @@ struct StartTimes {
   std::optional<conf::Duration> cold{};  // on other devices that are free; absent: there are none
 };
 
-// The sleeper to wake for one more replica: the one that serves soonest; of those on devices of busy models, where the
-// load is lowest; of equals the one that has slept the shortest. Nothing: a cold start elsewhere is sooner, or all
-// sleep on devices that stay held.
+// The sleeper to wake for one more replica: the one that serves soonest; among sleepers on devices of busy models, the
+// one beside the lowest load; among equals, the one that has slept the shortest. Absent: a cold start elsewhere is
+// sooner, or all of them sleep on devices that stay held.
 std::optional<uint32_t> ChooseSleeper(std::span<const Sleeper> sleepers, const StartTimes& times);
 
 enum class Need : uint8_t {
@@ -42,7 +42,7 @@ enum class Need : uint8_t {
   kForeseen,  // others keep the devices that they have
 };
 
-// A replica that holds devices on which another one slept that is wanted again.
+// A replica that holds the devices on which a wanted replica sleeps.
 struct Holder {
   uint32_t id = 0;
   conf::Duration awake{};  // since it was ready
@@ -53,7 +53,7 @@ struct Holder {
   double load = 0;          // of its model (Autoscaler::recent_load), for each ready replica
 };
 
-// What a model that needs a replica asks others for.
+// The claim of a model that needs a replica.
 struct Claim {
   double load = 0;                // of the model
   conf::Duration oldest{};        // the longest wait of its requests
@@ -79,30 +79,32 @@ struct StartChoice {
   uint32_t sleeper = 0;  // to wake
 };
 
-// Beside a busy model a sleeper would only take turns while devices elsewhere are free, held by an idle replica, or by
-// one of a model with less load that makes room now. So a new replica is started there: a second place to wake at.
+// Beside a busy model a sleeper would only take turns with it. So a new replica starts elsewhere, where devices are
+// free, held by an idle replica, or held by a model with less load that makes room now. That is a second place to wake
+// at.
 StartChoice ChooseStart(const OneMore& wanted);
 
-// A replica that waits for devices: one that is to wake, which is among the sleepers of `wanted`, or one that is to
-// start. Whether another choice is better by now, which then takes its place.
+// Whether `choice` is now better for a replica that waits for devices, and is to take its place. `sleeper`: the waiting
+// replica among the sleepers of `wanted`; absent: it is a cold start.
 bool IsOvertaken(std::optional<uint32_t> sleeper, const StartChoice& chosen_now);
 
-// Whether it is not needed: it had no request for as long as the change takes, so that a change that turns out to
-// be wrong costs at most as much again.
+// Whether the holder is not needed: it had no request for as long as the change takes. A change that turns out to be
+// wrong then costs at most as much again.
 bool IsIdle(const Holder& holder);
 
-// Whether it makes room now. Idle: after min_awake. Busy: once it was awake for ten times what the change costs, the
-// drain included, so that models that are all busy lose a tenth of the devices' time at most; and only for a model with
-// more load, one whose requests have waited for four fifths of the time for which they may, or one that is owed a replica.
+// Whether the holder makes room now. An idle one does after min_awake. A busy one does once it was awake for ten times
+// the cost of the change, the drain included, so that busy models lose a tenth of the devices' time at most. It makes
+// room only for a model with more load, for one whose requests have waited for four fifths of the longest wait, or for
+// one that is owed a replica.
 bool MakesRoom(const Holder& holder, const Claim& claim);
 
-// Of holders that suit, the one that is not needed for the longest; nothing: all are needed.
+// Among suitable holders, the one that has not been needed for the longest time; absent: all are needed.
 std::optional<Holder> ChooseIdle(std::span<const Holder> holders);
 
-// Which of the holders makes room for a new replica that has found no devices and takes `start` to serve: the one that
-// is not needed for the longest; else, of those that make room, the one with the least load. The start is a part of the
-// change; where requests have waited too long it counts once. Without turns a model that never ran would wait until
-// another one has no requests.
+// The holder that makes room for a new replica that has found no devices and takes `start` to serve: the one that has
+// not been needed for the longest time; else the one with the least load among those that make room. The start is a
+// part of the change; where requests have waited too long it counts once. Without turns, a model that never ran would
+// wait until another model has no requests.
 std::optional<Holder> ChooseForStart(std::span<const Holder> holders, const Claim& claim,
                                      conf::Duration start);
 

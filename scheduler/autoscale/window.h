@@ -12,7 +12,7 @@ class Window {
  public:
   explicit Window(conf::Duration length) : length_(length) {}
 
-  // Times must not go back. What is not a finite number of at least 0 counts as 0.
+  // Times must not go back. A value that is negative or not finite counts as 0.
   void Add(double value, conf::TimePoint now) {
     samples_.push_back({now, std::isfinite(value) && value > 0 ? value : 0});
     while (samples_.front().at <= now - length_) samples_.pop_front();

@@ -6,8 +6,8 @@
 namespace scheduler {
 namespace {
 
-// Nodes in groups: a group is the largest domain that the job may span. Where it may span any, all nodes are
-// in group 0.
+// Nodes in groups: a group is the largest domain that the job may span. If it may span all domains, all nodes are in
+// group 0.
 class Groups {
  public:
   Groups(const Cluster& cluster, const Topology& wish) : cluster_(&cluster) {
@@ -92,7 +92,7 @@ void AvailabilityProfile::ReadNodes(const Query& query) {
   }
 }
 
-// Adds the slots of a node that is open to those of its group, or takes them away.
+// Adds the slots of an open node to those of its group, or subtracts them.
 void AvailabilityProfile::Count(NodeId node, bool adds) {
   const OnNode& on = nodes_[node];
   if (on.closed > 0) return;

@@ -1,13 +1,13 @@
 // The availability of whole devices over time, as one job sees it: the moments at which it may fit. It saves
 // a reservation most of its trial placements.
 //
-// The profile goes through the moments at which running jobs or the reservations of others end, and counts
-// the members that the free devices of each node would hold. It ignores CPU, memory, labels and power, and
-// takes shares and partitions to fit anywhere. So between two moments that it gives the job does not fit; at
-// such a moment it may fit, which a placement has to try.
+// The profile goes through the moments at which running jobs or the reservations of others end, and counts the members
+// that the free devices of each node would hold. It ignores CPU, memory, labels and power, and assumes that shares and
+// partitions fit anywhere. So between two moments that it returns the job does not fit; at such a moment it may fit,
+// which a placement must try.
 //
-// It reads the state as it goes: jobs that end by the moment that Next gave may have been evicted, and
-// nothing else may have changed. One thread; must not outlive what it was made from.
+// It reads the state between calls: jobs that end by the moment that Next returned may have been evicted, and nothing
+// else may have changed. One thread; must not outlive the objects that it was made from.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class AvailabilityProfile {
   AvailabilityProfile(const ClusterState& state, const ShapeTable& shapes, const Query& query,
                       const std::vector<Release>& releases, const std::vector<Reservation>& others);
 
-  // The next moment at which the job may fit; nothing: there is none before `before`.
+  // The next moment at which the job may fit; absent: there is none before `before`.
   std::optional<conf::TimePoint> Next(conf::TimePoint before = conf::TimePoint::max());
 
  private:

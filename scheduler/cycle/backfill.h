@@ -1,8 +1,7 @@
-// Backfill: when and where a job that waits can start at the latest, so that others may overtake it without
-// delaying it.
+// Backfill: when and where a waiting job can start at the latest, so that others may overtake it without delaying it.
 //
-// Running jobs are taken to end as expected; the job gets the nodes on which it then fits first. EASY
-// backfill keeps one such reservation, conservative backfill many.
+// Running jobs are assumed to end as expected; the job gets the nodes on which it then fits first. EASY backfill keeps
+// one such reservation, conservative backfill many.
 #pragma once
 
 #include <optional>
@@ -24,9 +23,9 @@ struct ReservationQuery {
   conf::TimePoint before = conf::TimePoint::max();
 };
 
-// The job's earliest start beside the reservations of others. `releases` are in order; they are taken back in
-// the trial, which is as before afterwards. Nothing: the job does not start by `query.before`, or it would
-// not fit in the empty cluster either.
+// The job's earliest start beside the reservations of others. `releases` are in order; their jobs are evicted in the
+// trial, which is rolled back at the end. Absent: the job does not start by `query.before`, or it would not even fit in
+// the empty cluster.
 std::optional<Reservation> FindReservation(Trial& trial, GangPlacer& gangs, Placer& placer,
                                            const ReservationQuery& query,
                                            const std::vector<Release>& releases, Reservations& others);

@@ -34,7 +34,7 @@ uint32_t MaxReservations(const BackfillPolicy& policy) {
   return 0;
 }
 
-// A job that waits for one that failed for good can never start.
+// A job that waits for a job that failed for good can never start.
 void AbandonDependents(PlanDraft& draft) {
   PlanningState& s = draft.state();
   for (size_t i = 0; i < s.failed_for_good.size(); ++i) {
@@ -65,7 +65,7 @@ void ReleaseHeld(PlanDraft& draft) {
   }
 }
 
-// A job with a start of its own has its nodes kept from the day on which it is known.
+// A job with a start time of its own has nodes reserved as soon as it is known.
 void ReserveInAdvance(PlanDraft& draft, ReservationBook& book) {
   PlanningState& s = draft.state();
   std::vector<std::pair<conf::TimePoint, uint64_t>> order;
@@ -82,8 +82,8 @@ void ReserveInAdvance(PlanDraft& draft, ReservationBook& book) {
   }
 }
 
-// The queue in order: groups take turns by the rank of their first job. A group whose first job does not fit
-// steps aside, but for those of its jobs that end before they would be in a reservation's way.
+// The queue in order: groups take turns by the rank of their first job. A group whose first job does not fit steps
+// aside, except for its jobs that end before a reservation needs their nodes.
 class QueueWalk {
  public:
   QueueWalk(PlanDraft& draft, ReservationBook& book, Moves& moves)
@@ -151,7 +151,7 @@ QueueWalk::Outcome QueueWalk::TryStart(JobIndex job, const std::optional<Reserva
   }
   if (s_.no_room_since[entry.signature] == s_.freed || !s_.gangs.MightFit(entry)) return Outcome::kNoRoom;
   const conf::TimePoint end = now_ + s_.ExpectedRun(job);
-  // What kept another of its kind off may be what was promised to this one.
+  // The reservation that stopped an equal job may be this job's own promise.
   if (!promise && end > must_end_by_[entry.signature]) return Outcome::kOnlyShorter;
 
   const NodeSet* const keep_off = book_.KeepOff(entry, now_, end);
@@ -221,7 +221,7 @@ void QueueWalk::Run() {
   while (!turns_.empty()) {
     const Turn turn = turns_.top();
     turns_.pop();
-    // A start of its queue since may have put it further back.
+    // A start in its queue may have lowered its rank since.
     const Turn again = TurnOf(turn.group, turn.place, turn.job);
     if (again.score < turn.score) {
       turns_.push(again);
@@ -243,13 +243,13 @@ void QueueWalk::Run() {
     conf::TimePoint by = conf::TimePoint::max();
     if (outcome == Outcome::kNoRoom && draft_.IsImpossible(job)) continue;
     if (outcome == Outcome::kNoResource) {
-      // Devices are not kept for it: they would stand idle until the resource is free.
+      // No devices are reserved for it: they would be idle until the resource is free.
       if (s_.policy.backfill.kind == Backfill::kFifo) return StopTheLine(job);
       PassOn(turn, resource_by_);
       continue;
     }
     if (outcome != Outcome::kStarted) {
-      // Room for a job that lacks a resource would stand idle. Other refusals are later than that check.
+      // Room for a job that lacks a resource would be idle. Other refusals come after that check.
       const bool lacks_resource = outcome == Outcome::kQuota && !resources_.MayHave(job);
       const bool tried = cannot_preempt_[turn.group];
       const bool makes_room =
@@ -268,7 +268,7 @@ void QueueWalk::Run() {
       if (makes_room) {
         // It waits for that.
       } else if (!s_.jobs[job].job.pinned.empty()) {
-        // What it waits for has no expected end: a reservation would keep other work off for nothing.
+        // The holder of its devices has no expected end: a reservation would keep other work off for nothing.
         draft_.Waits(job, {"pinned", "the devices on which its processes wait are in use"});
         continue;
       } else if (promise || reserved_in_line_ < max_reservations_) {

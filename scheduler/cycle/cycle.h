@@ -1,4 +1,4 @@
-// One planning cycle over the planner's state, from its begin to a plan. Inside the planner only.
+// One planning cycle over the planner's state, from its start to a plan. Inside the planner only.
 //
 //   jobs that are over → nominated jobs → gangs that lost members → advance reservations → the queue, in
 //   order, with backfill, reclaim, preemption and moves → elastic growth → nodes that drain → devices with

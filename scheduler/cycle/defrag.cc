@@ -23,7 +23,7 @@ int64_t HeldOn(const ClusterState& state, NodeId node) {
   return milli;
 }
 
-// The members on a node in an order that depends on nothing but them: the largest first.
+// The members on a node, the largest first; the order depends on the members alone.
 std::vector<Member> MembersOn(const ClusterState& state, const JobTable& jobs, NodeId node) {
   std::vector<Member> members;
   for (const MemberId id : state.on(node)) members.push_back(state.member(id));
@@ -77,7 +77,7 @@ void Defragmenter::Partition(Trial& trial, std::span<const NodeId> nodes, Rng& r
   }
   for (const auto& [held, source] : sources) {
     if (moves_.size() >= policy_->max_moves) return;
-    // It may have taken others in meanwhile: then it is no longer one to empty.
+    // If the node has taken in members of other nodes meanwhile, it is not emptied.
     if (HeldOn(state, source) == held) Empty(trial, source, nodes, rng);
   }
 }

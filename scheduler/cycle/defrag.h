@@ -42,7 +42,7 @@ class Defragmenter {
   std::optional<Holding> RoomFor(const Member& member, Rng& rng);
   bool MakeRoom(Trial& trial, const Member& member, std::span<const NodeId> nodes, uint32_t depth, Rng& rng);
   void Move(Trial& trial, const Member& member, const Holding& to);
-  // Once a round: neither its old place, which it still holds, nor its new one.
+  // A member moves once in a round: it still holds its old place, and its new place must stay.
   bool MayMove(const Member& member) const;
 
   const JobTable* jobs_;

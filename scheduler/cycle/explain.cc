@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kOneNode = "node";
 
-// The ends of jobs that hold something, the earliest first, without sorting those that are never asked for.
+// The ends of jobs that hold something, the earliest first; only the ends that are asked for get sorted.
 class Ends {
  public:
   explicit Ends(const ExplainInput& input) {
@@ -43,8 +43,8 @@ class Ends {
   Release next_;
 };
 
-// A job without an estimate, such as a replica, ends when it is stopped: the end that is assumed for it is
-// good enough to plan by, but not to be told to a person.
+// A job without an estimate, such as a replica, ends when it is stopped. Its assumed end serves for planning, but is
+// not shown to people.
 bool EndIsKnown(const JobEntry& entry) {
   return entry.phase == Phase::kStopping || entry.job.estimate || entry.job.limit;
 }
@@ -211,8 +211,8 @@ class Explainer {
     return finding;
   }
 
-  // Whether a domain of the level that the job requires holds it; true where it requires none. The level
-  // "node" has the nodes for its domains.
+  // Whether a domain of the level that the job requires holds it; true where it requires none. At the level "node", each
+  // node is a domain.
   bool CheckLevel(const SlotBoard& board, const SlotBoard& empty) {
     const Topology& topology = entry_.topology;
     if (!topology.required) return true;

@@ -1,11 +1,10 @@
 // Why a job waits, as findings that can be checked: what it needs, what is free where, which filter excludes
-// how many nodes, which quota refuses it, whose reservation it would delay, and the ends of which jobs would
-// make room, and when.
+// how many nodes, which quota refuses it, whose reservation it would delay, and which jobs would make room by their
+// ends, and when.
 //
-// Pure and read-only. The counts per role are necessary conditions: each role is checked alone, so a job of
-// several roles may wait although each of them fits alone. Expected times are as good as the estimates of
-// running jobs. The time it takes is proportional to the nodes and to the jobs that have to end, of which at
-// most kMaxReleases are followed.
+// Pure and read-only. The counts for each role are necessary conditions: each role is checked alone, so a job of
+// several roles may wait although each of them fits alone. Expected times are as good as the estimates of running jobs.
+// The running time is proportional to the nodes and to the jobs that must end; at most kMaxReleases are followed.
 #pragma once
 
 #include <cstdint>
@@ -38,15 +37,15 @@ struct QuotaRefusal {
   std::string user{};              // only this user's jobs count; empty: all
 };
 
-// A refusal of the queue tree, with the queues below the refusing one; `user` is the job's. The verdict is
-// not kNone.
+// A refusal of the queue tree, with the queues below the refusing queue. `user`: the user of the job. The verdict must
+// not be kNone.
 QuotaRefusal RefusalBy(const QueueTree& tree, const QuotaVerdict& verdict, const Cluster& cluster,
                        const std::string& user);
 
-// Where the job stands among those that may start, and why there.
+// The job's place among the jobs that may start, and the reasons for it.
 struct OrderFinding {
   uint32_t ahead = 0;    // jobs that go before it
-  uint32_t waiting = 0;  // it among them
+  uint32_t waiting = 0;  // jobs that wait, with this one
   std::vector<OrderPart> parts{};
   std::optional<RunEstimate> run{};  // where the order uses it, for work that has one
 };
@@ -95,7 +94,8 @@ struct RoleFinding {
   uint64_t fit_unreserved = 0;  // of those, on nodes that are not kept for jobs that go first
   uint64_t fit_empty = 0;       // on the empty cluster with all its nodes healthy
   uint32_t nodes_with_room = 0;
-  std::vector<Obstacle> obstacles{};  // nodes without room by what keeps the member off them, in filter order
+  std::vector<Obstacle>
+      obstacles{};  // numbers of nodes without room by the reason, in the order of the filters
 };
 
 struct KindFinding {
@@ -104,21 +104,21 @@ struct KindFinding {
   uint32_t total = 0;  // devices of all nodes
 };
 
-// The domain of the required level (or preferred, while it waits for that) that comes closest to holding the
-// job.
+// The domain that comes closest to holding the job, of the required level, or of the preferred one while the job waits
+// for it.
 struct DomainFinding {
   std::string level{};
   std::string domain{};
   uint64_t fit = 0;                        // of the needed members
   uint64_t needed = 0;                     // of all roles
   bool holds_when_empty = false;           // some domain of the level would, were it empty
-  std::optional<conf::TimePoint> until{};  // it only prefers the level, and takes any place from then on
+  std::optional<conf::TimePoint> until{};  // the level is preferred: from then on the job takes any place
 };
 
 struct ReservationFinding {
   std::string job{};
   conf::TimePoint start{};
-  uint32_t nodes = 0;  // of its nodes, those on which a member of this job would fit now
+  uint32_t nodes = 0;  // reserved nodes on which a member of this job would fit now
 };
 
 // The ends, in their order, after which there is room.
@@ -126,7 +126,7 @@ struct ReleaseFinding {
   std::vector<std::string> jobs{};  // the first kNamedJobs of them
   uint32_t count = 0;
   std::optional<conf::TimePoint> at{};  // nothing: not known, or not within kMaxReleases ends
-  bool end_unknown = false;             // after these there is room, but not all say when they end
+  bool end_unknown = false;  // after these ends there is room, but not all of their times are known
 };
 
 struct QuotaFinding {

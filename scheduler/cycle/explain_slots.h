@@ -15,14 +15,14 @@ namespace scheduler {
 
 class SlotBoard {
  public:
-  // Counts at most one member a node when `apart`. `shapes` are the roles', in order of preference.
+  // `apart`: counts at most one member for each node. `shapes`: those of the roles, in order of preference.
   SlotBoard(const ClusterState& state, const ShapeTable& table,
             const std::vector<std::vector<ShapeId>>& shapes, bool apart);
 
   uint64_t total(size_t role) const { return totals_[role]; }
   uint32_t on(size_t role, NodeId node) const { return slots_[role][node]; }
-  // The filter that excludes the role's member from the node; of several alternatives, that of the one that
-  // gets furthest. Empty: none.
+  // The filter that excludes the role's member from the node; with several alternatives, the filter of the alternative
+  // that passes most of them. Empty: none.
   std::string_view obstacle(size_t role, NodeId node) const { return obstacles_[role][node]; }
 
   // The same for an empty cluster all of whose nodes are healthy.
@@ -31,8 +31,8 @@ class SlotBoard {
   // Sums per role and domain.
   std::vector<std::vector<uint64_t>> ByDomain() const;
 
-  // Takes the job's members off their nodes; the nodes on which more fits than before. Power is left aside,
-  // and a node that is still shared keeps the strictest isolation of all that were on it.
+  // Takes the job's members off their nodes. Returns the nodes on which more fits than before. Ignores power; a node
+  // that is still shared keeps the strictest isolation of all members that were on it.
   std::vector<NodeId> Release(JobIndex job);
 
  private:

@@ -56,7 +56,7 @@ bool Moves::CanMove(JobIndex job) const {
   const JobEntry& entry = s_.jobs[job];
   if (entry.phase != Phase::kRunning || !entry.leaving.empty() || entry.lost_members) return false;
   if (draft_.Begins(job)) return false;
-  // Until a replica has moved there are two of it, of which each would hold the countable resources.
+  // Until a replica has moved it exists twice, and both would hold its countable resources.
   if (entry.job.work == WorkClass::kInference) return entry.job.resources.empty();
   return entry.job.preemptible && entry.job.checkpoint.interval > conf::Duration::zero();
 }
@@ -93,7 +93,7 @@ bool Moves::MayStop(JobIndex filler, const Job& waiting) const {
          std::ranges::find(waiting.never_preempts, entry.job.work) == waiting.never_preempts.end();
 }
 
-// By its reservation; without one, a job that has waited is expected to wait as long again.
+// The gain is the time until the job's reservation; without one, a job is expected to wait as long again.
 conf::Duration Moves::GainOf(JobIndex job) const {
   const auto reserved = std::ranges::find_if(s_.reservations, [&](const Reservation& reservation) {
     return reservation.job == job && !reservation.is_nomination();
@@ -122,8 +122,8 @@ NodeSet Moves::KeepOff(JobIndex job) {
   return kept == nullptr ? NodeSet(s_.state.cluster().nodes.size()) : *kept;
 }
 
-// Of the jobs that had to make room in the trial: those members that find their places taken. A replica's members
-// move together, since they are replaced by another replica.
+// The members of jobs that made room in the trial whose places are now taken. A replica's members move together, since
+// another replica replaces it.
 std::vector<Moves::Relocated> Moves::MustLeave(const std::vector<Victim>& victims) {
   Trial& trial = draft_.trial();
   std::vector<Relocated> moves;
@@ -154,7 +154,7 @@ std::vector<Moves::Relocated> Moves::MustLeave(const std::vector<Victim>& victim
   return moves;
 }
 
-// Places for the members, which hold nothing in the trial. The choice depends on nothing but the state.
+// Finds places for the members, which hold nothing in the trial. The choice depends on the state alone.
 bool Moves::FindPlaces(Relocated& move, const NodeSet* except) {
   JobEntry entry = s_.jobs[move.job];
   entry.job.pinned.clear();  // a replica that slept: another one takes its place
@@ -163,7 +163,7 @@ bool Moves::FindPlaces(Relocated& move, const NodeSet* except) {
   return move.to.size() == move.from.size();
 }
 
-// Likewise, while the members hold their places: the new ones are others.
+// The same while the members hold their places: the new places are others.
 bool Moves::FindPlacesBeside(Relocated& move, const NodeSet* except) {
   Trial& trial = draft_.trial();
   const Trial::Mark mark = trial.mark();
@@ -194,7 +194,7 @@ void Moves::StopFiller(const Victim& victim, const Job& waiting) {
                  {"preempted", fmt::format("makes room for {}: it only used what was idle", waiting.id)});
 }
 
-// The jobs that can be moved so that the waiting one fits, and its places then; none: there is no such set.
+// The jobs whose move lets the waiting job fit, and its places then; empty: there is no such set.
 std::vector<Victim> Moves::FindRoom(JobIndex job, const std::set<JobIndex>& stay,
                                     std::vector<MemberAt>& places) {
   const JobEntry& entry = s_.jobs[job];
@@ -233,8 +233,8 @@ std::vector<Victim> Moves::FindRoom(JobIndex job, const std::set<JobIndex>& stay
   return victims;
 }
 
-// Other places for the victims, with the waiting job on its places. They are free now, too, while the victims
-// still hold their old ones. None: `stuck` is a job that finds no place.
+// Other places for the victims, with the waiting job on its places. They are free already now, while the victims still
+// hold their old places. Empty: `stuck` is a job that finds no place.
 std::vector<Moves::Relocated> Moves::Relocate(JobIndex job, const std::vector<Victim>& victims,
                                               const std::vector<MemberAt>& places, OffNodes off,
                                               JobIndex& stuck) {
@@ -279,7 +279,7 @@ bool Moves::TryFor(JobIndex job) {
     if (victims.empty()) return false;
     JobIndex stuck = kNone;
     std::vector<Relocated> moves = Relocate(job, victims, places, OffNodes::kNo, stuck);
-    // What is free there when all have left may be held until then.
+    // A place that is free once all have left may still be held now.
     if (moves.empty()) moves = Relocate(job, victims, places, OffNodes::kYes, stuck);
     if (moves.empty()) {
       if (stuck == kNone) return false;
@@ -307,7 +307,7 @@ bool Moves::TryFor(JobIndex job) {
   return false;
 }
 
-// Of a mended device nothing has to leave.
+// Nothing has to leave a mended device.
 uint32_t Moves::EmptiedOn(NodeId node) const {
   const auto emptied = s_.emptied_devices.find(node);
   const auto broken = s_.broken_devices.find(node);
@@ -351,7 +351,7 @@ void Moves::EmptyFaultyDevices() {
   }
 }
 
-// The members outside of the domain that has most of them move into it.
+// The members outside of the domain that holds most members move into it.
 std::optional<Moves::Relocated> Moves::Gathered(JobIndex job) {
   const JobEntry& entry = s_.jobs[job];
   const Cluster& cluster = s_.state.cluster();

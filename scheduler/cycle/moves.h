@@ -1,11 +1,11 @@
 // Moves of running work, each for a gain that is named (MovesPolicy): a waiting job fits, a gang comes together,
 // a device with a fault becomes empty.
 //
-// What moves: inference replicas, which are replaced at the new place first, and preemptible jobs that resume
-// from a checkpoint. What stays: a job that has started or moved a short time ago, or is expected to end soon.
-// Every move starts at places that are free while the old ones are still held. Moves for a waiting job must cost
-// less than the job gains by starting earlier, and the job is nominated for the places, as after a preemption. Work
-// that only fills what is idle does not move: it is stopped where it is in the way of such a job.
+// Inference replicas move: another replica first starts at the new place. Preemptible jobs that resume from a
+// checkpoint move, too. A job stays if it has started or moved a short time ago, or is expected to end soon. Every move
+// starts at places that are free while the old ones are still held. Moves for a waiting job must cost less than the job
+// gains by its earlier start, and the job is nominated for the places, as after a preemption. Work that only fills idle
+// devices does not move: it is stopped where such a job needs its place.
 //
 // Inside the planner only; lives for one cycle.
 #pragma once
@@ -28,10 +28,10 @@ class Moves {
   bool TryFor(JobIndex job);
   // Work leaves devices with faults.
   void EmptyFaultyDevices();
-  // A gang that prefers a level of the fabric, and now fits below one domain of it.
+  // Moves members of a gang that prefers a level of the fabric and now fits below one domain of it.
   void BringTogether();
 
-  // Whether it can move, and has neither started nor moved a short time ago, nor ends soon.
+  // Whether the job can move, has neither started nor moved a short time ago, and does not end soon.
   bool MayMove(JobIndex job) const;
 
  private:

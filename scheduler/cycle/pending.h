@@ -1,8 +1,8 @@
-// The jobs that wait, grouped so that a cycle touches few of them.
+// The waiting jobs, in groups, so that a cycle touches few of them.
 //
-// Jobs of one group have the queue, user, priority, ask and array in common, and where run times are learned
-// the class: when one does not fit, none does, and the whole group is passed over. Inside a group the order is
-// that of the jobs' own scores. One thread.
+// The jobs of a group have the same queue, user, priority, ask and array, and the same run class where run times are
+// learned. So when one of them does not fit, none does, and the whole group is skipped. Inside a group the jobs' own
+// scores decide the order. One thread.
 #pragma once
 
 #include <absl/container/btree_map.h>

@@ -28,11 +28,11 @@ class PlanDraft {
   // The members are in the trial already; a running job grows by them.
   void Start(JobIndex job, std::vector<MemberAt> members, Reason why);
   void Stop(JobIndex job, ActionKind kind, AfterStop after, conf::Duration grace, Reason why);
-  // The job stops and waits again, or loses these members, for another one. What this plan itself starts of it
-  // is taken back instead: it is in no action then, and its places are free at once.
+  // The job stops and waits again, or loses these members, for another job. Members that this plan itself starts are
+  // taken back instead: no action has them, and their places are free at once.
   void Preempt(JobIndex job, Reason why);
   void Shrink(JobIndex job, const std::vector<MemberAt>& members, Reason why);
-  // In the trial the members stand at their old and their new places.
+  // In the trial the members are at their old and their new places.
   void Move(JobIndex job, const std::vector<MemberAt>& from, std::vector<MemberAt> to, Reason why);
   // A job that waits leaves for good.
   void Abandon(JobIndex job, Reason why);
@@ -46,8 +46,8 @@ class PlanDraft {
   // When the running jobs are expected to end, in order. Good until the next change.
   const std::vector<Release>& Releases();
 
-  // The members that the job lacks, placed and within the bounds of its queue; surplus members of an elastic
-  // job that exceed them are left out. When there are none, the trial and the random source are as before.
+  // Places the members that the job lacks, within the bounds of its queue; surplus members of an elastic job that
+  // exceed the bounds are left out. Empty: the trial and the random source are unchanged.
   std::vector<MemberAt> PlaceMembers(JobIndex job, const NodeSet* keep_off);
   // Takes surplus members out of `placed` and the trial until the job's queue admits the rest; false: it does
   // not.
@@ -57,8 +57,8 @@ class PlanDraft {
   // Whether the job would not fit even if all other jobs ended; computed once for all jobs with the same ask.
   bool IsImpossible(JobIndex job);
 
-  // Takes members out of the trial: the old places of the job's members that move, or of all jobs with those
-  // of jobs that stop.
+  // Takes members out of the trial: the old places of the job's moving members; or those of all jobs, and the members
+  // of stopping jobs.
   void EvictLeaving(JobIndex job);
   void EvictAllLeaving();
 
@@ -67,7 +67,7 @@ class PlanDraft {
 
  private:
   std::vector<Amount> AmountsOf(const std::vector<MemberAt>& members) const;
-  // Gives the other members: those that ran before this plan.
+  // Returns the other members: those that ran before this plan.
   std::vector<MemberAt> TakeBack(JobIndex job, const std::vector<MemberAt>& members);
   void EvictAt(JobIndex job, const MemberAt& place);
 

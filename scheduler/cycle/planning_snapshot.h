@@ -1,4 +1,4 @@
-// A planning state to a snapshot and back. Inside the planner only.
+// Converts a planning state to a snapshot and back. Inside the planner only.
 #pragma once
 
 #include "scheduler/cycle/planning_state.h"

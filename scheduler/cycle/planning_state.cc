@@ -78,7 +78,7 @@ void PlanningState::Learn(const LearnedDemand& known) {
   UseMix();
 }
 
-// The work that it has done, of earlier runs, too.
+// Learns from all the work that the job has done, earlier runs included.
 void PlanningState::LearnRun(JobIndex job) {
   const JobEntry& entry = jobs[job];
   if (!LearnsRuns(policy) || entry.started == conf::TimePoint()) return;

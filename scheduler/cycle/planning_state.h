@@ -46,8 +46,8 @@ struct PlanningState {
   void Leave(JobIndex job);                     // devices, queue and table
   void Wait(JobIndex job);                      // pending, or held until it may start
   void Run(JobIndex job, conf::TimePoint now);  // its members were assigned and charged
-  void EndRun(JobIndex job);                    // is not among the running ones; its devices stay
-  void Release(JobIndex job);                   // gives all that it holds back
+  void EndRun(JobIndex job);                    // the job no longer counts as running; it keeps its devices
+  void Release(JobIndex job);                   // gives back everything that it holds
   void Charge(JobIndex job, const Holding& holding);
   void Refund(JobIndex job, const Holding& holding);
   // By role and rank, at their new places where they move.
@@ -134,15 +134,15 @@ struct PlanningState {
 
   std::map<NodeId, std::vector<conf::TimePoint>> faults;  // within the window
   std::map<NodeId, uint32_t> broken_devices;              // bit d
-  std::map<NodeId, uint32_t> emptied_devices;             // likewise: their work is to leave
+  std::map<NodeId, uint32_t> emptied_devices;             // bit d: work is to leave this device
   conf::TimePoint defragmented{};
   std::vector<conf::TimePoint> moves;  // in the last hour, ascending
   conf::TimePoint now{};
   conf::TimePoint planned = conf::TimePoint::min();  // the last cycle
   uint64_t version = 0;
 
-  // Asks that found no room while nothing was freed since, and those that an empty cluster cannot hold: by
-  // signature, the counter's value then.
+  // Asks that found no room since the last release, and asks that an empty cluster cannot hold: by signature, the value
+  // of the counter then.
   std::vector<uint64_t> no_room_since;
   std::vector<uint64_t> impossible_since;
   std::vector<uint64_t> possible_since;

@@ -19,7 +19,8 @@ bool Preemption::MayReclaim(JobIndex job) const {
   // Every job may stop a filler. If a filler stopped one, the two would stop each other without end.
   if (!s_.policy.preemption.reclaim || IsFiller(s_.jobs[job].job)) return false;
   const JobAccount& account = s_.accounts[job];
-  // A job of cores alone has no share of devices to claim; a job of higher priority would take back what it reclaims, for ever.
+  // A job that asks for cores alone has no share of devices to claim. A job of higher priority would take back whatever
+  // it reclaims, again and again.
   if (std::ranges::none_of(account.minimum, [](const Amount& amount) { return amount.milli > 0; }))
     return false;
   const Standing standing = s_.queues.standing(s_.queues.queue_of(account.account), account.ranked_by);
@@ -43,7 +44,7 @@ bool Preemption::StaysWithinDeserved(JobIndex job) const {
   return standing.allocated + more <= standing.deserved;
 }
 
-// A job that stops is charged until it has stopped, but for the old places of members that moved.
+// A stopping job is charged until it has stopped, except for the old places of moved members.
 void Preemption::ChargeHeld(JobIndex job) {
   for (const MemberId id : s_.state.of(job)) {
     if (!s_.IsLeaving(s_.state.member(id))) s_.Charge(job, s_.state.member(id).holding);
@@ -86,7 +87,7 @@ bool Preemption::TryFor(JobIndex job) {
   book_.AssignNominations();
   const Trial::Mark left = trial.mark();
   std::vector<MemberAt> members;
-  // By what it would hold: of alternatives and partitions, more than its queue may have was not asked for.
+  // Judged by what the job would hold: with alternatives and partitions, that may be more than its queue may have.
   const auto is_admitted = [&] {
     members = s_.MembersOf(job);
     return draft_.LeaveOutSurplus(job, members);

@@ -1,11 +1,11 @@
 // Makes room for one job by stopping others: by priority, to reclaim what the job's queue deserves, or backfilled
 // jobs that have outlived their estimates when the job's reservation begins.
 //
-// Victims hold their devices until their grace is over; the job is nominated for their places and starts
-// there then. A victim that this same plan starts is not started: where there are no others, the job starts at
-// once. Room that other jobs are leaving already is waited for, not requested twice. Queues are
-// judged as they will stand when all that stops has stopped; otherwise each job of a queue would take for
-// itself what is due to all of them together. Inside the planner only; lives for one cycle.
+// Victims hold their devices until their grace is over; the job is nominated for their places and then starts there. A
+// victim that this same plan starts is not started; where there are no other victims, the job starts at once. The job
+// waits for room that other jobs already leave, and does not request it twice. Queues are judged as they will be when
+// all stopping jobs have stopped; otherwise each job of a queue would take what is due to all of them together. Inside
+// the planner only; lives for one cycle.
 #pragma once
 
 #include "scheduler/cycle/plan_draft.h"

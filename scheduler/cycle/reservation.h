@@ -1,7 +1,7 @@
-// Reservations: nodes that are kept for a job that waits, from its expected start to its expected end.
+// Reservations: nodes that are kept for a waiting job, from its expected start to its expected end.
 //
 // A job that overtakes it must have ended by the start or keep off those nodes. A nomination is a reservation
-// of exact places that other jobs are leaving for it.
+// of exact places that other jobs are leaving for the waiting one.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Reservation {
 // The nodes on which the members stand, each once, ascending.
 std::vector<NodeId> NodesOf(const std::vector<MemberAt>& members);
 
-// One job's expected end, as reservations see it.
+// One job's expected end, for reservations.
 struct Release {
   conf::TimePoint at{};
   uint64_t sequence = 0;

@@ -16,7 +16,7 @@ bool SharesNodes(const JobEntry& entry) {
                              [](const Role& role) { return role.ask.isolation == Isolation::kNone; });
 }
 
-// Of the nodes on which it runs.
+// Whether the job takes room on the nodes on which it runs.
 bool TakesRoom(const JobEntry& entry) {
   return !SharesNodes(entry) || std::ranges::any_of(entry.job.roles, [](const Role& role) {
     return !role.ask.devices.empty() || role.ask.cpu_milli > 0 || role.ask.memory_mib > 0;
@@ -38,7 +38,7 @@ ReservationBook::ReservationBook(PlanDraft& draft)
     }
     last_.push_back(reservation);
     if (s_.policy.backfill.kind == Backfill::kConservative) promises_.push_back(reservation);
-    // What was to end by then may have ended before.
+    // A job that was to end by then may have ended earlier.
     if (reservation.start <= now_ + s_.policy.preemption.grace) due_.push_back(reservation);
   }
 }
@@ -155,7 +155,7 @@ const NodeSet* ReservationBook::KeepOffNominations(const JobEntry& entry) {
 }
 
 const NodeSet* ReservationBook::KeepOff(const JobEntry& entry, conf::TimePoint from, conf::TimePoint to) {
-  // A job that takes no room delays none for which nodes are kept, unless that one shares no node.
+  // A job that takes no room delays no reservation, except one of a job that shares no node.
   const auto shares = [&](const Reservation& kept) { return SharesNodes(s_.jobs[kept.job]); };
   if (!TakesRoom(entry) && std::ranges::all_of(reservations_.all(), shares)) return s_.ZoneKeptOff(entry);
   const NodeSet* const always = KeepOffNominations(entry);
@@ -218,7 +218,7 @@ bool ReservationBook::StillFits(const Reservation& promise) {
   const JobEntry& entry = s_.jobs[promise.job];
   Trial& trial = draft_.trial();
   const Trial::Mark mark = trial.mark();
-  // What stands elsewhere makes a difference to power alone.
+  // Members elsewhere matter for power alone.
   std::vector<MemberId> gone;
   for (const Release& release : draft_.Releases()) {
     if (release.at > promise.start) break;
@@ -259,8 +259,8 @@ std::optional<Reservation> ReservationBook::Find(JobIndex job, conf::TimePoint n
                          draft_.Releases(), reservations_);
 }
 
-// Late nodes are kept unless others come in half the time: of many jobs some always are about to end by their
-// estimates, and a job that changes to their nodes again and again loses the room that had been freed for it.
+// Late nodes are kept unless other nodes come free in half the time. Among many jobs some are always about to end by
+// their estimates; a job that moved to their nodes again and again would lose the room already freed for it.
 std::optional<Reservation> ReservationBook::FindAgain(JobIndex job, conf::TimePoint not_before) {
   const auto last = std::ranges::find(last_, job, &Reservation::job);
   if (last == last_.end() || !IsLate(*last)) return std::nullopt;

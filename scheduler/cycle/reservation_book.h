@@ -1,9 +1,9 @@
 // All nodes that a cycle keeps for jobs that wait: reservations by expected start, and nominations.
 //
-// A nomination holds exact places for a job for which others are stopped. The job starts just there
-// when they have gone; no other job is placed on these nodes until then, and until the queue has been gone
-// through the nominated job is charged. A nomination that can no longer be met (a node failed, a bound of the
-// queue was lowered) or waits for nothing is given up, and its job queues again.
+// A nomination holds exact places for a job for which others are stopped. The job starts exactly there when they have
+// gone; until then no other job is placed on these nodes. The nominated job is charged until the walk through the queue
+// has ended. A nomination that can no longer be met (a node failed, a bound of the queue was lowered) or waits for
+// nothing is given up, and its job queues again.
 //
 // Under conservative backfill, the reservations of the last cycle are promises: a job keeps its own unless it
 // can start earlier. Inside the planner only; lives for one cycle.
@@ -42,8 +42,7 @@ class ReservationBook {
   const NodeSet* KeepOffNominations(const JobEntry& entry);
   // For a start that lasts over [from, to): reservations, too.
   const NodeSet* KeepOff(const JobEntry& entry, conf::TimePoint from, conf::TimePoint to);
-  // For a job that preempts: nominated places are taken in the trial already, the nodes around them are not
-  // closed.
+  // For a job that preempts: nominated places are already taken in the trial, but the rest of their nodes stays open.
   const NodeSet* KeepOffToPreempt(const JobEntry& entry, conf::TimePoint from, conf::TimePoint to);
 
   // Places the job on the nodes that the last cycle reserved for it, if the time has nearly come and it fits

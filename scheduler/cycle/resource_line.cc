@@ -6,7 +6,7 @@
 
 namespace scheduler {
 
-// Without what is to go to jobs for which others make room.
+// The free amount, without the part that is due to nominated jobs.
 uint32_t ResourceLine::FreeFor(JobIndex job, const std::string& name) const {
   uint32_t free = s_.resources.free(name);
   for (const Reservation& reservation : book_.all()) {
@@ -78,7 +78,7 @@ bool ResourceLine::MayHave(JobIndex job) const {
                               [&](const ResourceAsk& ask) { return WhyNot(job, ask).has_value(); });
 }
 
-// One that ends before needs none of what is left then.
+// A job that ends before that moment takes nothing of what is left then.
 void ResourceLine::Started(JobIndex job) {
   const JobEntry& entry = s_.jobs[job];
   for (const ResourceAsk& ask : entry.job.resources) {

@@ -1,8 +1,8 @@
-// The jobs that ask for countable resources, in the order of the queue: which of them may have what is free.
+// The jobs that ask for countable resources, in the order of the queue, and which of them may have the free amount.
 //
-// The first job that waits for a resource has what becomes free of it kept for it, so that smaller asks do not
-// pass it for ever: others may have it if they end before, or if enough is left. So has a job for which nodes are
-// reserved, from its expected start. With best-effort backfill nothing is kept. Inside the planner only; lives for one cycle.
+// What becomes free is kept for the first job that waits for the resource, so that smaller asks do not pass it for
+// ever; others may have it if they end before, or if enough is left. The same holds from its expected start for a job
+// with reserved nodes. With best-effort backfill nothing is kept. Inside the planner only; lives for one cycle.
 #pragma once
 
 #include <map>
@@ -25,9 +25,9 @@ class ResourceLine {
     // A job that asks for the same and ends by then may start although this one may not.
     conf::TimePoint may_end_by{};
   };
-  // Why the job may not start now; nothing: it may. Keeps what it lacks for it where it is the first.
+  // Why the job may not start now; absent: it may. Keeps the resource for the job if it is the first that waits for it.
   std::optional<Refusal> WhyNot(JobIndex job);
-  // Whether WhyNot() would give nothing; keeps nothing for it.
+  // Whether WhyNot() would return nothing; keeps nothing for the job.
   bool MayHave(JobIndex job) const;
   // Nodes are reserved for the job, which is expected to start then.
   void Reserved(JobIndex job, conf::TimePoint start);

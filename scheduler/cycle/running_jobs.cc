@@ -63,7 +63,8 @@ void MoveOffDrainingNodes(PlanDraft& draft, ReservationBook& book, JobIndex job)
   }
   std::ranges::sort(
       old, {}, [&](MemberId id) { return std::tuple(s.state.member(id).role, s.state.member(id).rank); });
-  // Out of the way, so that the gang is short of just these; then back, to be held until the move is done.
+  // Taken out of the trial, so that the gang lacks exactly these members; then put back, since they hold their places
+  // until the move is done.
   Trial& trial = draft.trial();
   const Trial::Mark mark = trial.mark();
   std::vector<Member> moved;

@@ -21,8 +21,8 @@ void GrowElasticJobs(PlanDraft& draft, const ReservationBook& book);
 // others could replace, and jobs that resume from a checkpoint.
 void LeaveDrainingNodes(PlanDraft& draft, ReservationBook& book);
 
-// One round of defragmentation, when it is time. A gang's nodes were chosen for its topology, so only members
-// that run alone are moved. Where moves have a budget, by its rules.
+// One round of defragmentation, when it is due. A gang's nodes were chosen for its topology, so only members that run
+// alone are moved. Where moves have a budget, its rules apply.
 void Defragment(PlanDraft& draft, ReservationBook& book, const Moves& moves);
 
 }  // namespace scheduler

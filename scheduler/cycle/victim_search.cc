@@ -20,10 +20,9 @@ namespace {
 __extension__ using Wide = __int128;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// An inference replica that goes away: seconds of its devices' work that its service is at risk for, when
-// nothing of the service stays.
+// The cost of the last inference replica of a service: its risk, in seconds of the work of its devices.
 constexpr double kServiceRiskSeconds = 600;
-// A replica that starts elsewhere, in seconds, where it is not said how long that takes.
+// The start of a replica elsewhere, in seconds, where its duration is not known.
 constexpr double kReplicaStartSeconds = 60;
 constexpr int kMaxAttempts = 8;  // to place the job, per area, and areas
 
@@ -34,8 +33,8 @@ bool MayLeave(const Member& member, const std::vector<uint32_t>& surplus) {
 
 // The search and the stops that it tries.
 //
-// Stops are made in the trial and refunded in the tree at once, so that each is judged by what those before
-// it left; Reset takes them back. Lives for one question.
+// Stops are made in the trial and refunded in the tree at once, so that each is judged by the state that the earlier
+// ones left; Reset takes them back. Lives for one search.
 class VictimSearch {
  public:
   // Whether a reclaim leaves the victims' queues what they deserve, or may go below.
@@ -103,7 +102,7 @@ class VictimSearch {
   std::vector<MemberId> Ordered(std::span<const MemberId> members) const;
   std::vector<Amount> HeldBy(const std::vector<MemberId>& members) const;
   int64_t MilliOf(const std::vector<MemberId>& members) const;
-  // Queues do not keep what only fills them, nor what has had its time.
+  // Queues keep neither fillers nor jobs that have outlived their estimates.
   bool StopsFreely(const Candidate& c) const {
     return mode_ == PreemptMode::kOverrun || (mode_ == PreemptMode::kPriority && IsFiller(jobs_[c.job].job));
   }
@@ -271,7 +270,7 @@ double VictimSearch::WeightOf(const Candidate& c, const std::vector<MemberId>& m
   return c.weight / 2 * static_cast<double>(milli) / static_cast<double>(std::max<int64_t>(c.milli, 1));
 }
 
-// Whether the two queues may come to stand like this.
+// Whether the rules allow the two queues to hold these amounts.
 bool VictimSearch::Allows(const Candidate& c, KindId kind, int64_t theirs_after, const Standing& theirs,
                           const std::vector<Amount>& demand) const {
   if (mode_ == PreemptMode::kPriority) return theirs_after >= theirs.deserved;
@@ -286,7 +285,7 @@ bool VictimSearch::Allows(const Candidate& c, KindId kind, int64_t theirs_after,
          Wide{theirs_after} * ours.deserved >= Wide{ours_after} * theirs.deserved;
 }
 
-// Whether the rules between the queues allow that `held` goes next; nothing: that anything goes.
+// Whether the rules between the queues allow that `held` is stopped next; empty: that anything is.
 bool VictimSearch::MayStop(const Candidate& c, const std::vector<Amount>& held) const {
   if (mode_ == PreemptMode::kMove || StopsFreely(c)) return true;
   if (c.ours == c.theirs) return mode_ == PreemptMode::kPriority;
@@ -329,7 +328,7 @@ uint64_t VictimSearch::SlotsOn(NodeId node, size_t role) const {
   return SlotsOf(state_.node(node), node, role);
 }
 
-// A whole stop is made after those of its surplus members, which it takes in.
+// A stop of a whole job includes the earlier stops of its surplus members.
 void VictimSearch::StopWhole(Stop stop) {
   std::vector<Stop> others = stops_;
   const auto shrinks = [&](const Stop& s) { return s.candidate == stop.candidate; };
@@ -356,7 +355,7 @@ void VictimSearch::Apply(Stop stop) {
   evicted_ = trial_.mark();
 }
 
-// Takes back all that was done, then makes these stops.
+// Takes back everything that was done, then makes these stops.
 void VictimSearch::Reset(const std::vector<Stop>& stops) {
   trial_.Rollback(start_);
   for (const Stop& stop : stops_) {
@@ -381,7 +380,7 @@ size_t VictimSearch::VictimCount() const {
   return static_cast<size_t>(std::ranges::unique(victims).begin() - victims.begin());
 }
 
-// The stops that can be made on a node, each allowed after those before it: lightest per device first.
+// The stops that can be made on a node, the lightest for each device first; each is allowed after the ones before it.
 std::vector<VictimSearch::Stop> VictimSearch::StopsOn(NodeId node, uint64_t need) {
   struct Here {
     size_t candidate;
@@ -566,7 +565,7 @@ std::vector<VictimSearch::Area> VictimSearch::Areas() const {
   return areas;
 }
 
-// By priority a job may make room in its own queue's limits.
+// By priority, a job may make room within the limits of its own queue.
 bool VictimSearch::FreeQuota() {
   while (true) {
     const QuotaVerdict verdict = tree_.Admit(account_, demand_);
@@ -593,7 +592,7 @@ bool VictimSearch::FreeQuota() {
   }
 }
 
-// Quota and the rules between queues hold for what the job wants at least, and for what it then got.
+// Quota and the rules between queues apply to the least that the job wants, and to what it then gets.
 bool VictimSearch::Attempt() {
   if (!MayHave(demand_) || !fits_(trial_)) return false;
   const std::vector<MemberId> placed = Ordered(state_.of(job_));
@@ -624,7 +623,7 @@ uint64_t VictimSearch::CountSlots() const {
   return count;
 }
 
-// Counting places suffices: without these members back there are `slots`, with them too few.
+// Counting places suffices: there are `slots` places now, and too few if these members stay.
 bool VictimSearch::SurelyNeeded(const Stop& stop, uint64_t slots) const {
   std::vector<Holding> back;
   back.reserve(stop.stopped.size());
@@ -729,7 +728,7 @@ std::vector<Victim> VictimSearch::Report() const {
   return victims;
 }
 
-// Of a pinned job's places: whatever may be stopped there, and no more than that.
+// For a pinned job: stops what may be stopped on its places, and nothing else.
 bool VictimSearch::StopHolders() {
   for (const MemberAt& at : entry_.job.pinned) {
     if (at.holding.node >= state_.cluster().nodes.size()) return false;

@@ -1,21 +1,21 @@
 // The search for victims: which jobs to stop so that one job can start, the fewest, at the least cost.
 //
-// By priority, a job stops preemptible work of lower priority: of its own queue freely, of other queues only
-// what they run beyond what they deserve; work that only fills what is idle (IsFiller) freely, too. By reclaim, a job whose queue stays within what it deserves takes
-// from queues that are beyond theirs, and leaves them what they deserve. Only where jobs are too large for
-// that, a queue that holds no more than half of what it deserves with the job may go further, as long as the
-// others stay at least as well off, in parts of deserved, as its own is then. So each reclaim raises the
-// worst-off of the two, each preemption by priority leaves deserved alone, and no chain of them comes back to
-// where it began. Queues are compared below the lowest queue that holds both.
+// By priority, a job stops preemptible work of lower priority: freely in its own queue, and in other queues only what
+// exceeds their deserved share. Work that only fills idle devices (IsFiller) is stopped freely, too. By reclaim, a job
+// whose queue stays within its deserved share takes from queues that exceed theirs, and leaves them their deserved
+// share. Only where jobs are too large for that, a queue that holds at most half of its deserved share with the job may
+// go further, as long as the other queues keep at least the same part of their deserved share. So each reclaim raises
+// the worst-off of the two, each preemption by priority respects deserved shares, and no chain of them returns to its
+// start. Queues are compared below the lowest queue that holds both.
 //
-// Outline: weigh every job that may be stopped; free quota where that is what lacks; per fabric domain that
-// may hold the gang take, again and again, the node whose victims weigh least per place won, surplus members
-// of elastic gangs before whole jobs; try the domains from the lightest; give back, from the heaviest, every
-// victim without which the job fits, too. For a pinned job, its places alone are looked at.
+// Outline: weigh every job that may be stopped. Free quota if quota is lacking. In each fabric domain that may hold the
+// gang, repeatedly take the node whose victims weigh least for each place won; surplus members of elastic gangs go
+// before whole jobs. Try the domains from the lightest. Give back, from the heaviest, every victim that is not needed.
+// For a pinned job, only its own places count.
 //
-// For moves, the victims are jobs that can go on elsewhere, and those that only fill what is idle; where the former go,
-// the caller decides. For a reservation whose start has come, they are backfilled jobs that have outlived their
-// estimates, whatever their queues and priorities.
+// For moves, the victims are jobs that can continue elsewhere, and fillers; the caller decides where the former go. For
+// a reservation whose start has come, they are backfilled jobs that have outlived their estimates, whatever their
+// queues and priorities.
 //
 // Costs are in GPU-seconds of work lost or done again. Pure; same input, same victims.
 #pragma once
@@ -39,7 +39,7 @@ namespace scheduler {
 enum class PreemptMode : uint8_t {
   kPriority,
   kReclaim,
-  kMove,     // jobs that go on elsewhere or only fill what is idle: whole ones, whatever their queues
+  kMove,     // whole jobs that continue elsewhere, and fillers, whatever their queues
   kOverrun,  // backfilled jobs that have outlived their estimates, whatever their queues
 };
 
@@ -51,14 +51,14 @@ struct Victim {
   Reason why;
 };
 
-// The cost of stopping these members: work since the last checkpoint, one checkpoint and one restart, for
-// each device, and for inference replicas the risk to their service, which grows with the part that goes.
-// Members that shrink from an elastic gang lose no work, but the gang regroups.
+// The cost of stopping these members: for each device, the work since the last checkpoint, one checkpoint and one
+// restart; for inference replicas also the risk to their service, which grows with the stopped part. Members that leave
+// an elastic gang lose no work, but the gang regroups.
 double StopCost(const JobEntry& entry, int64_t stopped_milli, int64_t held_milli, bool whole,
                 conf::TimePoint now);
 
-// The cost of moving a job: one checkpoint and one restart for each of its devices. A replica is replaced first,
-// so that its move costs what it holds twice meanwhile.
+// The cost of moving a job: one checkpoint and one restart for each of its devices. A replica holds its devices twice
+// until the new one serves, which is the cost of its move.
 double MoveCost(const JobEntry& entry, int64_t held_milli);
 
 struct VictimSearchInput {
@@ -69,16 +69,16 @@ struct VictimSearchInput {
   const PreemptionPolicy& policy;
   conf::TimePoint now{};
   std::function<bool(JobIndex)> among{};   // kMove, kOverrun: which jobs
-  std::function<bool(JobIndex)> begins{};  // which jobs have not begun yet, so that a stop costs nothing
+  std::function<bool(JobIndex)> begins{};  // which jobs only this plan starts: a stop costs nothing
 };
 
 // Places the job in the trial, or leaves the trial as it was.
 using TryPlace = absl::FunctionRef<bool(Trial&)>;
 
-// Victims by order of submission; none: no set of at most policy.max_victims jobs was found, and trial and
-// tree are as before. Else the trial holds the victims evicted and the job placed, and the tree has the
-// victims refunded and the job not yet charged. Each victim is needed: with any one given back it does not
-// fit. Whether this mode is enabled at all is the caller's matter.
+// The victims, in the order of submission; empty: no set of at most policy.max_victims jobs was found, and trial and
+// tree are unchanged. Otherwise the trial has the victims evicted and the job placed, and the tree has the victims
+// refunded and the job not yet charged. Each victim is needed: if any of them stays, the job does not fit. The caller
+// checks whether this mode is enabled.
 std::vector<Victim> FindVictims(const VictimSearchInput& input, JobIndex job, PreemptMode mode, TryPlace fits,
                                 Rng& rng);
 

@@ -5,8 +5,8 @@
 
 namespace scheduler {
 
-// Whole devices: those nearest to each other (device_table.h). A share: the fullest device that still has
-// room. A partition: the place that keeps the most other partitions possible (partition_choice.h).
+// Whole devices: the ones nearest to each other (device_table.h). A share: the fullest device that still has room. A
+// partition: the place that leaves the most other partitions possible (partition_choice.h).
 DeviceChoice TightestDevices(const ScoreInput& input);
 
 // A share: a random device with room; otherwise as above.

@@ -1,7 +1,7 @@
-// Whether a cluster could hold a job if nothing else ran and all its nodes were healthy: what it cannot hold
-// then would wait forever.
+// EmptyCluster: whether a cluster could hold a job if nothing else ran and all its nodes were healthy. A job that it
+// could not hold would wait for ever.
 //
-// Asks that are alike are judged once. One thread.
+// Equal asks are judged once. One thread.
 #pragma once
 
 #include <vector>
@@ -23,7 +23,7 @@ class EmptyCluster {
   EmptyCluster(const EmptyCluster&) = delete;
   EmptyCluster& operator=(const EmptyCluster&) = delete;
 
-  // With all its members, or of an elastic job the fewest.
+  // With all its members; an elastic job with its fewest.
   bool Holds(const Job& job);
 
  private:

@@ -300,14 +300,14 @@ bool GangPlacer::OneByOne(Call& call, DomainId under) {
   return true;
 }
 
-// The running jobs of its array, from which a job that spreads keeps away; null: none.
+// The running jobs of its array, which a job that spreads avoids; null: none.
 const std::set<JobIndex>* GangPlacer::Beside(const Call& call) const {
   if (arrays_ == nullptr || !call.entry.job.spread) return nullptr;
   const auto array = arrays_->find(call.entry.job.array);
   return array == arrays_->end() ? nullptr : &array->second;
 }
 
-// One by one, apart from each other.
+// Places members one by one, apart from each other.
 uint32_t GangPlacer::Spread(Call& call, Need& need, DomainId under, uint32_t members) {
   uint32_t placed = 0;
   const std::set<JobIndex>* const beside = Beside(call);
@@ -332,7 +332,7 @@ uint32_t GangPlacer::Spread(Call& call, Need& need, DomainId under, uint32_t mem
   return placed;
 }
 
-// One by one, where the policy says.
+// Places members one by one, as the policy says.
 uint32_t GangPlacer::Follow(Call& call, Need& need, DomainId under, uint32_t members) {
   const Where where{.under = under, .except = call.except};
   for (uint32_t placed = 0; placed < members; ++placed) {
@@ -343,8 +343,8 @@ uint32_t GangPlacer::Follow(Call& call, Need& need, DomainId under, uint32_t mem
   return members;
 }
 
-// Spreads, but within one domain of the required level: the one with the fewest members of its array first,
-// then the one with the most room.
+// Spreads within one domain of the required level: first tries the domain with the fewest members of its array, among
+// equals the one with the most room.
 bool GangPlacer::SpreadBelowOne(Call& call) {
   CountAll(call);
   candidates_.clear();

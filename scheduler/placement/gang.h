@@ -12,9 +12,9 @@
 // Elastic jobs get as many members as fit, from their minimum up, below one domain of the required level.
 // Members that a running job lacks are placed as near to the others as possible.
 //
-// Exact for jobs of one role: the job is refused only if no domain has the slots. (With power budgets on
-// partitions and shares of devices it may also be refused if the first choice of nodes draws too much.) With
-// several roles, all domains of the top level are tried, and a few on the levels below it.
+// Exact for jobs of one role: the job is refused only if no domain has the slots. (With power budgets, a job that asks
+// for partitions or shares may also be refused if the first choice of nodes draws too much.) With several roles, all
+// domains of the top level are tried, and a few on the levels below it.
 //
 // A pinned job gets its own places or none.
 //

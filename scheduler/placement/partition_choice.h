@@ -1,4 +1,4 @@
-// The place on a device for a partition (MIG, vNPU): the one that keeps the most other partitions possible.
+// The place on a device for a partition (MIG, vNPU): the one that leaves the most other partitions possible.
 #pragma once
 
 #include "scheduler/placement/placement_policy.h"

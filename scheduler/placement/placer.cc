@@ -189,7 +189,7 @@ NodeId Placer::PickOf(const std::vector<NodeId>& nodes, Rng& rng) const {
   const uint64_t draw = policy_->tie_break == TieBreak::kFixedOrder ? tie_order_ : rng.Next();
   const auto leaf_free = [&](NodeId node) { return -LeafRank(state_->cluster().nodes[node].domain); };
   NodeId best = nodes.front();
-  // Of devices that suit as well, those that draw less.
+  // Among equally suitable devices, the ones that draw less.
   const auto watts = [&](NodeId node) {
     const NodeType& type = state_->cluster().type_of(node);
     if (type.devices == 0) return 0.0;

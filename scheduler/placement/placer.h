@@ -43,10 +43,10 @@ class Placer {
 
   const PlacementPolicy& policy() const { return *policy_; }
 
-  // The best place for the member, by the first alternative that fits anywhere. Nothing: none fits.
+  // The best place for the member, by the first alternative that fits anywhere; absent: none fits.
   std::optional<Holding> Choose(std::span<const ShapeId> alternatives, const Where& where, Rng& rng);
 
-  // The holding of the member on that node; nothing where it does not fit.
+  // The holding of the member on that node; absent where it does not fit.
   std::optional<Holding> On(NodeId node, std::span<const ShapeId> alternatives);
 
   // How many members of the shape fit on the node.

@@ -1,7 +1,7 @@
 // The placement policies by name.
 //
-// policies.cc has the only list. A policy is made of named free functions (scores.h, devices.h); filters,
-// which apply to every policy, are in filters.h.
+// policies.cc has the only list. A policy consists of named free functions (scores.h, devices.h); the filters that
+// apply to every policy are in filters.h.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Scores of a node for a member: named free functions, of which policies are made. Higher is better.
+// Scores of a node for a member: named free functions, the parts of policies. Higher is better.
 #pragma once
 
 #include "scheduler/placement/placement_policy.h"

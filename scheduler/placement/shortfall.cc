@@ -32,7 +32,7 @@ bool HasLabel(const Node& node, const LabelRule& rule) {
   });
 }
 
-// Of the nodes, the greatest amount and the sum.
+// The greatest amount of a node, and the sum over all nodes.
 struct Amounts {
   int64_t largest = 0;
   int64_t all = 0;
@@ -55,7 +55,7 @@ class RoleShortfall {
   RoleShortfall(const Role& role, const Cluster& cluster, NodesThat nodes)
       : role_(role), ask_(role.ask), cluster_(cluster), nodes_(std::move(nodes)) {}
 
-  // Empty: none is found.
+  // Empty: no shortfall is found.
   std::string Find() {
     for (const LabelRule& rule : ask_.require) {
       std::erase_if(nodes_, [&](NodeId node) { return !HasLabel(cluster_.nodes[node], rule); });

@@ -1,10 +1,10 @@
-// Chooses nodes one after the other for the members of a job that are to be apart from each other, by the
-// policy's scores: over leaves, then nodes, or over a label of nodes before (`spread`), on nodes of their own (`apart`), or because the policy
-// spreads.
+// Chooses nodes one after the other, by the policy's scores, for the members of a job that are to be apart from each
+// other. With `spread`, members are spread over the values of a label, if one is named, then over leaves, then over
+// nodes; with `apart`, each member has another node. Also used where the policy itself spreads.
 //
-// The choice is the same as with a look at every node for every member. To save time, the best node of each
-// leaf group (the nodes of one lowest domain, of one value of the label) is remembered, and computed again only
-// after a member was placed there. Must not outlive the state; one thread.
+// The choice is the same as if every node were scored for every member. To save time, the best node of each leaf group
+// (the nodes of one lowest domain and one value of the label) is remembered, and computed again only after a member was
+// placed there. Must not outlive the state; one thread.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,7 @@ class Spreader {
   // Reads all nodes once. `query.except` must stay as it is until the next Start.
   void Start(Placer& placer, const Query& query, Rng& rng);
 
-  // What the next member should hold; nothing: it fits nowhere. The caller assigns it to the job before the
-  // next call.
+  // The holding of the next member; absent: it fits nowhere. The caller assigns it to the job before the next call.
   std::optional<Holding> Next(Placer& placer);
 
  private:
@@ -64,7 +63,7 @@ class Spreader {
   const ClusterState* state_;
   Query query_;
   uint64_t draw_ = 0;
-  size_t last_ = SIZE_MAX;  // the group of what Next gave
+  size_t last_ = SIZE_MAX;  // the group of the last holding
   NodeId last_node_ = kNone;
   std::vector<Group> groups_;
   std::vector<uint32_t> on_node_;         // members of the job

@@ -49,7 +49,7 @@ void SlotTree::Count(Placer& placer, const Query& query, DomainId under) {
   CountBelow(placer, query, under, headroom);
 }
 
-// By counters alone: too few whole devices for one member of any alternative.
+// Whether, by counters alone, there are too few whole devices for one member of any alternative.
 bool SlotTree::HasNothing(const Placer& placer, const Query& query, DomainId domain) const {
   const uint32_t whole = state_->counters(domain).whole_devices;
   return std::ranges::all_of(query.alternatives,

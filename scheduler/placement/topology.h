@@ -1,5 +1,5 @@
-// How many members of one role each node and each fabric domain can take, and which nodes a domain uses for
-// some of them.
+// How many members of one role each node and each fabric domain can take, and on which nodes of a domain a number of
+// them is placed.
 //
 // Counted over the tree once per gang and role, in flat arrays that are kept between calls. Power budgets
 // bound the counts: exactly for whole devices of one kind, otherwise as an upper bound, since a device that

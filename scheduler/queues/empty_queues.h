@@ -1,4 +1,4 @@
-// EmptyQueues: the queue tree while no job holds a device. What it refuses then, it always refuses.
+// EmptyQueues: the queue tree while no job holds a device. A job that it refuses is always refused.
 //
 // The cluster must outlive it. One thread.
 #pragma once
@@ -21,8 +21,8 @@ class EmptyQueues {
   EmptyQueues(const EmptyQueues&) = delete;
   EmptyQueues& operator=(const EmptyQueues&) = delete;
 
-  // The quota that the job alone exceeds, with all its members, or of an elastic job the fewest: "the queue team may have at
-  // most 4 h100, and this job takes 5". Empty: none, or no such queue.
+  // The quota that the job alone exceeds, with all its members (an elastic job with its fewest): "the queue team may
+  // have at most 4 h100, and this job takes 5". Empty: none, or no such queue.
   std::string WhyRefused(const Job& job);
 
  private:

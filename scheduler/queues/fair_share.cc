@@ -13,7 +13,7 @@ bool HasEnough(const FairShareClaim* claim) {
   return claim->share >= claim->wanted;
 }
 
-// More was promised than there is: all give way alike.
+// More is promised than is available: all claims get less in proportion.
 void ScaleDown(std::span<FairShareClaim> claims, int64_t promised, int64_t total) {
   int64_t rest = total;
   for (FairShareClaim& claim : claims) {

@@ -1,9 +1,8 @@
 // Fair shares of one amount among the children of a queue.
 //
-// Each gets min(deserved, wanted); where more is promised than there is, all give way alike. Then rounds go
-// over what is left, by over-quota weight w corrected by past usage u to max(0, w + (w - u)), both as shares
-// of those who still want (after KAI-Scheduler). What a child deserves and does not lend is set aside before
-// that.
+// Each child gets min(deserved, wanted); where more is deserved than is available, all get less in proportion. What a
+// child deserves and does not lend is set aside. The rest is divided in rounds, by the over-quota weight w, corrected
+// by past usage u to max(0, w + (w - u)), both as shares among the children that still want more (after KAI-Scheduler).
 #pragma once
 
 #include <cstdint>
@@ -21,8 +20,8 @@ struct FairShareClaim {
   int64_t share = 0;  // the result
 };
 
-// Sets the shares; their sum is at most `total`. The order of the claims decides who gets what rounding
-// leaves.
+// Sets the shares; their sum is at most `total`. The order of the claims decides which of them get the remainder of
+// the rounding.
 void DivideFairly(std::span<FairShareClaim> claims, int64_t total);
 
 }  // namespace scheduler

@@ -8,8 +8,8 @@
 namespace scheduler {
 namespace {
 
-// Between two users of one queue, the one who has used less goes first; between queues saturation decides
-// long before this.
+// Between two users of one queue, the one with less usage goes first; between queues saturation decides long before
+// this.
 constexpr double kUserPart = 1e-3;
 
 double Hours(conf::Duration d) {
@@ -29,7 +29,7 @@ double Size(const JobEntry& entry) {
 }
 
 double Shortest(const JobEntry& entry) {
-  // A job that says nothing comes after all that say they end within a week.
+  // A job without an estimate comes after all jobs that state to end within a week.
   constexpr conf::Duration kUnknown = std::chrono::hours(24 * 7);
   return -Hours(entry.job.estimate.value_or(entry.job.limit.value_or(kUnknown)));
 }

@@ -1,19 +1,18 @@
 // The order of the queue: each job is ranked by a weighted sum of named terms.
 //
-// The sum has a part that a job keeps from its submission to its start (OfJob), a part that its queue and
-// user have in common (OfAccount), which changes only as devices are charged and usage decays, a part that
-// jobs of one class have in common (OfRun), which changes as jobs end, and one that grows with the wait
-// (OfWait). So jobs of one account, kind and class can be kept sorted by the first, and a cycle needs the
-// others only once per group and whenever its account was charged: the head of each such group goes into a
-// heap, is scored again when it comes out, and goes back if it is no longer the first. Age needs no clock: all
-// jobs age equally, so only the time of submission matters.
+// The sum has four parts. OfJob stays the same from a job's submission to its start. OfAccount is common to a queue and
+// user, and changes only as devices are charged and usage decays. OfRun is common to the jobs of one class, and changes
+// as jobs end. OfWait grows with the wait. So the jobs of one account, kind and class can be kept sorted by the first
+// part, and a cycle needs the others only once for each group and whenever its account was charged: the head of each
+// group goes into a heap, is scored again when it comes out, and goes back if it is no longer the first. Age needs no
+// clock: all jobs age equally, so only the time of submission matters.
 //
-// No job starves by its expected run, which counts as a week at most: with weights e of expected and a of age,
-// a job goes before all that are alike in the other terms and were submitted e / a weeks after it. With a
-// weight of overdue that is large beside what the other terms differ by, those that have waited for more than
-// two weeks go first, the longest wait first, whatever their queue and run.
+// No job starves because of its expected run, which counts as a week at most. With the weights e of expected and a of
+// age, a job goes before all jobs that have the same other terms and were submitted e / a weeks after it. If the weight
+// of overdue exceeds the differences of all other terms, jobs that have waited for more than two weeks go first, the
+// longest wait first, whatever their queue and run.
 //
-// Pure; order.cc has the one table of terms. All parts depend on nothing but the present state and time.
+// Pure; order.cc has the one table of terms. All parts depend on the present state and time alone.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +71,7 @@ class Order {
   bool uses_runs() const { return !of_run_.empty(); }
   double OfWait(const JobEntry& entry, conf::TimePoint now) const;
 
-  // Its terms in the policy's order. Of age, the hours that it has waited.
+  // The job's terms in the policy's order. The value of age is the hours that it has waited.
   std::vector<OrderPart> PartsOf(const JobEntry& entry, const QueueTree& tree, AccountId account, KindId kind,
                                  double expected_hours, conf::TimePoint now) const;
 

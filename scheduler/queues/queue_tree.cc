@@ -63,7 +63,7 @@ QueueTree::QueueTree(const Cluster& cluster, const std::vector<Queue>& queues, c
   shared_[0] = true;
   for (QueueIndex q = 0; q < top; ++q) by_name_.emplace(given[q].name, q);
   for (QueueIndex q = 0; q < top; ++q) ReadQuotas(q, given[q]);
-  // Claims of what is kept back, from the leaves up.
+  // Claims for devices that queues do not lend, from the leaves up.
   const auto claim = [&](const auto& self, QueueIndex q) -> void {
     for (const QueueIndex child : queues_[q].children) {
       self(self, child);
@@ -203,7 +203,7 @@ int64_t QueueTree::Settled(const UserAccount& account) const {
     const bool whole_step = next - t == step_;
     usage = static_cast<int64_t>(Wide{usage + rate * (next - t)} * static_cast<int64_t>(keeps_) >> 32);
     t = next;
-    // As much is added as decays, and will be in every later step.
+    // The usage is stable: each step adds as much as decays.
     if (whole_step && usage == before) t += (now_ - t) / step_ * step_;
   }
   return usage;

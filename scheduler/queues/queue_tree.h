@@ -1,9 +1,9 @@
 // Queue tree: allocation, demand, quota and decayed usage of each queue.
 //
 // Devices are counted in milli, per kind and for all kinds together ("*"); on a cluster of one kind the two
-// are the same. What changes goes up the tree at once (Charge, Request), so that an answer (Admit) takes time
-// in proportion to the depth alone; a trial takes a charge back by the inverse call. Fair shares
-// (fair_share.h) are computed once a cycle, level by level.
+// are the same. A change goes up the tree at once (Charge, Request), so that the time of an answer (Admit) depends on
+// the depth alone; a trial takes back a charge by the inverse call. Fair shares (fair_share.h) are computed once a
+// cycle, level by level.
 //
 // Usage halves every half-life, in up to 32 steps, and is kept in whole device-milli-seconds: settling it at
 // any time in between changes nothing, so a tree restored from a snapshot continues identically.
@@ -74,8 +74,8 @@ struct Standing {
 
 class QueueTree {
  public:
-  // The queues have no defect (queue_defects.h). None: one queue, "default", has everything, whatever name is
-  // asked for.
+  // The queues must have no defect (queue_defects.h). Without queues, one queue, "default", has everything, whatever
+  // name a job gives.
   QueueTree(const Cluster& cluster, const std::vector<Queue>& queues, conf::Duration usage_half_life);
 
   uint32_t size() const { return static_cast<uint32_t>(queues_.size()) - 1; }  // without the root
@@ -95,7 +95,7 @@ class QueueTree {
   // Advances the time; usage accrues from the allocation. Times must not go back.
   void AdvanceTo(conf::TimePoint now);
 
-  // A job is there, with all that it asks for, pending or running, until it is withdrawn.
+  // Counts a job's whole request, pending or running, until it is withdrawn.
   void Request(AccountId account, std::span<const Amount> wanted);
   void Withdraw(AccountId account, std::span<const Amount> wanted);
   void Charge(AccountId account, Amount held) { Allocate(account, held.kind, held.milli); }
@@ -109,7 +109,7 @@ class QueueTree {
   // Healthy devices, in milli, by kind. At first those of the cluster's nodes.
   void SetCapacity(std::span<const int64_t> by_kind);
 
-  // Fair shares under the present requests and usage; forgets accounts that nothing is left of.
+  // Computes the fair shares under the present requests and usage; forgets accounts without jobs and usage.
   void ComputeShares();
 
   int64_t allocated(QueueIndex queue, KindId kind) const { return cell(queue, kind).allocated; }
@@ -135,10 +135,10 @@ class QueueTree {
 
   using UsageTable = std::map<std::pair<std::string, std::string>, double>;  // (queue, user), as Snapshot's
   UsageTable ExportUsage() const;
-  // Before anything is charged. Queues that are no more are left out.
+  // Call it before anything is charged. Queues that no longer exist are left out.
   void RestoreUsage(const UsageTable& usage, conf::TimePoint as_of);
 
-  // Recounts the tree from its leaves; the first difference, or nothing. For tests and debug builds.
+  // Recounts the tree from its leaves, and returns the first difference; empty: none. For tests and debug builds.
   std::string Check() const;
 
  private:

@@ -4,15 +4,14 @@
 //
 //   work and stated time ⊃ + size ⊃ user, any size ⊃ + size ⊃ + application
 //
-// The expectation of a class is the mean of its runs, to which the expectation of the next wider class adds
-// kPriorRuns runs: so a class with few runs is expected to run as the wider one does, and one with many as it
-// has run itself. The widest class begins with what the job states, or `unknown` where it states nothing. The
-// spread, one standard deviation of a single run, is learned in the same way and begins as large as the
-// expectation.
+// The expectation of a class is the mean of its runs, where the expectation of the next wider class counts as
+// kPriorRuns further runs. So a class with few runs is expected to run like the wider one, and a class with many like
+// its own runs. The widest class begins with what the job states, or `unknown` where it states nothing. The spread, one
+// standard deviation of a single run, is learned in the same way and begins as large as the expectation.
 //
-// A run counts kKeep of what the run after it counts, and at most kLongestRun. Bounded: with more than kMostClasses
-// classes, all counts are halved, and those below half a run are forgotten. state() returns all of it as plain
-// values; a history made from them continues in the same way. Pure. One thread.
+// Each run has kKeep of the weight of the next one; a run counts as kLongestRun at most. Bounded: with more than
+// kMostClasses classes, all counts are halved, and those below half a run are forgotten. state() returns everything as
+// plain values; a history made from them continues in the same way. Pure. One thread.
 #pragma once
 
 #include <array>
@@ -51,7 +50,7 @@ class RunHistory {
   explicit RunHistory(conf::Duration unknown) : unknown_(unknown) {}
   RunHistory(const LearnedRuns& known, conf::Duration unknown);
 
-  // Nothing for inference: a replica ends when it is told to.
+  // Absent for inference: a replica ends when it is told to.
   static std::optional<RunClass> ClassOf(const Job& job);
 
   void Add(const RunClass& of, conf::Duration run);

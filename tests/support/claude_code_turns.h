@@ -1,4 +1,4 @@
-// What Claude Code sends to `/v1/messages?beta=true`: one session, turn by turn. Each body has the whole
+// The requests of Claude Code to `/v1/messages?beta=true`: one session, turn by turn. Each body has the whole
 // conversation. The wording is ours; fields, types and their order are Claude Code's.
 #pragma once
 

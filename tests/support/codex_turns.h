@@ -1,5 +1,5 @@
-// What Codex CLI sends to a provider with `wire_api = "responses"`: one session, turn by turn. Each body has
-// the whole conversation. The wording is ours; fields, types and their order are Codex's.
+// The requests of Codex CLI to a provider with `wire_api = "responses"`: one session, turn by turn. Each body has the
+// whole conversation. The wording is ours; fields, types and their order are Codex's.
 #pragma once
 
 #include <string>

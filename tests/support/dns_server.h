@@ -46,7 +46,7 @@ class DnsServer {
   DnsServer(const DnsServer&) = delete;
   DnsServer& operator=(const DnsServer&) = delete;
 
-  // As `resolver` of an endpoint has it.
+  // The address in the form of an endpoint's option `resolver`.
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   uint64_t questions() const { return questions_; }
 

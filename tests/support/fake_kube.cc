@@ -216,7 +216,7 @@ void FakeKube::SetState(const std::string& name_space, const std::string& pod, c
            {{"phase", phase}, {"containerStatuses", {{{"name", "run"}, {"state", std::move(state)}}}}}}});
 }
 
-// Where its affinity, its selector or its own word says; else it waits.
+// Starts the pod where its affinity, its selector or its node name allows; otherwise the pod waits.
 void FakeKube::Run(Json& pod) {
   std::string node = Dug(pod, {"spec", "nodeName"});
   if (node.empty()) node = Dug(pod, {"spec", "nodeSelector", "kubernetes.io/hostname"});
@@ -433,7 +433,7 @@ gateway::net::Task<void> FakeKube::Watch(Exchange& exchange, const Path& path, c
       if (event.key != key) continue;
       if (!path.name_space.empty() && Dug(event.object, {"metadata", "namespace"}) != path.name_space)
         continue;
-      // One that is not selected any more is gone for who watches.
+      // For a watcher, an object that is no longer selected is deleted.
       const std::string type = Selected(event.object, query) ? event.type : "DELETED";
       lines += Json{{"type", type}, {"object", event.object}}.dump() + "\n";
     }

@@ -55,7 +55,7 @@ class FakeKube {
   int lose_answers = 0;    // of POST and DELETE: it is done, and the connection is cut
   int lose_requests = 0;   // of POST: it is not done, and the connection is cut
   int refuse_watches = 0;  // 503
-  bool stall = false;      // watches stay open and silent; what happens is told when that ends
+  bool stall = false;      // watches stay open and silent; their events follow when that ends
   bool bookmarks = true;   // of watches that ask for them, with each change elsewhere
   bool runs = true;
   conf::Duration delay{};  // before each answer but a watch's

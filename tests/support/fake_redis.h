@@ -20,7 +20,7 @@ namespace tests {
 
 class FakeRedis {
  public:
-  // The raw answer; nothing: none is sent. PING is answered without asking unless `silent`.
+  // The raw answer; absent: none is sent. PING is answered without a call of the handler, unless `silent`.
   using Handler = std::function<std::optional<std::string>(const gateway::net::RedisCommand&)>;
 
   FakeRedis(gateway::net::Loop& loop, Handler handler) : loop_(loop), handler_(std::move(handler)) {}

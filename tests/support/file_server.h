@@ -75,7 +75,7 @@ class FileServer {
   }
   uint64_t sent() const { return sent_; }  // bytes of bodies
 
-  // Of that content, as a server with ranges and a strong ETag answers.
+  // The answer of a server with ranges and a strong ETag for that content.
   static Reply Ranged(const Request& request, const std::string& content,
                       const std::string& etag = "\"v1\"") {
     Reply reply{.fields = {{"etag", etag}, {"accept-ranges", "bytes"}}, .body = content};

@@ -46,7 +46,7 @@ class GatewayProcess {
   RawClient Connect() const { return tls_ ? RawClient(port_, *tls_) : RawClient(port_); }
   Answer Ask(std::string_view request) const { return Connect().Ask(request); }
   Answer AskAdmin(std::string_view request) const;
-  // The value of a line of /metrics, by name and labels as they are written; nothing without such a line.
+  // The value of a line of /metrics, by name and labels as they are written; absent without such a line.
   std::optional<double> Metric(std::string_view series) const;
   ChildProcess& process() { return *process_; }
   const std::string& state_dir() const { return state_dir_; }

@@ -1,5 +1,5 @@
-// An engine that keeps its connections: it answers one request after another on each, exactly what a test
-// says, and may write more when nobody has asked. On loopback; each connection has a thread.
+// An engine that keeps its connections: on each, it answers one request after another with the bytes that a test gives,
+// and may write more without a request. On loopback; each connection has a thread.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ class KeptUpstream {
 
   uint16_t port() const { return port_; }
   std::vector<FakeUpstream::Request> seen() const;       // POSTs, in order
-  uint64_t connections() const { return connections_; }  // that a POST has come on
+  uint64_t connections() const { return connections_; }  // with at least one POST
   // Writes on every connection that is open. On loopback the other side has the bytes when this returns.
   void SayUnasked(std::string_view bytes);
 

@@ -19,7 +19,7 @@ class KillAtSyscall {
  public:
   struct Options {
     std::function<void()> prepare;                   // before each run, in this process
-    std::function<void(int acknowledgements)> work;  // in the child; writes what it acknowledges to the pipe
+    std::function<void(int acknowledgements)> work;  // in the child; writes its acknowledgements to the pipe
     std::function<void(const std::string& acknowledged)> check;  // after each run, with all that was written
     int most = 20'000;  // system calls; a run with more fails the test
   };

@@ -57,7 +57,7 @@ class KubeCluster {
   // The pods of this test's namespace, by name; those of a selector such as "app=x", where one is given.
   std::vector<Json> Pods(std::string_view selector = {}) const;
   Json Pod(std::string_view name) const;  // null: there is none
-  // One of somebody else: a shell that runs `script` on a node ("": the scheduler's choice) and holds devices.
+  // A pod of another user: a shell that runs `script` on a node ("": the scheduler's choice) and holds devices.
   void Create(const std::string& name, const std::string& node, int devices, const std::string& script,
               const Json& spec = Json::object()) const;
   bool Runs(std::string_view name) const;
@@ -71,7 +71,7 @@ class KubeCluster {
 
  private:
   KubeCluster() = default;
-  std::string Bring();  // what went wrong; empty: it is up
+  std::string Bring();  // the problem; empty: the cluster is up
   std::string BringOwn();
   std::string Serve();  // starts `kubectl proxy`
   void StartReaper();

@@ -44,12 +44,12 @@ class KvPeer {
     const int patience = 15'000;
     zmq_setsockopt(live_, ZMQ_RCVTIMEO, &patience, sizeof patience);
     std::array<char, 64> message{};
-    while (message[0] != 1) {  // 0: somebody has left
+    while (message[0] != 1) {  // 0: a subscriber has left
       ASSERT_GT(zmq_recv(live_, message.data(), message.size(), 0), 0) << "nobody subscribed";
     }
   }
 
-  // What Replay sends from now on.
+  // Adds a batch to those that Replay sends from now on.
   void Keep(uint64_t number, const nlohmann::json& batch) {
     const std::lock_guard lock(mutex_);
     kept_[number] = Pack(batch);

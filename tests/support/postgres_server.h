@@ -32,7 +32,7 @@ class PostgresServer {
   void Set(std::string setting) { settings_.push_back(std::move(setting)); }
   // Makes the data when there is none; returns when it answers.
   bool Start();
-  void Kill();  // as a loss of power of the server would
+  void Kill();  // like a power failure of the server
   void Stop();  // ends its connections
   void Signal(int signal) const;
 

@@ -61,7 +61,7 @@ class RawClient {
 
   // Its head alone; the two below read the rest.
   Answer ReadHead(milliseconds patience = kPatience);
-  // The next server-sent event, without its blank line; nothing when the stream or the time has ended.
+  // The next server-sent event, without its blank line; absent when the stream or the time has ended.
   std::optional<std::string> ReadEvent(milliseconds patience = kPatience);
   bool ended() const { return whole_; }  // the answer's body has ended properly
 

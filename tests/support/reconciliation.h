@@ -1,4 +1,4 @@
-// A recorded trace's tries, as the client was told of them, beside the ledger and `tidegate usage`.
+// Compares the tries of a recorded trace, as the client saw them, with the ledger and `tidegate usage`.
 #pragma once
 
 #include <fmt/format.h>
@@ -28,9 +28,9 @@ struct TraceTokens {
   }
 };
 
-// Compares each try of `world` (gateway(), Attempts(), Usage()) with the ledger's close of it, and all of them with `tidegate usage`. An answer that came
-// whole was counted as the client was told. One that did not, since the gateway was killed, was counted as
-// far as it had gone: at least what the client has seen of it.
+// Compares each try of `world` (gateway(), Attempts(), Usage()) with its close record, and all of them with `tidegate
+// usage`. A complete answer was counted as the client was told. An answer that was cut by a kill of the gateway was
+// counted up to its cut: at least the part that the client has seen.
 struct Reconciliation {
   int whole = 0;
   int cut = 0;         // head seen, end not: `cuts_allowed` says whether there may be any
@@ -75,7 +75,7 @@ Reconciliation Reconcile(const World& world, bool cuts_allowed) {
     const gateway::ledger::Record& record = close->second;
     if (ending != "done") {
       EXPECT_EQ(record.reason, "interrupted") << attempt;
-      // What an engine has not told is reckoned from the events: what a token takes of them is learnt.
+      // Without the engine's own count, tokens are estimated from the events; the gateway has learned how many a token takes.
       EXPECT_GE(2 * record.output + 2, attempt.value("events", 0)) << attempt;
       EXPECT_LE(record.output, 2 * attempt.value("events", 0) + 2) << attempt;
     }

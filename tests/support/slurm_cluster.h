@@ -51,8 +51,8 @@ class SlurmCluster {
   // Submits a script's text as another user, as far as Tidegate can see; the job's id.
   uint32_t Batch(std::vector<std::string> options, std::string_view script) const;
 
-  // By name: "slurmctld", "node1", "slurmrestd". Stop lets it save its state; Kill is kill -9, which loses
-  // what slurmctld has learned in its last seconds. Restart does not wait.
+  // By name: "slurmctld", "node1", "slurmrestd". Stop lets the daemon save its state; Kill is kill -9, which loses what
+  // slurmctld has learned in its last seconds. Restart does not wait.
   void Stop(const std::string& daemon);
   void Kill(const std::string& daemon);
   void Restart(const std::string& daemon);

@@ -150,7 +150,8 @@ ApiError Engine::Refusal(Admission admission, uint64_t prompt, uint64_t output) 
 // The hashes of prompt and answer, so that the next turn of the conversation finds both in the prefix cache.
 std::vector<uint64_t> Engine::Blocks(const Choice& choice) const {
   if (!model_.profile().prefix_caching) return {};
-  if (kv_log_ && choice.prompt->ids().empty()) return {};  // what cannot be told of is not cached
+  if (kv_log_ && choice.prompt->ids().empty())
+    return {};  // blocks that the log cannot describe are not cached
   scheduler::engine::BlockHasher hasher = choice.prompt->hasher();
   if (choice.answer.stopped_by.empty()) {
     for (uint32_t i = 0; i < choice.answer.tokens(); ++i) hasher.Add(TokenId(choice.answer.Token(i)));

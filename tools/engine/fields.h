@@ -19,7 +19,7 @@ class Fields {
  public:
   Fields(simdjson::dom::object object, std::optional<ApiError>& error) : object_(object), error_(error) {}
 
-  // Nothing when absent or null.
+  // Absent also for null.
   std::optional<Element> Get(std::string_view key) const;
   bool Bool(std::string_view key, bool otherwise) const;
   std::optional<uint32_t> Uint(std::string_view key, uint32_t least) const;

@@ -22,7 +22,7 @@ namespace tidegate_engine {
 
 struct KvEventOptions {
   std::string url;     // tcp://ADDRESS:PORT to listen on
-  std::string replay;  // likewise; empty: none
+  std::string replay;  // address of the replay socket; empty: none
   std::string topic;
   size_t buffer = 10'000;  // batches that are kept
   bool maps = false;       // vLLM's newer form

@@ -107,7 +107,7 @@ gateway::net::Task<void> RunWorker(tidegate_engine::GangWorker& worker, conf::Du
   why = co_await worker.Run();
 }
 
-// A worker serves nothing: it is there, or it is not.
+// A worker serves nothing: it only joins its leader.
 int Work(const tidegate_engine::Options& options) {
   gateway::net::Loop loop(Report);
   tidegate_engine::GangWorker worker(loop, options.gang);

@@ -24,7 +24,7 @@ void Declare(std::string_view name, std::string_view type, std::string_view help
   fmt::format_to(std::back_inserter(out), "# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
 }
 
-// As vLLM writes them into a label: "a,b".
+// The adapters in the form of vLLM's label: "a,b".
 std::string Named(const std::vector<uint32_t>& adapters, std::span<const std::string> loras) {
   std::string list;
   for (const uint32_t adapter : adapters) list += (list.empty() ? "" : ",") + loras[adapter - 1];

@@ -30,14 +30,14 @@ struct Options {
   std::vector<std::string> only;  // empty: every API
   bool report_usage = true;
   bool sleeps = false;  // as with vLLM's --enable-sleep-mode
-  std::string api_key;  // that requests below /v1 must carry; empty: none
+  std::string api_key;  // required of requests below /v1; empty: none
   std::vector<Fault> faults;
   HandoverOptions handover;
   KvEventOptions kv_events;  // without a URL: none are published
   GangOptions gang;
 
   bool Serves(Api api) const;
-  // The error for a model that the engine does not have; an empty name stands for its first model.
+  // The error for a model that the engine does not have; an empty name means its first model.
   std::optional<ApiError> CheckModel(std::string_view model) const;
 };
 

@@ -62,7 +62,7 @@ std::shared_ptr<Room> PromptTransfer::RoomOf(uint64_t id) {
   return room;
 }
 
-// The tokens of the prompt that the other engine has; nothing: none, or the client has left.
+// The number of the prompt's tokens that the other engine has; absent: none, or the client has left.
 Task<std::optional<uint32_t>> PromptTransfer::Fetch(Exchange& exchange, const HandoverRequest& request) {
   const bool bootstrap = options_.kind == HandoverKind::kBootstrap;
   FetchRequest fetch;

@@ -69,7 +69,7 @@ std::string ItemId(const Job& job, const Answer& answer) {
   return "fc_" + answer.calls[static_cast<size_t>(job.open_item)].id.substr(5);
 }
 
-// "item_id" and where it stands.
+// "item_id" and its place.
 std::string Place(const Job& job, const Answer& answer) {
   return fmt::format(R"(,"item_id":"{}","output_index":{}{})", ItemId(job, answer), job.items,
                      job.open_item < 0 ? R"(,"content_index":0)" : "");

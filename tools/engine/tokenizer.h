@@ -21,7 +21,7 @@ enum class Mark : uint64_t { kSystem = uint64_t{1} << 48, kUser, kAssistant, kTo
 size_t TokenLength(std::string_view text);
 
 uint64_t TokenId(std::string_view token);
-// Nothing for an id of no text.
+// Empty for an id that has no text.
 std::string TokenText(uint64_t id);
 
 template <class F>

@@ -14,7 +14,6 @@
 #include "plugins/devices/dcgm.h"
 
 namespace gateway::control {
-namespace {}  // namespace
 
 DeviceExporters::DeviceExporters(
     net::Loop& loop, const std::vector<config::DeviceMetrics>& configured,

@@ -1,7 +1,7 @@
 // DeviceExporters: reads the exporters of section `scaling.device_metrics`, each at its interval.
 //
-// An exporter that is slow, large or gone costs nothing but its own readings: each question is bounded in time and
-// bytes, and so is their number at a time.
+// An exporter that is slow, large or gone costs nothing but its own readings: each request is bounded in time and
+// bytes, and so is the number of requests at a time.
 //
 // Owner: the DeviceTelemetry. Thread: the control loop's.
 #pragma once
@@ -25,18 +25,18 @@ class DeviceExporters {
   static constexpr conf::Duration kTimeout = std::chrono::seconds(5);
   static constexpr size_t kMaxAtOnce = 16;
 
-  // `on_readings` gets what an exporter has reported, and the node of the request; empty: for all.
+  // `on_readings` gets the readings of an exporter, and the node that was asked; empty: the exporter serves all nodes.
   DeviceExporters(net::Loop& loop, const std::vector<config::DeviceMetrics>& configured,
                   std::function<void(const std::string& node, const config::DeviceMetrics& of,
                                      const plugins::devices::Readings& readings)>
                       on_readings);
 
-  // Asks the exporters that are due. `nodes`: of the cluster, with devices.
+  // Asks the exporters that are due. `nodes`: the nodes of the cluster that have devices.
   void Tick(const std::vector<std::string>& nodes, conf::TimePoint now);
-  // Those that gave no readings the last time.
+  // Exporters that gave no readings the last time.
   std::vector<TelemetryTrouble> troubles() const;
   size_t under_way() const { return under_way_; }
-  // Questions under way end soon.
+  // Requests under way end soon.
   void Close();
 
  private:

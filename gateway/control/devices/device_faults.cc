@@ -18,7 +18,7 @@ constexpr conf::Duration kFaultsRetry = std::chrono::seconds(1);
 
 }  // namespace
 
-// One of a device: that of the launcher, unless by what it measures it is lost.
+// One fault for each device: the launcher's report counts, unless the readings say that the device is lost.
 std::vector<DeviceFault> DeviceFaults::Reported() const {
   std::vector<DeviceFault> faults;
   if (const plugins::launchers::DeviceFaults* const said = context_.launcher->faults()) faults = said->faults;

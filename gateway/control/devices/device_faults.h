@@ -1,7 +1,7 @@
-// DeviceFaults: a device with a fault, by the launcher or by what it measures, gets no new work, once the fault is
-// in the ledger, with the evidence and what runs there. Work on a lost device is started again elsewhere; work on a
-// device that only has a fault leaves it where moves have a budget (scheduler/cycle/moves.h), and else is left to its
-// own probes.
+// DeviceFaults: a device with a fault gets no new work. The launcher reports faults, and so do the device's readings.
+// A fault counts once the ledger has it, with the evidence and the workloads on the device. Work on a lost device is
+// started again elsewhere. Work on a device that only has a fault moves away where moves have a budget
+// (scheduler/cycle/moves.h); otherwise it stays, and only its own probes can end it.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -40,7 +40,7 @@ class DeviceFaults {
   const std::function<void(const plugins::launchers::DeviceFault&)> on_lost_;
   const std::function<std::vector<plugins::launchers::DeviceFault>()> measured_;
   const std::function<std::vector<std::string>(const plugins::launchers::DeviceFault&)> holders_;
-  std::vector<plugins::launchers::DeviceFault> known_;  // those that are in the ledger
+  std::vector<plugins::launchers::DeviceFault> known_;  // the faults that are in the ledger
   conf::TimePoint next_{};
   bool recording_ = false;
 };

@@ -1,4 +1,4 @@
-// What the devices of the planner measured last: plain values.
+// The last readings of the planner's devices: plain values.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct DeviceState {
   std::string kind{};
   std::string source{};  // "nvml", "npu-smi", "rocm-smi", "exporter"
   conf::TimePoint as_of{};
-  conf::Duration fresh_for = kFresh;  // longer where it is read seldom
+  conf::Duration fresh_for = kFresh;  // longer where the device is read seldom
   plugins::devices::Reading reading{};
   // Since the start of this process.
   int64_t energy_mj = 0;
   uint64_t energy_resets = 0;    // of the energy counter
-  conf::Duration energy_gaps{};  // in which no energy could be measured
+  conf::Duration energy_gaps{};  // time in which no energy could be measured
 
   bool fresh(conf::TimePoint now) const { return now - as_of <= fresh_for; }
 };

@@ -75,7 +75,7 @@ void DeviceTelemetry::TakeTools(conf::TimePoint now) {
     const std::shared_ptr<const Readings> latest = tool.sampler->Latest();
     if (latest->at <= tool.taken || latest->at > now) continue;
     tool.taken = latest->at;
-    // Several devices may be cut from one: then its first place counts.
+    // Several devices may be parts of one: then its first place counts.
     for (const LocalNode& node : local_) {
       for (size_t place = 0; place < node.devices.size(); ++place) {
         const Device& device = node.devices[place];
@@ -89,7 +89,7 @@ void DeviceTelemetry::TakeTools(conf::TimePoint now) {
           Take(at, local_kinds_[node.name], tool.sampler->name(),
                std::max(DeviceState::kFresh, 3 * tool.interval), *reading, latest->at);
         } else if (!latest->devices.empty()) {
-          // Where a tool tells of no device at all, the tool itself may be broken.
+          // Where a tool reports no device at all, the tool itself may be broken.
           known_[at].condition.AddMissing(latest->at);
           changed_ = true;
         }

@@ -1,8 +1,8 @@
-// DeviceTelemetry: what the devices of the planner measure, once a second where they are of this machine, and as
-// often as their exporters are asked where they are of others.
+// DeviceTelemetry: the readings of the planner's devices. Those of this machine are read once a second, those of other
+// machines at the interval of their exporter.
 //
-// Metering gets the energy that was drawn, and DeviceFaults the devices that are unfit for work.
-// Tools are read on threads of their own, which may hang: nothing here waits for them. Readings are matched to
+// Metering gets the energy that was drawn; DeviceFaults gets the devices that are unfit for work.
+// Each tool is read on a thread of its own, which may hang: nothing here waits for it. Readings are matched to
 // devices by key or UUID, and, from exporters, by host and number.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
@@ -30,17 +30,18 @@ namespace gateway::control {
 
 class DeviceTelemetry {
  public:
-  // How long a tool may take for a reading before that is a trouble.
+  // A tool that takes longer for a reading is reported as a trouble.
   static constexpr conf::Duration kHangs = std::chrono::seconds(30);
 
-  // `on_energy` is called with what devices have drawn since the last time. `readers`: of this machine's devices.
+  // `on_energy` is called with the energy that devices have drawn since the last call. `readers`: for the devices of
+  // this machine.
   DeviceTelemetry(net::Loop& loop, const Context& context, const config::Scaling& scaling,
                   std::function<void(std::span<const DrawnEnergy>)> on_energy,
                   std::vector<plugins::devices::Reader> readers = plugins::devices::BuiltinReaders());
 
-  // Takes what has come since the last tick. Cheap: it may be called ten times a second.
+  // Takes the readings that have come since the last tick. Cheap: it may be called ten times a second.
   void Tick();
-  // Devices that should not be used, by what they measure.
+  // Devices that should not be used, judged by their readings.
   const std::vector<plugins::launchers::DeviceFault>& faults() const { return faults_; }
   // As of the last change; null: nothing is measured.
   std::shared_ptr<const TelemetryStatus> status() const { return status_; }
@@ -70,12 +71,12 @@ class DeviceTelemetry {
 
   const Context& context_;
   const std::function<void(std::span<const DrawnEnergy>)> on_energy_;
-  // Of this machine.
+  // The planner's nodes on this machine.
   std::vector<plugins::devices::LocalNode> local_;
   std::map<std::string, std::string> local_kinds_;  // by node
   std::vector<Tool> tools_;
   std::map<Place, Known> known_;
-  std::map<std::string, Place> by_key_;  // of exporters: devices that have been matched, by UUID
+  std::map<std::string, Place> by_key_;  // devices of exporters that have been matched, by UUID
   std::vector<DrawnEnergy> drawn_;
   std::vector<plugins::launchers::DeviceFault> faults_;
   std::shared_ptr<const TelemetryStatus> status_;

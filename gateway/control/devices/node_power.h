@@ -1,4 +1,4 @@
-// NodePower: reports to the planner the power of nodes now and of busy devices, where power is limited.
+// NodePower: reports to the planner what nodes draw now and what busy devices draw, where power is limited.
 //
 // A device whose holder has just started counts as busy, since it does not draw that power yet;
 // so does a held one without a fresh reading. Any other device counts as measured.
@@ -22,9 +22,9 @@ namespace gateway::control {
 class NodePower {
  public:
   static constexpr conf::Duration kEvery = std::chrono::seconds(5);
-  // After its start a holder draws what it draws.
+  // The draw of a holder counts once it has run for this long.
   static constexpr conf::Duration kSettles = std::chrono::minutes(3);
-  // A change of a node's draw that is smaller is not told.
+  // The least change of a node's draw that is reported, as a part of the last report.
   static constexpr double kLeastChange = 0.02;
 
   explicit NodePower(const Context& context) : context_(context) {}

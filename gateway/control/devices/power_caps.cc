@@ -92,7 +92,7 @@ std::vector<PowerCaps::Change> PowerCaps::Decide(const TelemetryStatus& telemetr
   return changes;
 }
 
-// As they are before any is lowered. A device whose limit cannot be read is asked again later.
+// Reads the limits before any is lowered. A device whose limit cannot be read is asked again later.
 net::Task<void> PowerCaps::Learn(std::vector<std::string> uuids) {
   busy_ = true;
   for (const std::string& uuid : uuids) {
@@ -118,7 +118,7 @@ void PowerCaps::Fail(const absl::Status& why) {
   trouble_ = std::move(trouble);
 }
 
-// The usual limits of all that is lowered, or is about to be.
+// The usual limits of all devices whose limit is lowered, or is about to be.
 net::Task<absl::Status> PowerCaps::Keep() {
   nlohmann::json usual = nlohmann::json::object();
   for (const auto& [uuid, capped] : capped_) usual[uuid] = capped.usual;

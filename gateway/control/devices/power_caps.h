@@ -1,9 +1,9 @@
 // PowerCaps: lowers the power limits of devices of this machine that only work of the priority batch holds, while a
-// power budget is short (scheduler/power_caps.h decides), and gives them their usual limits back: when the budget has
-// room again, when other work holds them or none does, when the gateway stops, and when it starts after a kill. For
-// that, the usual limits stand in a file before the first one is lowered.
+// power budget is short (scheduler/power_caps.h decides). It restores the usual limits when the budget has room again,
+// when other work or no work holds the device, when the gateway stops, and when the gateway starts after a kill.
+// Therefore the usual limits are in a file before the first one is lowered.
 //
-// Devices are those that NVML measures here and the gateway has probed. Drivers are called on other threads.
+// Only devices that NVML measures here and that the gateway has probed. Drivers are called on other threads.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -35,7 +35,7 @@ class PowerCaps {
   static constexpr conf::Duration kEvery = std::chrono::seconds(5);
 
   struct Environment {
-    // Runs it on another thread.
+    // Runs a function on another thread.
     std::function<net::Task<absl::Status>(std::function<absl::Status()>)> off_loop;
     std::string file;  // for the usual limits of capped devices; empty: nothing is capped
     std::function<absl::StatusOr<plugins::devices::PowerLimit>(const std::string& uuid)> read =
@@ -87,7 +87,7 @@ class PowerCaps {
   std::map<std::string, Capped> capped_;                        // by UUID
   std::string trouble_;
   conf::TimePoint next_{};
-  bool restored_ = false;  // what an earlier process had lowered
+  bool restored_ = false;  // the limits that an earlier process had lowered
   bool busy_ = false;
   bool closing_ = false;
 };

@@ -85,7 +85,7 @@ Launched FollowedReplicas::Serving() const {
   Launched serving;
   for (const auto& [id, replica] : replicas_) {
     const config::ModelPolicy* const policy = replica.serves ? env_.policy(replica.model) : nullptr;
-    // None: the cluster starts its replicas, since a reload.
+    // Absent: since a reload, Kubernetes starts the model's replicas.
     if (policy == nullptr || !policy->replica) continue;
     const auto endpoint = EndpointOf(replica.address, config::TemplateOf(*policy, replica.version), keys_);
     serving[replica.model].push_back(InRole(endpoint, env_.role(*policy, replica.version), replica.version));

@@ -1,5 +1,5 @@
-// FollowedReplicas: the replicas that the leading gateway runs, as the store tells of them: a gateway that does not
-// lead sends requests to those that are ready, and to no other.
+// FollowedReplicas: the replicas that the leading gateway runs, by their records in the store. A gateway that does not
+// lead sends requests to the ready ones, and to no other.
 //
 // It also counts the requests that this gateway still has at replicas that take no new ones: the leader stops such
 // a replica once no gateway has any.
@@ -27,8 +27,7 @@
 
 namespace gateway::control {
 
-// What the record of a replica says to gateways that send it requests. Nothing: it is a job's, or of a replica
-// that has no address.
+// The part of a replica's record that a gateway needs to send it requests.
 struct ServedReplica {
   std::string model;
   std::string version{};
@@ -37,6 +36,7 @@ struct ServedReplica {
 
   bool operator==(const ServedReplica&) const = default;
 };
+// Absent: the record is a job's, or its replica has no address.
 std::optional<ServedReplica> ReadServedReplica(const std::string& id, const std::string& body);
 
 class FollowedReplicas {
@@ -44,7 +44,7 @@ class FollowedReplicas {
   struct Environment {
     // Null: the model has no policy, so nothing is known of its replicas.
     std::function<const config::ModelPolicy*(const std::string& model)> policy;
-    // What a replica of that version is to its model.
+    // The role of a model's version.
     std::function<VersionRole(const config::ModelPolicy& policy, std::string_view version)> role =
         [](const config::ModelPolicy&, std::string_view) { return VersionRole::kServes; };
     // Replicas have changed: some are ready, or take no more requests.
@@ -62,7 +62,7 @@ class FollowedReplicas {
   net::Task<absl::Status> Start();
   void Stop() { follower_.Stop(); }
 
-  // Those that take requests now.
+  // The replicas that take requests now.
   Launched Serving() const;
   bool Serves(const std::string& replica) const;
   bool Knows(const std::string& replica) const { return replicas_.contains(replica); }
@@ -70,8 +70,8 @@ class FollowedReplicas {
   std::map<std::string, uint32_t, std::less<>> Leaving() const;
   uint64_t number() const { return follower_.number(); }
 
-  // Estimates what one replica of each model can do, from the ones that are followed. Models whose replicas the
-  // cluster starts are left out.
+  // Estimates the capacity of one replica of each model, from the replicas that are followed. Models whose replicas
+  // Kubernetes starts are left out.
   void EstimateCapacities(const std::vector<config::ModelPolicy>& policies, ScalingHintsByModel& hints,
                           conf::TimePoint now) const;
 

@@ -134,7 +134,7 @@ net::Task<void> Gateways::Tell() {
       again_ = std::min(again_, told_ + kShortest);
     }
   }
-  // Another version is an answer, too: the next write has it.
+  // A refusal with another version is an answer, too: the next write names that version.
   store_status_.why = absl::IsAborted(committed.status())
                           ? std::string()
                           : std::string(conf::Std(committed.status().message()));

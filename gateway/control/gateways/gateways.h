@@ -1,8 +1,8 @@
-// Gateways: tells the others of this gateway, and hears of them, through the store.
+// Gateways: reports this gateway to the others, and reads their reports, through the store.
 //
-// A record is written every two seconds, and soon after something that others wait for: a request begins to wait, a
-// replica has left the routes. Writes have at least a quarter of a second between them. While the store does not
-// answer nothing is told, and others count this gateway as gone.
+// A record is written every two seconds, and soon after an event that others wait for: a request begins to wait, a
+// replica has left the routes. Writes are at least a quarter of a second apart. While the store does not answer,
+// nothing is reported, and the others count this gateway as gone.
 //
 // Owner: the Process; stopped before it is destroyed. Thread: the control loop's. Bounded: kMostGateways.
 #pragma once
@@ -26,12 +26,12 @@
 
 namespace gateway::control {
 
-// A gateway, as told to operators.
+// A gateway, as shown to operators.
 struct GatewayStatus {
   GatewayRecord record;
   bool self = false;
   bool live = true;
-  conf::TimePoint seen{};  // its last news
+  conf::TimePoint seen{};  // when its record last changed
   uint64_t lag = 0;        // changes of the store that it had not applied then
 };
 
@@ -52,26 +52,27 @@ class Gateways final : private net::Alarm {
     std::string name{};  // of this gateway
     // This gateway, as it is now.
     std::function<GatewayRecord()> self;
-    // Somebody waits at another gateway for a model.
+    // A request waits for a model at another gateway.
     std::function<void()> on_waiting = [] {};
-    // Another gateway has come, gone, or begun or ended to lead.
+    // Another gateway has come, has gone, has begun to lead, or has ceased to lead.
     std::function<void()> changed = [] {};
-    // A record of its name that has not changed for so long is of a gateway that has ended.
+    // A record of this name that has not changed for this long belongs to a gateway that has ended.
     conf::Duration name_lease = kGatewayLease;
   };
 
   // Both must outlive it.
   Gateways(net::Loop& loop, store::Store& store, Environment env);
 
-  // Whether no other gateway has its name. Waits where one had it that may have ended. AlreadyExists: one has it.
+  // OK: no other gateway has this name. Waits where the gateway that had it may have ended. AlreadyExists: a gateway
+  // has it.
   net::Task<absl::Status> CheckName();
   // The record of this gateway is in the store, and the others are known, when it returns Ok.
   net::Task<absl::Status> Start();
   void Stop();
-  // Removes the record: it is going.
+  // Removes the record: this gateway ends.
   net::Task<void> Leave();
 
-  // Tells soon after that time.
+  // Writes the record soon after that time.
   void TellSoon(conf::Duration after = {});
 
   // This gateway first, then the others by name.
@@ -80,18 +81,18 @@ class Gateways final : private net::Alarm {
   // The last change of the store that this list shows.
   uint64_t number() const { return follower_.number(); }
   bool OthersLive(conf::TimePoint now) const;
-  // Whether another gateway with the state folder of that id tells of itself.
+  // Whether another gateway reports, by the id of its state folder.
   bool Lives(std::string_view id, conf::TimePoint now) const;
-  // Of the other gateways.
+  // Sums over the other gateways.
   DemandByModel Demand(conf::TimePoint now) const { return demand_.Sum(now); }
   const TriesByModel& tries() const { return tries_.all(); }
-  // Of those that live.
+  // Sum over the others that live.
   AdapterUses Adapters(conf::TimePoint now) const;
   // The requests that other gateways have at a replica; absent: one of them has not yet applied the change of that
   // number, by which the replica left the routes.
   std::optional<uint32_t> LeftAt(std::string_view replica, uint64_t change, conf::TimePoint now) const;
-  // Forgets the records of gateways that have been gone for long. The leader calls it now and then; where nothing is
-  // scaled, so that nobody leads, each gateway does, with the epoch 0.
+  // Forgets the records of gateways that have been gone for long. The leader calls it now and then. Where nothing is
+  // scaled, no gateway leads: there each of them calls it, with the epoch 0.
   net::Task<void> RemoveGone(uint64_t epoch, conf::TimePoint now);
 
  private:
@@ -126,11 +127,11 @@ class Gateways final : private net::Alarm {
   conf::TimePoint again_ = conf::TimePoint::max();  // tell again then
   StoreStatus store_status_;
   bool failing_ = false;
-  std::string rival_;  // the start of another gateway of this name that was told of
+  std::string rival_;  // the start of another gateway of this name, once the log has it
   bool stopped_ = false;
 };
 
-// The name of a gateway that tells of itself within that time; empty: none does.
+// The name of a gateway that reports within the lease; empty: none does.
 net::Task<absl::StatusOr<std::string>> LivingGateway(net::Loop& loop, store::Store& store,
                                                      conf::Duration lease = kGatewayLease);
 

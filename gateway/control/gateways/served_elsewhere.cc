@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// Of a record, whose names may need escapes.
+// The bound of a record; names in it may need escapes.
 constexpr size_t kMostRecordBytes = store::kMaxBodyBytes / 2;
 constexpr size_t kMostNews = 4 * ServedElsewhere::kMostSums;
 constexpr size_t kBytesOfSum = 32;  // but for its names
@@ -102,7 +102,7 @@ net::Task<void> ServedElsewhere::Run() {
 }
 
 net::Task<absl::Status> ServedElsewhere::Tell() {
-  // What is there is told first: sums that begin anew would lose it.
+  // The present sums are written first: sums that begin anew would lose them.
   if (untold_) {
     if (absl::Status told = co_await Write(); !told.ok() || untold_) co_return told;
   }
@@ -118,7 +118,7 @@ net::Task<absl::Status> ServedElsewhere::Tell() {
   co_return absl::OkStatus();
 }
 
-// As many as one record takes, once in an interval, so that the leader hears of each record. Where there is no room
+// As many as one record takes, once in an interval, so that the leader reads each record. Where there is no room
 // for the next one, the sums begin anew.
 void ServedElsewhere::AddWaiting() {
   while (!waiting_.empty()) {
@@ -143,7 +143,7 @@ void ServedElsewhere::AddWaiting() {
   }
 }
 
-// The sums of replicas that were gone a while ago already: the last tokens of their requests are told by then.
+// Drops the sums of replicas that were already gone at the last look: by now their last tokens are reported.
 void ServedElsewhere::Prune(conf::TimePoint now) {
   if (now < next_prune_) return;
   next_prune_ = now + options_.prune;

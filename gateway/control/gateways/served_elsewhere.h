@@ -1,10 +1,9 @@
-// ServedElsewhere: reports to the leader, through the store, which tenants this gateway has served; as the
-// leader, reads it of the others: device time is shared by the tokens of all gateways, not of the leader's
-// alone.
+// ServedElsewhere: reports to the leader, through the store, which tenants this gateway has served. The leader reads
+// the reports of the others: it shares device time by the tokens of all gateways, not of its own alone.
 //
-// A gateway that follows tells sums that only grow, in an object of the kind store::kServed by its name, at most every
-// two seconds and only when they have changed. The leader takes the differences; what was told before its term is its
-// predecessor's. A start that tells less begins anew, with another `start`; sums of replicas that are gone are dropped.
+// A follower writes sums that only grow, in an object of the kind store::kServed by its name, at most every two
+// seconds and only when they have changed. The leader takes the differences; reports from before its term belong to
+// its predecessor. Sums that would fall begin anew, with another `start`; sums of replicas that are gone are dropped.
 //
 // Owner: the ControlPlane of a gateway that shares its store; destroyed after the loop's tasks have ended. Thread: the
 // control loop's; the ledger works on another thread. Bounded: kMostSums and half of an object of a gateway, gateways
@@ -40,7 +39,7 @@ struct ServedRecord {
   bool operator==(const ServedRecord&) const = default;
 };
 std::string BodyOf(const ServedRecord& record);
-// DataLoss: it is none.
+// DataLoss: the body is no such record.
 absl::StatusOr<ServedRecord> ReadServed(std::string_view gateway, std::string_view body);
 
 class ServedElsewhere {
@@ -50,14 +49,14 @@ class ServedElsewhere {
 
   struct Options {
     std::string name;   // of this gateway
-    std::string start;  // of this process: no other has it
+    std::string start;  // unique for each process
     conf::Duration interval = std::chrono::seconds(2);
-    // Whether the replica is there. Sums of one that is not are dropped after this time.
+    // Whether the replica exists. Sums of replicas that are gone are dropped after `prune`.
     std::function<bool(const std::string& replica)> knows = [](const std::string&) { return true; };
     conf::Duration prune = std::chrono::minutes(1);
   };
 
-  // Both must outlive it. `ledger`: of which only the served tokens are taken, and only while `leads` says no.
+  // Both must outlive it. Only the served tokens of `ledger` are taken, and only while `leads` is false.
   ServedElsewhere(net::Loop& loop, store::Store& store, Options options, std::unique_ptr<MeterLedger> ledger,
                   std::function<bool()> leads);
 
@@ -68,16 +67,16 @@ class ServedElsewhere {
 
   // A term of this gateway begins: earlier reports do not belong to it.
   void BeginTerm();
-  // What others have reported since the last call, or since the term began.
+  // The reports of others since the last call, or since the term began.
   std::vector<ledger::Served> TakeNew();
-  // Removes what gateways told that are not `known` any more. The leader calls it now and then.
+  // Removes the reports of gateways that are not `known` any more. The leader calls it now and then.
   net::Task<void> RemoveGone(uint64_t epoch, std::set<std::string> known);
 
  private:
   struct Told {
     uint64_t version = 0;
     ServedRecord record;
-    ServedSums news;  // since TakeNew(); of a leader
+    ServedSums news;  // since TakeNew(); only a leader fills it
   };
 
   net::Task<void> Run();
@@ -96,7 +95,7 @@ class ServedElsewhere {
   std::map<std::string, Told> told_;     // by gateway
   std::vector<ledger::Served> waiting_;  // for room in the sums
   ServedRecord own_;
-  size_t bytes_ = 0;            // of it, about
+  size_t bytes_ = 0;            // estimated size of `own_`
   std::set<std::string> gone_;  // replicas that were not there at the last look
   conf::TimePoint next_prune_{};
   uint64_t begun_ = 0;    // times that the own sums began anew

@@ -32,7 +32,7 @@ struct WhichLog {
 absl::StatusOr<JobLog> ReadJobLog(const std::string& path, const WhichLog& which,
                                   plugins::launchers::LogOwner owner);
 
-// The same of an output that a launcher hands over as a text.
+// The same for an output that the launcher returns as a text.
 JobLog PartOfLog(std::string_view text, const WhichLog& which);
 
 }  // namespace gateway::control

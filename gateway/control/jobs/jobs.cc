@@ -219,7 +219,7 @@ std::vector<conf::Problem> Jobs::Check(config::JobFile& job) const {
   return problems;
 }
 
-// What a job requires of a label must leave something of what its tenant keeps to: then both hold.
+// The job's rule and the tenant's rule for a label must have a value in common: then both can hold.
 void Jobs::CheckResidency(const config::JobFile& job, const Wrong& wrong) const {
   if (job.job.tenant.empty()) return;
   for (const scheduler::LabelRule& kept : env_.residency(job.job.tenant)) {
@@ -253,7 +253,7 @@ void Jobs::CheckData(const config::JobFile& job, const Wrong& wrong) const {
                            : fmt::format("; there are {}", fmt::join(names, ", "));
     wrong(pointer, job.data[i], fmt::format("unknown data set \"{}\"{}", job.data[i], hint));
   }
-  // Left as it is, the command would look for a folder of that name.
+  // The placeholder of a data set that `data` does not list would stay in the command, as the name of a folder.
   const auto is_named = [&](const std::string& placeholder) {
     const auto in = [&](const std::string& text) { return text.find(placeholder) != std::string::npos; };
     return std::ranges::any_of(job.command, in) || std::ranges::any_of(job.checkpoint.resume, in) ||
@@ -303,7 +303,7 @@ absl::Status Jobs::HasRoomFor(size_t count, size_t bytes) const {
   for (const Workload& job : workloads_.all()) {
     if (job.kind != Kind::kJob) continue;
     open += job.over() ? 0 : 1;
-    // Elements of one submission stand together.
+    // The elements of a submission are next to each other in the list.
     if (job.of.get() != last) text += job.of->text.size() + job.of->parameters.size();
     last = job.of.get();
   }
@@ -409,7 +409,7 @@ net::Task<absl::StatusOr<Submitted>> Jobs::Submit(NewJob job, std::string actor)
   co_return out;
 }
 
-// Of the job that is run again, if it is still known: the seed, and what cannot be the same.
+// Takes the seed of the job that is run again, if that job is still known, and collects the differences.
 void Jobs::TakeOver(Submission& submission, const std::string& rerun_of, Submitted& out) const {
   submission.provenance.rerun_of = rerun_of;
   std::vector<const Workload*> earlier = ElementsOf(rerun_of);
@@ -420,7 +420,7 @@ void Jobs::TakeOver(Submission& submission, const std::string& rerun_of, Submitt
   out.differences = Differences(before, submission, cluster(), earlier);
 }
 
-// All of it, or nothing.
+// All jobs are stored, or none.
 net::Task<absl::Status> Jobs::SaveNew(const Submission& submission, const std::vector<Workload>& made) {
   context_.store->Put(submission);
   for (const Workload& one : made) context_.store->Put(one);
@@ -591,7 +591,7 @@ std::vector<std::string> Jobs::Explain(const Workload& job) const {
   return out;
 }
 
-// As many of its array run as may, so that free devices do not help it.
+// The array's limit of running elements is reached: free devices would not help.
 bool Jobs::ArrayIsFull(const Workload& job) const {
   const uint32_t most = job.file().job.max_running;
   if (most == 0 || job.unplaced.empty() || job.file().elements == 0) return false;

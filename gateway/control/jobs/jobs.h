@@ -33,7 +33,7 @@ struct Submitted {
   std::string used_up{};  // the budget that keeps the tenant from starting; nothing was submitted
   std::vector<conf::Problem> problems{};
   std::vector<std::string>
-      differences{};  // of a job that is run again: what cannot be the same, in sentences
+      differences{};  // for a job that is run again: what cannot be the same, in sentences
 };
 
 // What is submitted.
@@ -62,12 +62,12 @@ class Jobs final : public WorkloadKind {
         devices_used_up = [](const std::string&, std::span<const std::string>) { return std::string(); };
     // Why nothing may be submitted, since its records would have no room; empty: it may.
     std::function<std::string()> no_room = [] { return std::string(); };
-    // Why nothing may start, for that or another reason; empty: it may.
+    // Why nothing may start, for want of room or another reason; empty: it may.
     std::function<std::string()> nothing_starts = [] { return std::string(); };
     // The reasons why nodes are not trusted, in sentences.
     std::function<std::vector<std::string>()> doubts = [] { return std::vector<std::string>(); };
     conf::Sources sources{};
-    // How they become pods; null: they become processes.
+    // How jobs become pods; absent: they become processes.
     std::function<std::optional<config::Pods>()> pods = [] { return std::nullopt; };
     // The problem of a request for a share of a device; empty: none.
     std::function<std::string(const scheduler::DeviceAsk&)> why_not_shared = [](const scheduler::DeviceAsk&) {
@@ -87,7 +87,7 @@ class Jobs final : public WorkloadKind {
     std::function<std::optional<plugins::launchers::WeightsStep>(const std::vector<config::DataSet>&,
                                                                  const std::string& node)>
         data_step = [](const std::vector<config::DataSet>&, const std::string&) { return std::nullopt; };
-    // The user of runs whose launcher does not say it; empty: this process's.
+    // The user of runs where the launcher does not report it; empty: the user of this process.
     std::function<std::string()> run_user = [] { return std::string(); };
     // The hash of the configuration.
     std::function<std::string()> configuration = [] { return std::string(); };
@@ -118,7 +118,7 @@ class Jobs final : public WorkloadKind {
   const scheduler::Cluster& cluster() const { return context_.cluster(); }
   std::vector<const Workload*> all() const;  // in the order of submission
   const Workload* Find(const std::string& id) const;
-  // By the array's own id, without an element's number; none: there is no such array.
+  // By the array's id, without an element's number; empty: there is no such array.
   std::vector<const Workload*> ElementsOf(const std::string& array) const;
 
   // WorkloadKind
@@ -158,8 +158,8 @@ class Jobs final : public WorkloadKind {
   void CheckData(const config::JobFile& job, const Wrong& wrong) const;
   void CheckFits(const config::JobFile& job, const std::vector<scheduler::Queue>& queues,
                  const Wrong& wrong) const;
-  // Its data sets, as the configuration has them now. FailedPrecondition: one is not there any more, or is not for
-  // the tenant.
+  // The job's data sets, as the configuration has them now. FailedPrecondition: the configuration no longer has one,
+  // or it is not for the tenant.
   absl::StatusOr<std::vector<config::DataSet>> DataOf(const config::JobFile& job) const;
   absl::Status HasRoomFor(size_t count, size_t bytes) const;
   std::vector<Workload> JobsOf(const std::shared_ptr<const Submission>& submission) const;
@@ -169,10 +169,10 @@ class Jobs final : public WorkloadKind {
   Precursor PrecursorOf(const std::string& name) const;
   std::vector<std::string> Awaits(const Workload& job) const;
   void CheckHeld();
-  // The user of its runs if it starts now. Unavailable: other tenants use every user.
+  // The user of the job's runs if it starts now. Unavailable: other tenants use every user.
   absl::StatusOr<std::string> UserOf(const config::JobFile& file) const;
   std::string UsedUp(const config::JobFile& file) const;
-  // Why it may not start now, whatever devices are free.
+  // Why the job may not start now, whatever devices are free; empty: it may.
   std::string WhyWithheld(const config::JobFile& file) const;
   void CheckBudgets();
 

@@ -33,7 +33,7 @@ bool IsReporting(const Workload& job, conf::TimePoint now) {
   return job.state == State::kStopped && job.attempt > 0 && now - job.since < kReadAfter;
 }
 
-// Reasons that people without the right to see the job's file are shown, too: they name no path.
+// People without the right to see the job's file are shown these reasons, too: they name no path.
 absl::Status Wrong(std::string_view why) {
   return absl::FailedPreconditionError(conf::Abseil(why));
 }
@@ -182,7 +182,7 @@ void SweepWatch::Tick() {
     halvings_.clear();
     return;
   }
-  // Those that were not read for the longest time first.
+  // The files that have waited longest come first.
   std::ranges::sort(watched, {},
                     [this](const Watched& one) { return std::pair(last_read_[one.job], one.job); });
   if (watched.size() > kMostFiles) watched.resize(kMostFiles);
@@ -225,7 +225,7 @@ net::Task<void> SweepWatch::ReadFiles(std::vector<Watched> watched) {
   if (read.ok()) {
     for (const Watched& one : watched) changed |= OnRead(one);
   }
-  // What is lost is read again: the files are read from their start after a restart.
+  // Nothing is lost if this fails: the files are read from their start after a restart.
   if (changed) (co_await context_.store->Flush()).IgnoreError();
   --under_way_;
 }
@@ -254,13 +254,13 @@ bool SweepWatch::OnRead(const Watched& read) {
     progress.stopped = verdict.why;
     workloads_.End(*job, Afterwards::kEnds, fmt::format("its sweep stopped it early: {}", verdict.why));
   }
-  // Of a state that is not stored yet, the step that stores it has this, too.
+  // Where a state is not stored yet, the step that stores it has this, too.
   if (!job->saved || job->busy) return false;
   context_.store->Put(*job);
   return true;
 }
 
-// Made of what the store has of all elements, after a restart, too.
+// Rebuilt after a restart from the stored progress of all elements.
 scheduler::Halving& SweepWatch::HalvingOf(const Workload& job) {
   const auto known = halvings_.find(job.of->id);
   if (known != halvings_.end()) return known->second;

@@ -1,8 +1,8 @@
-// SweepWatch: reads what the elements of sweeps report of their progress, and stops those that fall behind.
+// SweepWatch: reads the reports of sweeps' elements about their progress, and stops the elements that fall behind.
 //
-// An element's leader appends lines of JSON, {"step": 100, "value": 0.31}, to a file of its own, whose path it is told
-// in TIDEGATE_METRICS. It is read as a stranger's: no part of its path may be a link, it must be a regular file of one
-// name that belongs to the user of the run, and of what was appended at most kMostRead bytes are read in each round.
+// An element's leader appends lines of JSON, {"step": 100, "value": 0.31}, to a file of its own; TIDEGATE_METRICS has
+// its path. The file is not trusted: no part of its path may be a link, it must be a regular file without other hard
+// links that belongs to the user of the run, and each round reads at most kMostRead bytes of it.
 //
 // Owner: Jobs. Thread: the control loop's; files are read on another thread.
 #pragma once
@@ -32,8 +32,7 @@ struct Report {
   double value = 0;
 };
 
-// The reports in the text's whole lines, and how many of its bytes these take. Lines that are no report are passed
-// over. Pure.
+// The reports in the text's whole lines, and the length of these lines in bytes. Other lines are skipped. Pure.
 struct Reports {
   std::vector<Report> all{};
   size_t bytes = 0;
@@ -73,17 +72,17 @@ class SweepWatch {
   struct Watched {
     std::string job{};
     std::string path{};
-    std::string user{};  // that the file must belong to; empty: this process's
+    std::string user{};  // the file must belong to it; empty: the user of this process
     uint64_t from = 0;
     uint64_t file_id = 0;
-    // What was read.
+    // The result of the read.
     absl::Status status{};
     std::string text{};
-    bool anew = false;  // another file, or one that was cut
+    bool anew = false;  // the file was replaced or cut: it is read from its start
   };
   static void Read(Watched& one);
   net::Task<void> ReadFiles(std::vector<Watched> watched);
-  // Whether something new is to be stored.
+  // True: the element's progress has changed, and is to be stored.
   bool OnRead(const Watched& read);
   scheduler::Halving& HalvingOf(const Workload& job);
 
@@ -91,7 +90,7 @@ class SweepWatch {
   Workloads& workloads_;
   const OffLoop off_loop_;
   const std::function<std::string()> run_user_;
-  std::map<std::string, scheduler::Halving> halvings_;  // by submission, of those with elements that run
+  std::map<std::string, scheduler::Halving> halvings_;  // by submission, while elements of it run
   std::map<std::string, conf::TimePoint> last_read_;    // by element
   conf::TimePoint next_{};
   size_t under_way_ = 0;

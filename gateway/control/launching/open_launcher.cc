@@ -25,7 +25,7 @@ namespace gateway::control {
 
 namespace {
 
-// Faults by a watch that may hang in a driver, for good: then those that it found before count.
+// Faults from a watch that may hang in a driver for good: then its earlier faults count.
 class PatientFaults {
  public:
   explicit PatientFaults(std::shared_ptr<plugins::devices::FaultWatch> watch)
@@ -74,7 +74,7 @@ std::function<std::map<std::string, plugins::devices::Fault>()> FindFaultsOf(
   return [patient = std::make_shared<PatientFaults>(std::move(watch))] { return patient->Find(); };
 }
 
-// Of logs, where the configuration does not say it.
+// The bound of logs where the configuration sets none.
 constexpr uint64_t kMostLogs = uint64_t{16} << 30;
 
 dev_t DiskOf(const std::string& path) {
@@ -82,7 +82,7 @@ dev_t DiskOf(const std::string& path) {
   return stat(path.c_str(), &found) == 0 ? found.st_dev : 0;
 }
 
-// What runs print leaves room for the gateway's records: output is lost before requests would be refused.
+// The output of runs leaves room for the gateway's records: output is lost before requests are refused.
 void BoundLogs(const Config& config, plugins::launchers::ProcessLauncher::Options& options) {
   const config::Runs& runs = config.scaling->runs;
   options.logs_dir = runs.logs_dir;

@@ -1,4 +1,4 @@
-// The launcher that the configuration names, which has the section `scaling`.
+// The launcher that the section `scaling` of the configuration names.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -15,7 +15,7 @@
 namespace gateway::control {
 
 // Finds the runs of earlier processes. Blocks; call it before the loop runs.
-// `broker` starts the runs that become other users, which `users` tells of; null when there are none.
+// `broker` starts the runs that change to another user (`users`); null: no run does.
 absl::StatusOr<std::unique_ptr<plugins::launchers::Launcher>> OpenLauncher(
     net::Loop& loop, const Config& config, const RunUsers& users, plugins::launchers::Broker* broker);
 

@@ -51,7 +51,7 @@ net::Task<absl::StatusOr<ReplicaKeys>> ReplicaKeys::Load(store::Store& store) {
     if (!made.ok()) co_return made.status();
     std::vector<store::Write> writes;
     writes.push_back(store::Write::Create(store::kSecret, store::kReplicaKeys, *std::move(made)));
-    // Another gateway may have made it at the same time. What is read back counts.
+    // Another gateway may have made a secret at the same time. The one that is read back counts.
     const absl::Status written = (co_await store.Commit(std::move(writes))).status();
     if (!written.ok() && !(again && absl::IsAborted(written))) co_return written;
   }

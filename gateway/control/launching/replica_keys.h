@@ -1,9 +1,8 @@
 // ReplicaKeys: the keys that the engines of launched replicas demand of their callers.
 //
-// A replica's key is made of a secret that the store keeps and of the replica's id. So a gateway that starts
-// again, or takes over, knows the keys of what runs, and no record of a replica holds one. A copy of the
-// secret lies beside the store: a store that was lost and rebuilt without it would end every replica that
-// runs.
+// A replica's key is made of a secret that the store keeps and of the replica's id. So a gateway that restarts or
+// takes over knows the keys of the running replicas, and no record holds a key. A copy of the secret is kept beside
+// the store: if a lost store were rebuilt without the secret, every running replica would have to end.
 //
 // Thread: the control loop's.
 #pragma once
@@ -34,8 +33,8 @@ class ReplicaKeys {
 
   conf::Secret Of(std::string_view replica) const;
 
-  // The replica's key among others that its engine must refuse. Only a process with the secret can tell which
-  // it is, and they are the same each time.
+  // The replica's key among wrong ones, which its engine must refuse. Only a process with the secret can tell which
+  // key is right; the keys are the same each time.
   struct Trial {
     std::vector<conf::Secret> keys;
     size_t right = 0;  // the place of its own

@@ -1,9 +1,9 @@
-// RunUsers: the users as which processes of replicas and jobs run on this machine.
+// RunUsers: the users of the machine as which processes of replicas and jobs run.
 //
-// Known when the gateway starts, and not changed by a reload: the launch broker is told once. A tenant's jobs
-// become its own user, else that of its nearest ancestor that has one, else one of the users that are handed
-// out to tenants (`scaling.runs.users`), else the one of all runs. A user that was handed out is the tenant's
-// alone while a run of the tenant lives.
+// Known when the gateway starts, and not changed by a reload: the launch broker is told once. The jobs of a tenant
+// run as its own user, else as the user of its nearest ancestor that has one, else as one of the users that are lent
+// to tenants (`scaling.runs.users`), else as the user of all runs. No other tenant gets a lent user while a run of
+// the tenant lives.
 #pragma once
 
 #include <absl/status/status.h>
@@ -20,7 +20,7 @@
 
 namespace gateway::control {
 
-// What a run that lives has become.
+// The user of a run that lives.
 struct UserInUse {
   std::string_view tenant{};  // its path; empty: none, or not known
   std::string_view user{};
@@ -38,8 +38,8 @@ class RunUsers {
   // Whether jobs of the tenant with that path (empty: an operator's own job) may be started here.
   // FailedPrecondition: they may not, and why.
   absl::Status MayRun(std::string_view tenant_path) const;
-  // For a job of that tenant that starts now. Empty: the gateway's own user. Errors as of MayRun;
-  // Unavailable: every user is another tenant's for now.
+  // For a job of that tenant that starts now. Empty: the gateway's own user. Errors: those of MayRun, and
+  // Unavailable while other tenants have every user.
   absl::StatusOr<std::string> OfJob(std::string_view tenant_path, std::span<const UserInUse> in_use) const;
   // Why runs can do what the gateway, or other runs, can; empty: they cannot.
   const std::string& trouble() const { return trouble_; }

@@ -38,7 +38,7 @@ void DemandElsewhere::Update(const GatewayRecord& record, conf::TimePoint now) {
 void DemandElsewhere::Gone(std::string_view name) {
   const auto known = gateways_.find(name);
   if (known == gateways_.end()) return;
-  // What it has counted stays known: it may have been cut off, and come back.
+  // Its counters stay known: the gateway may have been cut off, and come back.
   for (auto& [model, at] : known->second.demand) at.held_work_ns = at.active = at.waiting = at.lines = 0;
 }
 

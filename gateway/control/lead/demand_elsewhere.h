@@ -1,7 +1,7 @@
-// DemandElsewhere: the demand that other gateways see, added up for the one that leads.
+// DemandElsewhere: the demand at other gateways, added up for the leader.
 //
-// A gateway's counters count since its start, so only their increases are added: what it counted before it was
-// first heard of here is no new demand. What it has now (active, waiting) counts until it is gone.
+// A gateway's counters count since its start, so only their increases are added: what a gateway had counted before
+// its first record was read here is no new demand. Its present requests (active, waiting) count until it is gone.
 //
 // Pure: records and the time come in. One thread.
 #pragma once
@@ -17,12 +17,12 @@ namespace gateway::control {
 
 class DemandElsewhere {
  public:
-  // News of a gateway.
+  // A gateway's new record.
   void Update(const GatewayRecord& record, conf::TimePoint now);
-  // It is gone: its requests are, too.
+  // The gateway is gone, and so are its requests.
   void Gone(std::string_view name);
 
-  // All gateways together. The oldest waiting request has become older since it was told of.
+  // All gateways together. Ages of requests include the time since their report.
   DemandByModel Sum(conf::TimePoint now) const;
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// The models to tell of.
+// The models that the record has.
 std::vector<std::string_view> Busiest(const DemandByModel& demand) {
   std::vector<std::string_view> models;
   models.reserve(demand.size());
@@ -156,7 +156,7 @@ absl::StatusOr<GatewayRecord> ReadGateway(std::string_view name, std::string_vie
         record.leaving[replica] = requests.get<uint32_t>();
     if (in.contains("demand"))
       for (const auto& [model, at] : in["demand"].items()) record.demand[model] = ReadDemand(at);
-    // A gateway of an earlier version tells of neither.
+    // A gateway of an earlier version reports neither.
     if (in.contains("tries"))
       for (const auto& [model, of_model] : in["tries"].items()) {
         TriesByReplica& into = record.tries[model];

@@ -1,6 +1,6 @@
-// What a gateway reports to the others about itself, through the store: who it is, how far it has followed
-// the store, the demand that it sees, the requests that it still has at replicas that are to stop, what its requests
-// have met at the replicas of a rollout, and which LoRA adapters they use or wait for.
+// A gateway's report to the others, through the store: its name, the last change of the store that it has applied, its
+// demand, its remaining requests at replicas that are to stop, what its requests have met at the replicas of a
+// rollout, and which LoRA adapters they use or wait for.
 //
 // An object of the kind store::kGateway, by the gateway's name. It is written at least every few seconds; others
 // count the gateway as gone once it has not changed for kGatewayLease by their own clocks, so that no two clocks
@@ -22,7 +22,7 @@
 namespace gateway::control {
 
 inline constexpr conf::Duration kGatewayLease = std::chrono::seconds(10);
-// In one record: what is beyond is left out, the models with the least demand first.
+// Bounds of one record. The models with the least demand are left out first.
 inline constexpr size_t kMostModelsInRecord = 2000;
 inline constexpr size_t kMostLeavingInRecord = 2000;
 inline constexpr size_t kMostTriesInRecord = 1000;     // replicas
@@ -84,13 +84,14 @@ using AdapterUses = std::map<std::string, AdapterUse, std::less<>>;
 
 struct GatewayRecord {
   std::string name{};
-  std::string id{};          // of its state folder; empty: one of an earlier release, which told none
-  std::string start{};       // another for each process
-  std::string version{};     // of the program
-  std::string address{};     // of its admin listener, as it listens
-  std::string public_key{};  // seals what only this process may read; empty: one of an earlier release
+  std::string id{};       // of its state folder; empty: the gateway is of an earlier release
+  std::string start{};    // unique for each process
+  std::string version{};  // of the program
+  std::string address{};  // of its admin listener, as bound
+  std::string
+      public_key{};  // seals what only this process may read; empty: the gateway is of an earlier release
   conf::TimePoint since{};
-  uint64_t epoch = 0;     // that it leads in; 0: it follows
+  uint64_t epoch = 0;     // of its lead; 0: it follows
   uint64_t followed = 0;  // the last change of the store that it has applied to its routes
   // Requests that it still has at replicas that take no new ones, by the replica's id.
   std::map<std::string, uint32_t, std::less<>> leaving{};
@@ -102,7 +103,7 @@ struct GatewayRecord {
 };
 
 std::string BodyOf(const GatewayRecord& record);
-// DataLoss: it is none.
+// DataLoss: the body is no such record.
 absl::StatusOr<GatewayRecord> ReadGateway(std::string_view name, std::string_view body);
 
 }  // namespace gateway::control

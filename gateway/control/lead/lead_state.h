@@ -1,13 +1,13 @@
 // LeadState: whether this gateway may drive (start and stop workloads), by its own clock. The store decides who
 // leads, by its clock; this says when to ask it, and until when its last answer may be trusted.
 //
-// A gateway asks for the lead again and again: as the leader at a third of the time to live, so that two asks in a
-// row may fail; else every second, so that a leader that has died is replaced a second after its lead has ended.
-// Its lead counts from the moment before the ask was sent, and a tenth of the time less than the store gives: it
-// stops before the store could give the lead to another, even where the two clocks do not run equally fast. What
-// was under way then is fenced by the epoch.
+// A leader asks again after a third of the time to live, so that two asks in a row may fail. Other gateways ask every
+// second, so that a dead leader is replaced a second after its lead has ended. A lead counts from the moment before
+// the ask was sent, and a tenth of the time less than the store gives: a leader stops before the store could give the
+// lead to another gateway, even where the two clocks do not run equally fast. The epoch fences calls that are still
+// under way then.
 //
-// A lead that is won again has another epoch, and is another term: somebody else may have led between the two.
+// A lead that is won again has another epoch, and is another term: another gateway may have led in between.
 //
 // Pure: time and answers come in. One thread.
 #pragma once
@@ -45,23 +45,23 @@ class LeadState {
   bool Due(conf::TimePoint now) const { return now >= next_; }
   // The number of the ask, for its answer.
   uint64_t Asked(conf::TimePoint now);
-  // An answer to that ask; nothing: the store gave none. The answer to an ask that was given up, or that came
-  // before a later one was answered, changes nothing. True: the store gives the lead in an epoch that this gateway
-  // was deposed in, which counts for no term.
+  // The answer to that ask; absent: the store gave none. The answer to an ask that was given up, or that is older
+  // than one already answered, changes nothing. True: the store gives the lead in an epoch in which this gateway was
+  // deposed; it counts for no term.
   bool Answered(uint64_t ask, std::optional<Answer> answer, conf::TimePoint now);
-  // A write was refused since another leads.
+  // A write was refused, since another gateway leads.
   void Deposed(uint64_t epoch, conf::TimePoint now);
-  // It gave the lead back, or is going to: it drives no more, and does not ask again.
+  // This gateway gives the lead back: it drives no more, and does not ask again.
   void Resign();
 
-  // 0: it may not drive now.
+  // 0: this gateway may not drive now.
   uint64_t EpochAt(conf::TimePoint now) const { return now < until_ ? epoch_ : 0; }
   bool Leads(conf::TimePoint now) const { return EpochAt(now) != 0; }
   // Whether the store has confirmed the lead since then.
   bool ConfirmedSince(conf::TimePoint then) const { return confirmed_ >= then; }
   // The next moment at which something changes by time alone: an ask, or the end of the lead.
   conf::TimePoint next(conf::TimePoint now) const;
-  // Another gateway that leads, as last heard; empty: not known, or this one.
+  // The leader by the last answer; empty: not known, or this gateway.
   const std::string& holder() const { return holder_; }
 
  private:

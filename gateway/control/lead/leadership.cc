@@ -64,7 +64,7 @@ net::Task<absl::Status> Leadership::Confirm() {
   if (options_.alone) co_return absl::OkStatus();
   const conf::TimePoint from = net::Now() - kFresh;
   const auto confirmed = [&] { return leads() && state_.ConfirmedSince(from); };
-  // All that want to know share one ask. One that was sent too early for this call is waited for, and the next counts.
+  // Concurrent calls share one ask. An ask that was sent too early for this call does not count: the next one does.
   for (bool counts = false; !counts && leads() && !confirmed() && !stopped_;) {
     counts = under_way_ == 0 || asked_ >= from;
     if (under_way_ == 0) loop_.tasks.Spawn(Ask());

@@ -1,4 +1,4 @@
-// Leadership: asks the store for the lead and keeps it (LeadState decides when), and tells when a term begins and
+// Leadership: asks the store for the lead and keeps it (LeadState decides when), and reports when a term begins and
 // ends. At most one gateway of a store leads; it alone starts and stops workloads.
 //
 // A gateway that has its store to itself leads from its start to its end, and asks once, for its epoch.
@@ -22,8 +22,8 @@ namespace gateway::control {
 class Leadership final : private net::Alarm {
  public:
   struct Options {
-    std::string holder;  // no other process has this name, not even a later one of this gateway
-    std::string about;   // what others are told of the leader: its name
+    std::string holder;  // unique: no other process has it, not even a later one of this gateway
+    std::string about;   // the leader's name, as shown to others
     bool alone = true;   // no other process uses the store
     LeadTimes times{};
   };
@@ -41,13 +41,13 @@ class Leadership final : private net::Alarm {
   // Gives the lead back, so that another gateway need not wait for its end. Drives no more from the call on.
   net::Task<void> Resign();
 
-  // Of the present term, for fenced writes; 0: it may not drive now. Alone, it may where the epoch is 0, too: its
-  // writes are not fenced then.
+  // The epoch of the present term, for fenced writes; 0: this gateway may not drive now. A gateway that has its store
+  // to itself may drive with the epoch 0, too: its writes are not fenced then.
   uint64_t epoch() const;
   bool leads() const;
-  // OK: it leads, and the store has said so within the last second.
+  // OK: this gateway leads, and the store has confirmed it within the last second.
   net::Task<absl::Status> Confirm();
-  // A write of that epoch was refused since another leads.
+  // A write of that epoch was refused, since another gateway leads.
   void Deposed(uint64_t epoch);
 
   bool alone() const { return options_.alone; }
@@ -59,7 +59,7 @@ class Leadership final : private net::Alarm {
   net::Task<void> Ask();
   // Tells of a term that has begun or ended, and sets the alarm.
   void Update();
-  // Those that wait for an ask look again.
+  // Wakes the tasks that wait for the end of an ask.
   void Wake();
 
   net::Loop& loop_;

@@ -44,7 +44,7 @@ class ColdStarts {
     std::string kind{};
     conf::Duration took{};
   };
-  // The model's last ones, at most `most` of each kind, the oldest first.
+  // The model's last starts, at most `most` of each kind, the oldest first.
   std::vector<Start> Last(const std::string& model, size_t most) const {
     std::vector<Start> out;
     for (const auto& [of, took] : took_) {

@@ -1,5 +1,5 @@
-// LearnedStarts: how long the next replica of a model will take until it is ready, learned from the phases of those
-// before: what a start takes on each node and kind of devices, and what the weights take to come to a node.
+// LearnedStarts: how long the next replica of a model will take until it is ready, learned from the phases of earlier
+// starts: the start itself on each node and kind of device, and the fetch of the weights to each node.
 //
 // A node counts by its own starts once there are kOwn of them, else by those of its kind, else by the model's.
 // Bounded: kKept durations for each model and node. One thread.
@@ -22,7 +22,7 @@ namespace gateway::control {
 struct StartPlace {
   std::string node{};
   std::string kind{};
-  bool holds_weights = true;  // or the model has none
+  bool holds_weights = true;  // also where the model has none
   bool free = false;          // there are devices for it now
 };
 
@@ -39,7 +39,7 @@ class LearnedStarts {
     std::string kind{};
     StartPhases phases{};
   };
-  // The model's last ones, at most `most` of each node, the oldest first.
+  // The model's last starts, at most `most` of each node, the oldest first.
   std::vector<Start> Last(const std::string& model, size_t most) const;
   // A start that an earlier process saw.
   void Recall(const std::string& model, const Start& start);
@@ -50,7 +50,7 @@ class LearnedStarts {
   // Zero: no start was measured.
   conf::Duration Lead(const std::string& model, std::span<const StartPlace> places, double q) const;
 
-  // Of a phase, over the model's last starts on a kind.
+  // Quantiles of each phase, over the model's last starts on one kind of device.
   struct Row {
     std::string model{};
     std::string kind{};

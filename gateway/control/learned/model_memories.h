@@ -1,5 +1,5 @@
-// ModelMemories: what scaling has learned of the models, in the store, so that it outlives the process and is there for
-// the next leader. A process that is killed loses what was learned in the last five minutes.
+// ModelMemories: keeps in the store what scaling has learned of the models, for the next process or the next leader.
+// A process that is killed loses what it has learned in the last five minutes.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -23,7 +23,7 @@ class ModelMemories {
   static constexpr conf::Duration kEvery = std::chrono::minutes(5);
 
   struct Environment {
-    std::function<std::vector<std::string>()> models;  // that have a policy
+    std::function<std::vector<std::string>()> models;  // the models that have a policy
     std::function<ModelMemory(const std::string& model)> learned;
     std::function<void(const std::string& model, const ModelMemory& memory)> recall;
   };

@@ -1,5 +1,5 @@
-// ModelMemory: what scaling has learned of one model, to be kept while no process runs: the demand law's prices, how
-// many replicas each time of the day wanted, and how long starts and wakes took.
+// ModelMemory: what scaling has learned of one model, as the store keeps it: the prices of the demand law, how many
+// replicas each time of the day wanted, and how long starts and wakes took.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -27,7 +27,7 @@ struct ModelMemory {
 
 // As the store keeps it.
 std::string BodyOf(const ModelMemory& memory);
-// DataLoss: nobody wrote that.
+// DataLoss: the body is no such record.
 absl::StatusOr<ModelMemory> ReadModelMemory(const std::string& model, const std::string& body);
 
 }  // namespace gateway::control

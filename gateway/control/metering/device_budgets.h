@@ -21,8 +21,8 @@ namespace gateway {
 std::unique_ptr<control::MeterLedger> MeterLedgerOf(ledger::Ledger& ledger, std::string dir,
                                                     conf::TimePoint opened);
 
-// Charges durable records to the budgets of the tenants that pay. Budgets count milliseconds; the rest is
-// carried to the next record. One thread.
+// Charges durable records to the budgets of the tenants that pay. Budgets count milliseconds; what remains below a
+// millisecond is carried to the next record. One thread.
 class DeviceCharges {
  public:
   explicit DeviceCharges(router::limits::LimitTree& limits) : limits_(limits) {}

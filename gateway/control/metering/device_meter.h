@@ -5,10 +5,9 @@
 // by tokens (ledger::DeviceWeight); without served requests they belong to ledger::kIdle. A job's devices
 // belong to its tenant. Parts are whole numbers, and their sum is exactly what was held.
 //
-// The measured energy of a device belongs to its holders by their shares of it, as it is measured, and what nobody
-// holds to ledger::kIdle. A record has the energy of its holder up to its time, shared as its device time is, and is
-// written as one with it: energy that was not written when a gateway was killed is lost, at most that of one
-// interval, and none counts twice.
+// The measured energy of a device belongs to its holders, by their shares of the device at the measurement; the energy
+// of an idle share belongs to ledger::kIdle. One record has the device time and the energy of a holder, shared among
+// tenants in the same way. A gateway that is killed loses the energy of one interval at most; none counts twice.
 //
 // Counting continues from the last record of each model, or job, and kind in the ledger: so no time is
 // counted twice, and time that passed while no gateway ran is counted by the next one.
@@ -51,8 +50,8 @@ struct HeldDevices {
   std::vector<HeldPlace> places{};         // their sum is `milli`
   conf::TimePoint since{};                 // it holds them
   std::optional<conf::TimePoint> until{};  // it held them: all its processes have ended
-  // It was last seen to hold them; later than that nothing is counted of it while its end is not known.
-  // Absent: it holds them now.
+  // When it was last seen to hold them: nothing later is counted while its end is not known. Absent: it holds them
+  // now.
   std::optional<conf::TimePoint> alive{};
 };
 
@@ -64,7 +63,7 @@ struct DrawnEnergy {
   int64_t mj = 0;  // millijoules
 };
 
-// What energy costs and emits at a moment.
+// The cost and the emissions of energy at a moment.
 struct EnergyRate {
   double usd_per_kwh = 0;
   double grams_co2_per_kwh = 0;
@@ -94,7 +93,7 @@ class DeviceMeter {
   // By replicas; replicas without devices are skipped.
   void Serve(std::span<const ledger::Served> served, std::span<const HeldDevices> holdings);
 
-  // Energy, to the holders of now. Those that have ended hold nothing.
+  // Adds energy to the present holders. Holders that have ended get none.
   void Draw(std::span<const DrawnEnergy> drawn, std::span<const HeldDevices> holdings);
 
   // The held time until `until` that is not yet recorded, shared by `by`. Tokens that were served before this

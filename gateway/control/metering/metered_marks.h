@@ -1,9 +1,9 @@
-// MeteredMarks: until when device time has been recorded, by whichever gateway led, kept in the store.
+// MeteredMarks: until when any leader has recorded device time, kept in the store.
 //
-// Ledgers stay local, so a new leader cannot see in its own until when its predecessor has counted. Each record of
-// device time is therefore announced here first, by a write that is fenced by the term: a leader that was deposed
-// records nothing more, and no time is recorded by two. What a leader has announced and not recorded, since it was
-// killed between the two, is at most a minute of each holder, and is lost.
+// Ledgers stay local, so a new leader cannot see in its own ledger until when its predecessor has counted. Therefore
+// each record of device time is first announced here, by a write that is fenced by the term: a deposed leader records
+// nothing more, and no two leaders record the same time. A leader that is killed between the announcement and the
+// record loses at most a minute of each holder.
 //
 // Owner: the ScalingLoop of a gateway that shares its store. Thread: the control loop's.
 #pragma once
@@ -32,7 +32,7 @@ class MeteredMarks {
   MeteredMarks(store::Store& store, uint64_t epoch, std::function<void()> deposed)
       : store_(store), epoch_(epoch), deposed_(std::move(deposed)) {}
 
-  // As earlier leaders have left them.
+  // The marks of earlier leaders.
   net::Task<absl::StatusOr<std::vector<ledger::LastHeld>>> Load();
   // OK: these records may be written now.
   net::Task<absl::Status> Announce(std::span<const ledger::DeviceRecord> records);

@@ -99,7 +99,7 @@ net::Task<bool> Metering::CountInTurn(HeldBy by, conf::TimePoint until) {
   co_return co_await Write(meter_.Next(held, by, until));
 }
 
-// The records that the ledger holds already, and at the start the time since the last of them.
+// Removes the records that the ledger already holds; at the start, the time since the last of them is counted.
 net::Task<bool> Metering::GoOn() {
   const absl::StatusOr<std::vector<ledger::LastHeld>> last =
       co_await net::OffLoop(loop_, [this] { return ledger_->Last(); });

@@ -1,9 +1,8 @@
 // Metering: records the device time and the energy of replicas and jobs: once a minute, and before a device is released.
 //
-// A device counts from the moment when its use is requested until it is released, across restarts of the
-// gateway. Everything follows from the ledger: the served tokens (DeviceMeter shares the time by them), and
-// the place to continue after a start and after a write with an unknown outcome. While the ledger cannot
-// write, no device is released, and no time is lost.
+// A device counts from the request for it until its release, across restarts of the gateway. Everything follows from
+// the ledger: the served tokens (DeviceMeter shares the time by them), and the place to continue after a start and
+// after a write with an unknown outcome. While the ledger cannot write, no device is released, and no time is lost.
 //
 // Owner: the ScalingLoop. Thread: the control loop's; the ledger works on another thread.
 #pragma once
@@ -31,7 +30,7 @@ struct MeterLedger {
   // When it returns, every earlier record is either on disk or will never be.
   virtual absl::StatusOr<std::vector<ledger::LastHeld>> Last() = 0;
   virtual absl::StatusOr<std::vector<ledger::Served>> TakeServed() = 0;
-  // By requests that ended from `since` on, before TakeServed began to count.
+  // Served by requests that ended from `since` on, before TakeServed began to count.
   virtual absl::StatusOr<std::vector<ledger::Served>> ServedBefore(conf::TimePoint since) = 0;
   virtual absl::Status Append(std::vector<ledger::DeviceRecord> records) = 0;
 };
@@ -43,9 +42,9 @@ using EnergyTotals = DeviceTotals;
 
 class Metering {
  public:
-  // `held` returns the devices held now; `charge` is called with records that are on disk. `marks`: what leaders
-  // of other gateways have recorded; null: this gateway has its store to itself. `served_elsewhere`: what other
-  // gateways' requests have used since the last call; null: there are none.
+  // `held` returns the devices held now; `charge` is called with records that are on disk. `marks`: until when other
+  // leaders have recorded; null: this gateway has its store to itself. `served_elsewhere`: what the requests of other
+  // gateways have used since the last call; null: there are no other gateways.
   Metering(net::Loop& loop, std::unique_ptr<MeterLedger> ledger,
            std::function<std::vector<HeldDevices>()> held,
            std::function<void(std::span<const ledger::DeviceRecord>)> charge,
@@ -57,7 +56,7 @@ class Metering {
   net::Task<void> Run();
   // True: the device time of `by` up to now is on disk. False: call again later.
   net::Task<bool> UpToNow(HeldBy by);
-  // What devices have drawn: it belongs to those that hold them now.
+  // Energy that devices have drawn: it belongs to their present holders.
   void Draw(std::span<const DrawnEnergy> drawn);
   void Close();
   // Run() has returned, or was never called.
@@ -92,7 +91,7 @@ class Metering {
   bool first_ = true;                            // nothing has been counted yet
   bool known_ = false;                           // the records on disk are known
   bool failing_ = false;
-  std::string trouble_;  // the last reason of it
+  std::string trouble_;  // the reason of the last failure
   bool running_ = false;
   bool closed_ = false;
 };

@@ -19,7 +19,7 @@ struct Adapter {
   std::string source{};  // where engines load it from
   std::string by{};      // who loaded it: an admin key's id, a person
   conf::TimePoint since{};
-  bool leaves = false;  // it is unloaded everywhere, and then forgotten
+  bool leaves = false;  // engines unload it; once none holds it, it is forgotten
 
   bool operator==(const Adapter&) const = default;
 };
@@ -36,10 +36,10 @@ std::string IdOf(std::string_view base, std::string_view name);
 std::string BodyOf(const Adapter& adapter);
 // DataLoss names the object.
 absl::StatusOr<Adapter> ReadAdapter(const std::string& id, const std::string& body);
-// The detail of its records in the ledger. `more`: why, or where; may be empty.
+// The detail of its records in the ledger. `replica` and `why` may be empty.
 std::string DetailOf(const Adapter& adapter, std::string_view replica = {}, std::string_view why = {});
 
-// What such a record makes of the adapters, by id. False: it is no record of an adapter.
+// A record of the ledger.
 struct AdapterRecord {
   std::string_view action;
   std::string_view actor;
@@ -47,6 +47,7 @@ struct AdapterRecord {
   std::string_view detail;
   conf::TimePoint at{};
 };
+// Applies a record to the adapters, by id. False: it is no record of an adapter.
 bool TakeRecord(const AdapterRecord& record, std::map<std::string, Adapter>& adapters);
 
 }  // namespace gateway::control

@@ -137,7 +137,7 @@ void AdapterLoads::TickBase(const std::shared_ptr<const Runtime>& runtime, const
   ForgetGone(*runtime, adapters, places);
 }
 
-// To the router: where requests for each adapter may go.
+// Tells the router where requests for each adapter may go.
 void AdapterLoads::ShowHeld(const Place& place, const std::vector<Adapter>& adapters) {
   const Known& known = replicas_.at(place.identity);
   std::vector<router::AdapterId> held;
@@ -273,7 +273,7 @@ net::Task<void> AdapterLoads::List(std::shared_ptr<const Runtime> runtime, Place
   }
 }
 
-// First what leaves, then what takes its place.
+// First unloads the adapter that leaves, then loads the one that takes its place.
 net::Task<void> AdapterLoads::Change(std::shared_ptr<const Runtime> runtime, Place place, std::string base,
                                      std::string unload, std::string load) {
   const EngineLora& calls = *CallsOf(*runtime, place.id);
@@ -313,7 +313,7 @@ net::Task<std::string> AdapterLoads::UnloadAt(std::shared_ptr<const Runtime> run
   const router::AdapterId id = router::AdapterIdOf(name);
   net::Sleep pause(loop_.watchdog);
   const conf::TimePoint give_up = net::Now() + kDepartPatience;
-  // Shards that have picked the replica a moment ago are waited for, too.
+  // A shard may have picked the replica a moment ago: its request is waited for, too.
   do {
     co_await pause.For(kPollDeparture);
     if (net::Now() >= give_up) co_return "requests use it";

@@ -1,13 +1,14 @@
 // AdapterLoads: has engines load and unload the adapters that operators have loaded at run time, and knows which
-// engine holds which.
+// engine holds which adapter.
 //
-// What an engine holds is what it lists itself, every few seconds: so an engine that was restarted, and a replica that
-// is new, get the adapters of their model, and a gateway that was restarted knows all. Requests for an adapter go
-// to replicas that hold it; while none does, they wait in the queue of its base. router/load/adapter_plan.h decides
-// what is loaded where, and what leaves for it.
+// Every few seconds each engine lists the adapters that it holds. So a restarted engine and a new replica get the
+// adapters of their model, and a restarted gateway knows all of them. Requests for an adapter go to replicas that hold
+// it; while none does, they wait in the queue of its base. router/load/adapter_plan.h decides which adapter is loaded
+// where, and which one is unloaded for it.
 //
-// Of several gateways the leader alone loads and unloads, by the requests of all; the others only ask. Where nothing is
-// scaled none leads, and each of them does, which is harmless: an engine refuses to load an adapter twice.
+// Of several gateways the leader alone loads and unloads, by the requests of all; the others only ask for the lists.
+// Where nothing is scaled, no gateway leads and each of them loads. That is harmless: an engine refuses to load an
+// adapter twice.
 //
 // Owner: the Process. Thread: the control loop's.
 #pragma once
@@ -63,12 +64,12 @@ class AdapterLoads final : private net::Alarm {
   void Start() { started_ = true, Wake(); }
   void Stop();
 
-  // Waits until the adapter is loaded somewhere. Nothing: it is, or no replica can load it now and it is loaded
-  // later. Otherwise every engine has refused it: what one of them said.
+  // Waits until the adapter is loaded at one replica. Absent: it is loaded, or no replica can load it now and one will
+  // do so later. A text: every engine has refused the adapter, and one of them gave this answer.
   net::Task<std::optional<std::string>> AwaitFirst(std::string base, std::string name,
                                                    conf::Duration patience);
 
-  // How the requests of this gateway use adapters; those that none has used are left out.
+  // How the requests of this gateway use adapters; unused adapters are left out.
   AdapterUses UsesHere() const;
 
   std::vector<AdapterAtReplica> At(const std::string& base, const std::string& name) const;
@@ -83,8 +84,8 @@ class AdapterLoads final : private net::Alarm {
     std::vector<std::string> listed;  // by the engine
     std::optional<conf::TimePoint> listed_at{};
     std::map<std::string, Refusal> refused;  // by adapter
-    std::set<std::string> departs;           // is about to be unloaded: no new request goes there
-    std::string loads;                       // by the call under way
+    std::set<std::string> departs;  // adapters that are about to be unloaded: they get no new request here
+    std::string loads;              // the adapter that the call under way loads
     conf::TimePoint next_list{};
     std::shared_ptr<router::ReplicaState> state;  // not null once it was seen
     bool busy = false;                            // a call is under way

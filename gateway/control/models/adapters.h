@@ -1,5 +1,5 @@
-// Adapters: the LoRA adapters that operators have loaded at run time. They are kept in the store, so they outlive
-// the gateway, and changes by other gateways are followed. AdapterLoads has the engines follow them.
+// Adapters: the LoRA adapters that operators have loaded at run time. The store keeps them, so they outlive the
+// gateway, and each gateway follows the changes of the others. AdapterLoads has engines load them.
 //
 // Owner: the Process; stopped before it is destroyed. Thread: the control loop's. Bounded: kMostOfBase of a base.
 #pragma once
@@ -40,11 +40,11 @@ class Adapters {
   net::Task<absl::Status> Start() { return stored_.Start(); }
   void Stop() { stored_.Stop(); }
 
-  // Checks, then records in the ledger and in the store; in a shared store both with one write, as the store alone knows
-  // who leads. Errors with codes: NotFound (no such base),
-  // InvalidArgument (name or source), AlreadyExists, ResourceExhausted; and the store's.
+  // Checks the adapter, then records it in the ledger and in the store. A shared store alone knows who leads, so there
+  // one write does both. Errors: NotFound (no such base), InvalidArgument (name or source), AlreadyExists,
+  // ResourceExhausted, and those of the store.
   net::Task<absl::Status> Load(Adapter adapter);
-  // Its requests are refused from now on, and the engines unload it. NotFound: there is none.
+  // Requests for it are refused from now on, and the engines unload it. NotFound: no such adapter is loaded.
   net::Task<absl::Status> Unload(std::string base, std::string name, std::string by);
   // Forgets it: the engines have refused it, or none holds it any more.
   net::Task<absl::Status> Forget(std::string base, std::string name, std::string_view action,
@@ -57,7 +57,7 @@ class Adapters {
   const Adapter* Find(std::string_view base, std::string_view name) const;
   // By base and name.
   std::vector<Adapter> All() const;
-  // For models in force: those that do not leave.
+  // The adapters that requests may use: without those that are being unloaded.
   std::vector<config::RunTimeAdapter> InForce() const;
   bool empty() const { return stored_.all().empty(); }
 

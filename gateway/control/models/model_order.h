@@ -1,5 +1,5 @@
-// Orders of operators for a model: paused, it takes no new requests and running ones finish; held, the autoscaler
-// keeps the number of its replicas. Kept in the store (kind `model_order`) by the model's name.
+// Orders of operators for a model. A paused model takes no new requests, and running ones finish; of a held model the
+// autoscaler keeps the number of replicas. The store keeps the orders (kind `model_order`) by the model's name.
 //
 // Pure.
 #pragma once
@@ -21,7 +21,7 @@ struct ModelOrder {
   std::string reason{};
   conf::TimePoint since{};
   std::optional<conf::TimePoint> until{};  // nothing: until it is lifted
-  uint32_t replicas = 0;                   // of a hold: how many are kept
+  uint32_t replicas = 0;                   // for a hold: the number that is kept
 
   bool operator==(const ModelOrder&) const = default;
 };
@@ -49,7 +49,7 @@ std::string BodyOf(const OrdersOfModel& orders);
 // DataLoss names the model.
 absl::StatusOr<OrdersOfModel> ReadOrders(const std::string& model, const std::string& body);
 
-// The detail of an order's record in the ledger, and what a record changes.
+// The detail of an order's record in the ledger.
 std::string DetailOf(const ModelOrder& order, std::string_view action);
 struct OrderRecord {
   std::string_view action;
@@ -57,7 +57,7 @@ struct OrderRecord {
   std::string_view detail;
   conf::TimePoint at{};
 };
-// False: it is no record of an order.
+// Applies a record of the ledger to the orders. False: it is no record of an order.
 bool TakeRecord(const OrderRecord& record, OrdersOfModel& orders);
 
 }  // namespace gateway::control

@@ -1,5 +1,5 @@
-// ModelOrders: which models operators have paused or held. They are kept in the store, so they outlive the
-// gateway, and changes by other processes are followed.
+// ModelOrders: which models operators have paused or held. The store keeps the orders, so they outlive the gateway,
+// and each gateway follows the changes of the others.
 //
 // Owner: the Process; stopped before it is destroyed. Thread: the control loop's.
 #pragma once
@@ -36,8 +36,8 @@ class ModelOrders {
   net::Task<absl::Status> Start();
   void Stop() { follower_.Stop(); }
 
-  // In the ledger, in the store and in force when they return. FailedPrecondition: there is no such order to
-  // lift; and the store's errors. A new order takes the place of an earlier one.
+  // An order is in the ledger, in the store and in force when these return. A new order replaces an earlier one.
+  // Errors: FailedPrecondition (no such order to lift), and those of the store.
   net::Task<absl::Status> Pause(std::string model, ModelOrder order);
   net::Task<absl::Status> Resume(std::string model, ModelOrder by);
   net::Task<absl::Status> Hold(std::string model, ModelOrder order);

@@ -1,4 +1,4 @@
-// Ratings: what callers' feedback says of the answers of a model's replicas, for the judgement of a rollout.
+// Ratings: the feedback of callers on the answers of a model's replicas, for the judgement of a rollout.
 //
 // Blocks; any thread.
 #pragma once
@@ -15,8 +15,8 @@ namespace gateway::control {
 
 using RatingsByReplica = std::map<std::string, router::Ratings, std::less<>>;
 
-// The true and false feedback of that name on the answers of each replica of the model since then: by this gateway's
-// ledger, and by what the others have told, whose first hour counts whole. Empty where it cannot be read; the log says
+// The true and false feedback of that name on the answers of each replica of the model since then: from this gateway's
+// ledger, and from the reports of others, which count whole hours. Empty where it cannot be read; then the log says
 // so.
 RatingsByReplica RatingsOf(const std::string& ledger_dir, const std::optional<UsageOfOthers>& others,
                            const std::string& model, const std::string& name, conf::TimePoint since);

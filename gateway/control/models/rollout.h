@@ -1,6 +1,6 @@
 // A rollout of a model's new version, as the store keeps it (kind `rollout`, id: the model).
 //
-// The policy says what the new version is (its section `rollout`); this says how far it has come.
+// The policy describes the new version (its section `rollout`); this is its progress.
 //
 // Pure.
 #pragma once
@@ -40,7 +40,7 @@ struct Rollout {
   bool operator==(const Rollout&) const = default;
 };
 
-// What a replica of that version is to its model now.
+// The present role of a model's version.
 enum class VersionRole : uint8_t {
   kServes,  // the version in force: the autoscaler decides how many there are
   kNew,     // has the share of the rollout's step
@@ -57,7 +57,7 @@ absl::StatusOr<Rollout> ReadRollout(const std::string& model, const std::string&
 // The detail of its records in the ledger, whose actions are rollout.begin, .open, .next, .promote, .roll_back, .abort.
 std::string DetailOf(const Rollout& rollout);
 
-// What such a record makes of the rollouts, by model. False: it is no record of a rollout.
+// A record of the ledger.
 struct RolloutRecord {
   std::string_view action;
   std::string_view actor;
@@ -65,6 +65,7 @@ struct RolloutRecord {
   std::string_view detail;
   conf::TimePoint at{};
 };
+// Applies a record to the rollouts, by model. False: it is no record of a rollout.
 bool TakeRecord(const RolloutRecord& record, std::map<std::string, Rollout>& rollouts);
 
 }  // namespace gateway::control

@@ -1,5 +1,5 @@
-// Rollouts: how far the new versions of models have come, kept in the store, so that a rollout goes on after a restart,
-// and followed by every gateway, so that all give a version the same share.
+// Rollouts: the progress of the new versions of models. The store keeps it, so that a rollout continues after a
+// restart; every gateway follows it, so that all give a version the same share of requests.
 //
 // Owner: the Process; stopped before it is destroyed. Thread: the control loop's.
 #pragma once
@@ -36,10 +36,10 @@ class Rollouts {
   net::Task<absl::Status> Start() { return stored_.Start(); }
   void Stop() { stored_.Stop(); }
 
-  // In the ledger, in the store and in force when it returns. In a shared store the record for the ledger is written
-  // with the change, as the store alone knows who leads. `action`: begin, open, next, promote, roll_back, abort.
+  // The change is in the ledger, in the store and in force when this returns. A shared store alone knows who leads, so
+  // there one write has the change and its record. `action`: begin, open, next, promote, roll_back, abort.
   net::Task<absl::Status> Set(Rollout rollout, std::string_view action);
-  // Its policy has no rollout any more.
+  // The model's policy no longer has a rollout.
   net::Task<absl::Status> Forget(std::string model);
 
   // Null: none was begun.

@@ -1,5 +1,5 @@
-// What requests have met at the replicas of models whose new version is rolled out: here, and at other gateways, which
-// tell of it, so that the leader judges a version by the requests of all.
+// Results of requests at the replicas of models whose new version is rolled out. Every gateway reports its own, so that
+// the leader judges a version by the requests of all.
 #pragma once
 
 #include <map>
@@ -21,19 +21,20 @@ void AddTo(TriesAt& sum, const TriesAt& more);
 // Without feedback.
 router::VersionSample SampleOf(const TriesAt& at);
 
-// Of this gateway, at the replicas that are in its routes. A model whose rollout runs is there without replicas, too.
+// The results of this gateway, at the replicas in its routes. A model whose rollout runs is included even without
+// replicas.
 TriesByModel TriesHere(std::span<const ShardMetrics* const> shards, const Runtime& runtime,
                        const Rollouts& rollouts);
 
-// Adds up what other gateways tell. They count since their start, so only increases are added: what a gateway counted
-// before it told of a model is of no rollout that is judged here.
+// Adds up the reports of other gateways. They count since their start, so only increases are added: results from before
+// the first report of a model belong to no rollout that is judged here.
 //
 // Pure. One thread.
 class TriesElsewhere {
  public:
-  // News of a gateway. A model of which no gateway tells any more is forgotten.
+  // A gateway's new record. A model that no gateway reports any more is forgotten.
   void Update(const GatewayRecord& record);
-  // Its record was removed.
+  // The gateway's record was removed.
   void Forget(std::string_view gateway);
 
   const TriesByModel& all() const { return added_; }

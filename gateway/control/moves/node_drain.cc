@@ -14,7 +14,7 @@ std::optional<NodeDrain::Order> NodeDrain::OrderFor(const Workload& workload) co
   return std::nullopt;
 }
 
-// Also those that end already: the autoscaler does not take them back.
+// Also replicas that already end: the autoscaler does not take them back.
 void NodeDrain::SetAside() {
   for (Workload& workload : workloads_.all()) {
     if (workload.kind == Kind::kReplica && OrderFor(workload)) workload.serving.set_aside = true;

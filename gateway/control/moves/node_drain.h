@@ -1,6 +1,7 @@
-// NodeDrain: empties the nodes that operators, or the cluster's own manager, drain. A replica is replaced elsewhere first,
-// and ends when the others are enough; a replica for batches ends at once; a preemptible job saves its work and starts
-// again elsewhere; other jobs run to their end. New work is kept away by the cordon (cordons.h), or by the node's health.
+// NodeDrain: empties the nodes that operators, or the cluster's own manager, drain. A replica is first replaced
+// elsewhere, and ends when the others are enough; a replica for batches ends at once; a preemptible job saves its work
+// and starts again elsewhere; other jobs run to their end. The cordon (cordons.h) or the node's health keeps new work
+// away.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once

@@ -1,9 +1,9 @@
-// ReplicaMoves: carries out the planner's decisions to move replicas. Another replica starts at the new place, and
-// the old one ends when the new one serves and the model has as many serving replicas as it should have. Where the new
-// one does not come to serve, the old one stays as it was.
+// ReplicaMoves: carries out the planner's decisions to move replicas. Another replica starts at the new place; the old
+// one ends when the new one serves and the model has as many serving replicas as it should have. If the new one fails
+// to start, the old one stays.
 //
-// The new replica's record names the one that it replaces: after a restart the move goes on, with both of them known
-// and each holding its own devices.
+// The new replica's record names the one that it replaces. So a move continues after a restart, and each of the two
+// keeps its own devices.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -21,10 +21,10 @@ namespace gateway::control {
 
 // Moves of running work, since the start.
 struct MoveCounts {
-  uint64_t jobs = 0;      // that began to move
-  uint64_t replicas = 0;  // likewise
-  uint64_t done = 0;      // replicas whose successor serves in their place
-  uint64_t failed = 0;    // replicas that stayed, since their successor did not come to serve
+  uint64_t jobs = 0;      // began to move
+  uint64_t replicas = 0;  // began to move
+  uint64_t done = 0;      // replicas that another one has replaced
+  uint64_t failed = 0;    // replicas that stayed, since the new one failed to start
 };
 
 class ReplicaMoves {

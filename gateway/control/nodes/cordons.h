@@ -1,5 +1,5 @@
 // Cordons: nodes and devices that operators have set aside. They get no new work; running work continues.
-// They are kept in the store, so they outlive the gateway, and changes by other processes are followed.
+// The store keeps them, so they outlive the gateway, and changes by other processes are followed.
 //
 // Owner: the ScalingLoop; stopped before it is destroyed. Thread: the control loop's.
 #pragma once
@@ -28,22 +28,22 @@ class Cordons {
   net::Task<absl::Status> Start();
   void Stop() { stored_.Stop(); }
 
-  // In the ledger, in the store and in force when they return. NotFound: the cluster has no such node or
-  // device; FailedPrecondition: it is not cordoned, or (Undrain) not drained; and the store's errors. A cordon
-  // that is set again takes the place of the earlier one.
+  // The cordon is in the ledger, in the store and in force when these return. A cordon that is set again replaces the
+  // earlier one. Errors: NotFound (the cluster has no such node or device), FailedPrecondition (it is not cordoned, or
+  // for Undrain not drained), and those of the store.
   net::Task<absl::Status> Set(Cordon cordon);
   net::Task<absl::Status> Lift(Cordon cordon);
   net::Task<absl::Status> Drain(Cordon cordon);
   net::Task<absl::Status> Undrain(Cordon cordon);
 
-  // Tells the planner all of them: it has other nodes.
+  // Reports all cordons to the planner again, since it has other nodes.
   void UpdatePlanner();
 
   // No read of the store is under way after Stop().
   bool idle() const { return stored_.idle(); }
 
   std::vector<Cordon> all() const;
-  // The order to drain the node; null: none.
+  // The order to drain the node; null: there is none.
   const Cordon* Drains(const std::string& node) const;
   // Sentences for the explanation of waiting workloads.
   std::vector<std::string> InWords() const;

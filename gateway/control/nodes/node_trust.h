@@ -1,5 +1,5 @@
 // NodeTrust: which nodes of a shared cluster may get new work. It reads the reports of the launcher and of
-// replicas (NodeWatch evaluates them), probes nodes that have fallen silent, and tells the planner once a
+// replicas (NodeWatch evaluates them), probes nodes that have fallen silent, and updates the planner once a
 // change is in the ledger.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
@@ -34,18 +34,18 @@ class NodeTrust {
 
   // Reads the reports about the nodes, and probes those that are due.
   void Tick();
-  // Tells the planner the changes.
+  // Reports the changes to the planner.
   void UpdatePlanner();
-  // The planner has other nodes: it is told of all of them again.
+  // The planner has other nodes: all of them are reported to it again.
   void OnNewNodes() { told_ = {}; }
 
   // OK, or Unavailable with the reason why nothing may start on the node now.
   net::Task<absl::Status> MayStartOn(std::string node);
   // The reason why nothing new is placed on the node, once it is in the ledger; nothing: the node is trusted.
   std::optional<NodeWatch::Doubt> DoubtOf(const std::string& node) const;
-  // Likewise, but also before it is in the ledger.
+  // The same, but also before the doubt is in the ledger.
   bool doubted(const std::string& node) const { return watch_.doubt(node).has_value(); }
-  // What is to move elsewhere, as the cluster's manager says.
+  // Which work the cluster's manager wants moved elsewhere.
   std::optional<NodeWatch::Leave> LeaveOf(const std::string& node) const { return watch_.LeaveOf(node); }
 
   std::vector<NodeStatus> Rows() const;

@@ -47,7 +47,7 @@ void NodeWatch::Answered(const std::string& name, conf::TimePoint now) {
 void NodeWatch::Silent(const std::string& name, std::string why, conf::TimePoint now) {
   Node* const node = Get(name);
   if (node == nullptr) return;
-  // Long after the last time it is not the same silence.
+  // A silence long after the last one is a new silence.
   if (!node->silent || now - *node->still_silent > kCompare) node->silent = now;
   node->asked = node->still_silent = now;
   node->silent_why = std::move(why);

@@ -1,12 +1,12 @@
-// NodeWatch: recognizes nodes that cannot be trusted before the cluster's own manager gives them up, which
-// takes the manager from half a minute to some minutes.
+// NodeWatch: recognizes nodes that cannot be trusted before the cluster's own manager gives them up; the manager needs
+// from half a minute to some minutes for that.
 //
-// A node is suspect when its daemon accepts no connection, twice, while another node's does; or, where the
-// daemon cannot be asked, when at least two replicas run there and all stopped answering at once. So a single
-// replica that hangs, a command that ends again and again, and a network in which no node is reached say
-// nothing against a node. At most half of the nodes are suspect at a time, so the only node never is. A
-// suspect is trusted again when it answers, but not before a delay that doubles each time, so that an
-// unstable node is avoided longer and longer.
+// A node is suspect when its daemon accepts no connection, twice, while another node's daemon does. Where the daemon
+// cannot be asked, a node is suspect when at least two replicas run there and all stopped answering at once. So these
+// say nothing against a node: a single replica that hangs, a command that fails repeatedly, a network in which no node
+// is reached. At most half of the nodes are suspect at a time, so a single node never is. A suspect is trusted again
+// when it answers, but not before a delay that doubles each time, so that an unstable node is avoided longer and
+// longer.
 //
 // Pure value: reports and times come in. Times must not go back.
 #pragma once
@@ -36,7 +36,7 @@ class NodeWatch {
       std::chrono::minutes(30);  // trusted so long: as if never suspect
   static constexpr conf::Duration kAskAgain = std::chrono::seconds(3);  // a suspect; its longest silence
   static constexpr conf::Duration kAskRuns =
-      std::chrono::seconds(15);  // what has a replica that is mute or late
+      std::chrono::seconds(15);  // a node with a replica that is mute or late
 
   // The manager's report of its nodes; nodes that are missing in it are forgotten.
   void Update(const std::vector<plugins::launchers::SharedNode>& nodes, conf::TimePoint now);
@@ -60,11 +60,11 @@ class NodeWatch {
   std::vector<std::string> Due(conf::TimePoint now) const;
   // Before a launch: the last answer is not recent, and the node can be probed.
   bool ShouldAsk(const std::string& node, conf::TimePoint now) const;
-  // The node to probe for comparison, so that silence means something; empty: none, or one has answered
-  // lately.
+  // The node to probe for comparison, without which silence proves nothing; empty: there is none, or a node has
+  // answered lately.
   std::string ToCompare(const std::string& node, conf::TimePoint now) const;
   bool IsSilent(const std::string& node) const;  // at the last probe
-  // The node is silent, while another node answers; the reason. Empty: nothing speaks against a launch there.
+  // The reason against a launch on the node: it is silent while another node answers. Empty: there is none.
   std::string WhyNoLaunch(const std::string& node, conf::TimePoint now) const;
 
   struct Doubt {
@@ -75,12 +75,13 @@ class NodeWatch {
   };
   // Suspected by us or by the manager, or given up by the manager; nothing: the node is trusted.
   std::optional<Doubt> doubt(const std::string& node) const;
-  // What is to move elsewhere, as the manager says, and why; nothing: all may stay.
+  // Which work the manager wants moved elsewhere, and why.
   struct Leave {
     plugins::launchers::Leaving who = plugins::launchers::Leaving::kAll;
     std::string why{};
     friend bool operator==(const Leave&, const Leave&) = default;
   };
+  // Absent: all work may stay.
   std::optional<Leave> LeaveOf(const std::string& node) const;
   bool suspect(const std::string& node) const;         // by us
   std::set<std::string> suspects() const;              // by us

@@ -1,5 +1,5 @@
-// ClusterMetrics: the cluster over time, as the control loop sees it: the device time that was held and that there was,
-// how long jobs waited for their first start, and the figures of the moment, once a second.
+// ClusterMetrics: the cluster over time, as the control loop sees it: device time, available and held; how long jobs
+// waited for their first start; and the figures of the moment, once a second.
 //
 // Owner: the ScalingLoop. Thread: the control loop's. Bounded: waits by queue and size class of configured queues, an
 // hour of minutes.

@@ -23,7 +23,7 @@ struct Cordon {
   std::string reason{};             // for people; may be empty
   std::string by{};                 // an admin key's id
   conf::TimePoint since{};
-  bool drains = false;  // running work leaves, too; of whole nodes only
+  bool drains = false;  // running work leaves, too; only for whole nodes
 };
 
 // The ledger's words for setting and lifting one.

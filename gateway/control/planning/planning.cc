@@ -57,7 +57,7 @@ scheduler::Planner& Planning::planner() {
   return *planner_;
 }
 
-// With no queues at all, the planner puts every job in one, whatever name it has.
+// Without configured queues, the planner has a single one, whatever its name.
 void Planning::ChooseQueue(scheduler::Job& job) {
   const auto asked = asked_queues_.find(job.id);
   const std::string wanted = asked == asked_queues_.end() ? job.queue : asked->second;
@@ -76,7 +76,7 @@ void Planning::UpdateReserved(std::vector<ReservedDevices> reserved, conf::TimeP
   if (reserved == reserved_) return;
   reserved_ = std::move(reserved);
   if (planner_) {
-    // The planner begins again with other queues; all else is in its snapshot.
+    // The planner begins again with other queues; everything else is in its snapshot.
     scheduler::Snapshot next = planner_->TakeSnapshot(std::max(now, last_));
     planner_.reset();
     next.cluster = std::move(start_.cluster);
@@ -171,7 +171,7 @@ void Planning::Remove(const std::string& id, bool ended, conf::TimePoint now) {
   } else {
     planner().Withdraw(job, now);
   }
-  // Where others hold more than there was beside it, they hold what it leaves.
+  // Where others hold more than the planner left free, they hold only what it left.
   for (const scheduler::NodeId node : nodes) {
     if (reports_[node].left > 0 || reports_[node].others != scheduler::HostAmounts())
       UpdatePlanner(node, now);

@@ -27,7 +27,7 @@ class Planning {
   // Restores a workload that ran or waited before this process, with its devices. False: they no longer
   // exist, or are taken. Call it before the first Submit.
   bool Restore(scheduler::JobState job);
-  // By which holdings of this process name the tenant. Call it before the first Submit.
+  // The number by which holdings of this process name the tenant. Call it before the first Submit.
   uint32_t TenantNumber(const std::string& tenant);
 
   // How long jobs ran that ended before this process, in the order of their ends. Call it before the first Submit.
@@ -65,8 +65,8 @@ class Planning {
   // How the planner's cluster becomes that one. Nodes on which its jobs are, or these holdings, stay in it.
   scheduler::ClusterChange CompareCluster(const scheduler::Cluster& found,
                                           std::span<const scheduler::Holding> held) const;
-  // Plans with the changed cluster from now on; jobs keep what they hold. Ids of nodes from before are no
-  // longer good, and of nodes that are new nothing is known: tell their state and cordons.
+  // Plans with the changed cluster from now on; jobs keep what they hold. Earlier ids of nodes are no longer good, and
+  // the state of new nodes is not known: report it, and the cordons, again.
   void UpdateCluster(const scheduler::ClusterChange& change, conf::TimePoint now);
 
   // Plans, if something has changed since the last cycle or the next one is due.
@@ -80,7 +80,7 @@ class Planning {
   void Changed() { changed_ = true; }
 
   const scheduler::Cluster& cluster() const { return start_.cluster; }
-  // Those in which jobs of the tenant may be: the configured ones, and those of its reservations.
+  // The queues in which jobs of the tenant may be: the configured ones, and those of its reservations.
   std::vector<scheduler::Queue> QueuesOf(std::string_view tenant) const;
   const std::string& first_queue() const { return first_queue_; }  // a leaf
   // Kinds of devices without partitions, where other kinds have them (config/cut_devices.h).
@@ -106,7 +106,7 @@ class Planning {
   const std::vector<scheduler::Queue> configured_;  // queues
   const std::string first_queue_;
   std::vector<ReservedDevices> reserved_;
-  // The queues that the job files of known jobs name, where these are none of the configured ones.
+  // The queues that the job files of known jobs name, if they are not configured.
   std::map<std::string, std::string> asked_queues_;  // by id
   std::vector<std::string> uncut_;
   scheduler::Snapshot start_;  // before the planner begins: running workloads, and the planner's cluster

@@ -12,12 +12,12 @@ int64_t Milli(uint64_t devices) {
   return static_cast<int64_t>(devices) * scheduler::kWholeDevice;
 }
 
-// The parts of what the configured queues deserve that stay with them, by kind or "*".
+// Which part of their deserved devices the configured queues keep, by kind or "*".
 std::map<std::string, double> PartsLeft(const std::vector<scheduler::Queue>& queues,
                                         std::span<const ReservedDevices> reserved,
                                         const scheduler::Cluster& cluster) {
   std::map<std::string, int64_t> promised;  // to queues below the root
-  bool mixed = false;                       // quotas of one kind stand beside those of all kinds
+  bool mixed = false;                       // some quotas are for one kind, others for all kinds
   for (const scheduler::Queue& queue : queues) {
     for (const auto& [kind, milli] : queue.deserved) {
       if (queue.parent.empty()) promised[kind] += milli;

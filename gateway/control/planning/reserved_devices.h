@@ -1,9 +1,9 @@
 // Devices that are kept for the jobs of a tenant for a time, as queues of the planner.
 //
-// Each reservation is a queue of its own, which deserves its devices, lends none and does not borrow. So nothing else
-// starts on as many devices of the kind, and its jobs may stop work of queues that hold more than they deserve
-// (PreemptionPolicy::reclaim). Where the other queues deserve more than is then left, they give way alike. Which
-// devices these are stays open until a job starts. Pure.
+// Each reservation is a queue of its own, which deserves its devices, lends none and borrows none. So that many devices
+// of the kind stay free of other work, and the reservation's jobs may stop work of queues that hold more than they
+// deserve (PreemptionPolicy::reclaim). Where the other queues deserve more than is then left, all of them get less in
+// proportion. Which devices are reserved stays open until a job starts. Pure.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What people and metrics are told of a replica: plain values.
+// A replica, as people and metrics see it: plain values.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,7 @@ struct ReplicaStatus {
   bool adopted = false;
   uint32_t in_flight = 0;
   std::string why;
-  WeightsArrival arrival{};  // while its weights are on their way; else no members
+  WeightsArrival arrival{};  // while its weights are fetched; else without members
   StartPhases phases{};      // of its cold start, once it is ready; zeros: not known
   std::string replaces{};    // the replica whose place it takes; empty: none
   conf::TimePoint moved{};   // when it began to move, or to take another's place; zero: never

@@ -77,8 +77,8 @@ conf::TimePoint BeginOfStart(const Workload& replica) {
   return starts ? std::max(replica.since, arrival.at) : replica.since;
 }
 
-// What tells engines and their libraries to use what the step has brought, and to fetch nothing by themselves. What
-// the policy sets stays.
+// The environment by which engines and their libraries use the fetched weights, and fetch nothing by themselves.
+// Variables of the policy stay.
 void AddWeightsVariables(const plugins::launchers::WeightsStep& step, std::string_view engine,
                          std::vector<std::pair<std::string, std::string>>& env) {
   const auto add = [&env](std::string_view name, std::string value) {
@@ -257,7 +257,7 @@ void Replicas::Publish() {
   Launched launched;
   for (Workload& replica : workloads_.all()) {
     if (replica.kind != Kind::kReplica || !replica.serving.endpoint) continue;
-    // Where its engine has ended, its port is free for anybody before the last of its processes is gone.
+    // Once its engine has ended, another process can take its port before the last of its processes is gone.
     const bool listens = replica.members.front().running;
     const bool serves = (replica.state == State::kRunning && replica.recorded && listens) ||
                         (replica.serving.continues && listens &&
@@ -271,7 +271,7 @@ void Replicas::Publish() {
     serving[replica.model].push_back(fmt::format("{} {}", replica.id, static_cast<int>(role)));
     launched[replica.model].push_back(replica.serving.endpoint);
   }
-  // Where other gateways led before, those that they told of are not known to serve.
+  // A replica of another leader's term is not known to serve.
   const bool first = context_.shared && !std::exchange(published_once_, true);
   if (serving != published_ || first) {
     published_ = std::move(serving);
@@ -288,7 +288,7 @@ std::vector<scheduler::autoscale::ReplicaView> Replicas::Views(std::string_view 
   std::vector<scheduler::autoscale::ReplicaView> views;
   const config::ModelPolicy* const policy = env_.policy(std::string(model));
   for (const Workload& replica : workloads_.all()) {
-    // One that is to take another's place is not a replica more.
+    // A replica that takes another's place is no additional one.
     const Workload* const old = replica.replaces.empty() ? nullptr : workloads_.Find(replica.replaces);
     const bool in_place_of = old != nullptr && replica.state != State::kRunning && old->holds() &&
                              !old->ends() && old->state != State::kAsleep;
@@ -445,7 +445,7 @@ scheduler::Job Replicas::AskOf(const Workload& replica) const {
     job.preemptible = false;
     job.roles = {{.name = "replica"}};
   }
-  // One that has its members keeps as many, whatever the policy has become.
+  // A replica that has members keeps their number, whatever the policy says now.
   if (replica.holds())
     job.roles.front().count = job.roles.front().min_count = static_cast<uint32_t>(replica.members.size());
   if (replica.state == State::kAsleep) {

@@ -33,11 +33,11 @@ class Replicas final : public WorkloadKind {
   struct Environment {
     // Null: the model no longer has a policy.
     std::function<const config::ModelPolicy*(const std::string& model)> policy;
-    // After failures, no replica of the model is started for a while.
+    // False for a while after failures: no replica of the model is started.
     std::function<bool(const std::string& model)> may_start;
     // A replica of the model that had served for this long has failed by its own fault.
     std::function<void(const std::string& model, std::string why, conf::Duration served)> on_failure;
-    // What a replica of that version is to its model, and the version in force.
+    // The role of a model's version, and the version in force.
     std::function<VersionRole(const config::ModelPolicy& policy, std::string_view version)> role =
         [](const config::ModelPolicy&, std::string_view) { return VersionRole::kServes; };
     std::function<std::string(const config::ModelPolicy& policy)> version_in_force =
@@ -49,7 +49,7 @@ class Replicas final : public WorkloadKind {
     std::function<std::shared_ptr<router::ReplicaState>(const std::string& identity)> load;
     // The node is not trusted.
     std::function<bool(const std::string& node)> doubted;
-    // The step that brings the model's weights to a replica's member; nothing: none is needed.
+    // The step that brings the model's weights to a replica's member; absent: none is needed.
     std::function<std::optional<plugins::launchers::WeightsStep>(
         const config::ModelPolicy& policy, const std::string& node, const std::string& kind)>
         weights_step = [](const config::ModelPolicy&, const std::string&, const std::string&) {
@@ -75,9 +75,9 @@ class Replicas final : public WorkloadKind {
   // The replica is no longer wanted: it finishes its requests and ends. One without devices is dropped at
   // once.
   void Retire(Workload& replica, std::string why);
-  // Whether a replica that serves may go on for batches alone, or no longer for these alone.
+  // Whether a serving replica may become one for batches alone, or cease to be one.
   bool MayChangeHands(const Workload& replica) const;
-  // It keeps its devices, and requests go on.
+  // The replica keeps its devices, and its requests continue.
   void SetForBatches(Workload& replica, bool for_batches, std::string why);
   // The gateway ends: running requests are not waited for.
   void EndAll(const std::string& why);
@@ -87,13 +87,13 @@ class Replicas final : public WorkloadKind {
   // Sends requests to replicas that are ready and, until the ledger has it, to those that are to stop.
   void Publish();
 
-  // As the autoscaler counts them: of the version in force, without stopping replicas, those that are set aside, and
-  // those for batches.
+  // The replicas that the autoscaler counts: of the version in force, without those that stop, are set aside or are for
+  // batches.
   std::vector<scheduler::autoscale::ReplicaView> Views(std::string_view model) const;
   uint32_t Count(std::string_view model, ReplicaState state) const;
-  // Calls it with each replica of a model; it must drop none.
+  // Calls `fn` with each replica of a model; `fn` must drop none.
   void ForEach(std::string_view model, const std::function<void(Workload&)>& fn);
-  // A replica on a node without trust counts less and less, but is not ended; one that was to start there
+  // A replica on a node without trust counts less and less, but is not ended; a replica that was to start there
   // starts elsewhere.
   void SetAside(const std::function<std::optional<NodeWatch::Doubt>(const std::string& node)>& doubt_of);
   // Replicas for batches end where a device of theirs has a fault: they can start elsewhere when lines wait again.

@@ -73,7 +73,7 @@ std::vector<scheduler::JobIndex> Sleepers::HoldersOf(const Workload& sleeper) co
   return holders;
 }
 
-// By what a cold start asks for first; an estimate: topology and quotas are the planner's matter.
+// Judged by the first choice of a cold start. An estimate: topology and quotas are the planner's matter.
 bool Sleepers::HasFreeDevices(const config::ModelPolicy& policy) const {
   const scheduler::ClusterState& state = context_.planning->planner().state();
   const auto& kinds = context_.cluster().kinds;
@@ -159,7 +159,7 @@ scheduler::autoscale::Sleeper::Devices Sleepers::DevicesHeldBy(scheduler::JobInd
                                                      : Sleeper::Devices::kHeldByBusy;
 }
 
-// Infinite: of a holder that makes no room now, whatever its load.
+// Infinite for a holder that makes no room now, whatever its load.
 double Sleepers::LoadOn(scheduler::JobIndex job, const std::string& for_model) const {
   const Workload* const replica = workloads_.Find(context_.planning->planner().jobs()[job].job.id);
   const auto seen = replica == nullptr ? std::nullopt : HolderOf(*replica, for_model);
@@ -215,7 +215,7 @@ void Sleepers::TickAsleep(Workload& replica) {
   const Settings* const settings = SettingsOf(replica);
   if (settings == nullptr) return replicas_.Retire(replica, "its policy lets no replica sleep");
   if (replica.wants_to_wake) {
-    // The planner has said why; while nothing is planned, as without room for records, it sleeps on.
+    // The planner has said why. While nothing is planned, for example without room for records, it sleeps on.
     const bool is_stuck = context_.now() - replica.serving.wake_asked >= kStuck &&
                           !replica.unplaced.empty() && HoldersOf(replica).empty();
     if (is_stuck)
@@ -233,7 +233,7 @@ void Sleepers::TickAsleep(Workload& replica) {
                                  replica.unplaced));
 }
 
-// Nothing: it may not sleep now, whatever it does.
+// Absent: it may not sleep now.
 std::optional<scheduler::autoscale::Holder> Sleepers::HolderOf(const Workload& replica,
                                                                const std::string& for_model) const {
   if (replica.kind != Kind::kReplica || replica.state != State::kRunning || replica.model == for_model)

@@ -1,9 +1,9 @@
-// Sleepers: replicas that are not needed and sleep rather than end, so that others may use their devices.
+// Sleepers: replicas that are not needed now and sleep instead of ending, so that others may use their devices.
 //
-// Asks engines to sleep once their last request has ended, and to wake once they have their devices again;
-// chooses which one wakes for one more replica, and has replicas of other models make room for it. A replica
-// that does not fall asleep ends; one that does not wake fails, and a cold start takes its place. What wakes
-// and what makes room is decided by scheduler/autoscale/wake.h.
+// Asks engines to sleep once their last request has ended, and to wake once they have their devices again. When a
+// model needs one more replica, scheduler/autoscale/wake.h decides which sleeper wakes, and which replicas of other
+// models make room for it. A replica that does not fall asleep ends; one that does not wake fails, and a cold start
+// takes its place.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -32,9 +32,9 @@ class Sleepers {
     std::function<net::Task<bool>(const Workload& replica)> metered;
     // Requests of the model that wait for a replica.
     std::function<uint32_t(const std::string& model)> waiting;
-    // Its load, and how long its requests wait.
+    // The model's load, and how long its requests wait.
     std::function<scheduler::autoscale::Claim(const std::string& model)> claim;
-    // How long starts and wakes of the model took, nine of ten; zero: none was measured.
+    // The 90th percentile of how long starts and wakes of the model took; zero: none was measured.
     std::function<conf::Duration(const std::string& model)> cold_start;
     std::function<conf::Duration(const std::string& model)> wake;
   };
@@ -64,7 +64,7 @@ class Sleepers {
   double LoadOn(scheduler::JobIndex job, const std::string& for_model) const;
   bool SleepsAt(const Workload& replica) const;
   bool HasFreeDevices(const config::ModelPolicy& policy) const;
-  // `waits`: a replica of the model that waits already, in whose place one is chosen; null: none.
+  // `waits`: a waiting replica of the model whose start is chosen anew; null: none.
   scheduler::autoscale::StartChoice ChooseStartOf(const config::ModelPolicy& policy, Need need,
                                                   const Workload* waits) const;
   bool ChooseAnew(Workload& replica);
@@ -86,7 +86,7 @@ class Sleepers {
   Replicas& replicas_;
   const Environment env_;
   ColdStarts falls_;   // how long falling asleep took
-  ColdStarts drains_;  // how long the last requests of those that were busy took
+  ColdStarts drains_;  // how long the last requests of busy replicas took
   net::AbortGroup calls_;
   size_t under_way_ = 0;
 };

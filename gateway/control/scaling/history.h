@@ -1,7 +1,7 @@
 // History: demand and replicas of one model over the last hour, in steps of a few seconds. A changed policy
 // is tried on it.
 //
-// Bounded: kSteps. Owner: the model's pool. Control loop's thread.
+// Bounded: kSteps. Owner: the model's pool in the Scaler. Thread: the control loop's.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What people and metrics are told of a model that is scaled: plain values.
+// A scaled model, as people and metrics see it: plain values.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct ModelStatus {
   double in_flight = 0;  // requests
   double held = 0;
   double headroom = 0;               // of the law `demand`, for late first tokens: a part of demand
-  conf::Duration lead_time{};        // that the next replica would take; zero: no start was measured
+  conf::Duration lead_time{};        // until the next replica would serve; zero: no start was measured
   std::vector<ClassStatus> classes;  // the most urgent first
   uint32_t replicas[kReplicaStates] = {};
   uint32_t failures = 0;                        // of starts, in a row

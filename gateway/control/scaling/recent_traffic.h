@@ -1,5 +1,5 @@
-// RecentTraffic: rates of each model over the last minute, in all and by class, and quantiles of the time to
-// a first token and between tokens, from the shards' cells.
+// RecentTraffic: rates of each model over the last minute, total and by class, and quantiles of the time to
+// the first token and between tokens, from the shards' cells.
 //
 // Keeps the values of the cells every few seconds; a window is the difference to the oldest of them.
 // Quantiles come from histograms: exact to a bucket, evenly spread within it. Bounded: kSteps small sums a
@@ -23,8 +23,8 @@
 
 namespace gateway {
 
-// The smallest value that `q` of the counted ones do not exceed; nothing without counted values. Values above
-// the last bound count as that bound.
+// The smallest value that a part `q` of the counted values does not exceed; absent without counted values. Values
+// above the last bound count as that bound.
 std::optional<double> QuantileOf(std::span<const double> bounds, std::span<const uint64_t> counts, double q);
 
 class RecentTraffic final : private net::Alarm {

@@ -1,9 +1,9 @@
-// RolloutDriver: carries rollouts of new versions out: starts replicas of the new version beside the others, gives it its
-// share step by step, and promotes it or rolls it back. router/health/rollout_judgement.h decides.
+// RolloutDriver: carries out rollouts of new versions: starts replicas of the new version beside the others, increases
+// its share of requests step by step, and promotes it or rolls it back. router/health/rollout_judgement.h decides.
 //
-// The replicas of the version in force stay as the autoscaler wants them until the new one is promoted, so that a
-// rollback costs nothing. What is judged is what the requests of all gateways have met since the step began, and their
-// feedback since the rollout began; after a restart, and by another leader, a step is judged anew.
+// Until the new version is promoted, the autoscaler keeps the replicas of the version in force, so that a rollback
+// costs nothing. A step is judged by the requests of all gateways since the step began, and by their feedback since
+// the rollout began. After a restart, or by another leader, a step is judged anew.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -48,7 +48,7 @@ class RolloutDriver {
     std::function<uint32_t(const std::string& model)> wanted;
     Rollouts* rollouts = nullptr;  // null: only where a test has none
     std::function<TriesByModel()> tries_elsewhere = [] { return TriesByModel(); };
-    // The feedback of that name on the answers of the model's replicas since then; null: nobody can tell.
+    // The feedback of that name on the answers of the model's replicas since then; null: it is not known.
     std::function<net::Task<RatingsByReplica>(std::string model, std::string name, conf::TimePoint since)>
         ratings = nullptr;
   };
@@ -91,7 +91,7 @@ class RolloutDriver {
   void Collect(const config::ModelPolicy& policy, Seen& seen) const;
   void RetireOthers(const config::ModelPolicy& policy, const Rollout& rollout);
   router::VersionSample SampleOfReplicas(const std::set<std::string>& names) const;
-  // What the new version has done in this step, and the old one since the rollout began.
+  // The results of the new version in this step, and of the old one since the rollout began.
   router::VersionSample FreshOf(const Seen& seen) const;
   router::VersionSample OldOf(const Seen& seen) const;
   static router::Ratings RatingsOfNames(const Seen& seen, const std::set<std::string>& names);

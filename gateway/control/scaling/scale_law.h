@@ -1,8 +1,7 @@
-// ScaleLaw: when to write the number of replicas of an object that Kubernetes runs, while others may change
-// it, too. Pure.
+// ScaleLaw: when to write the number of replicas of a Kubernetes object that others may change, too. Pure.
 //
-// The number that is found at the start is taken as it is. A change by somebody else stays until the number that the
-// autoscaler wants changes, or `hold` has passed; then ours is written.
+// The number at the start is accepted. A foreign change stays until the autoscaler wants another number, or until
+// `hold` has passed; then the autoscaler's number is written.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@ class ScaleLaw {
  public:
   explicit ScaleLaw(conf::Duration hold) : hold_(hold) {}
 
-  // The number as it is now. True: somebody else has changed it since it was seen last.
+  // The present number. True: a foreign change since the last update.
   bool Update(uint32_t replicas, conf::TimePoint now) {
     const std::optional<uint32_t> before = replicas_;
     replicas_ = replicas;
@@ -26,7 +25,7 @@ class ScaleLaw {
     return true;
   }
 
-  // What is to be written, where `wish` is wanted now; nothing: it stays as it is.
+  // The number to write, where `wish` is wanted now; absent: nothing is to be written.
   std::optional<uint32_t> Next(uint32_t wish, conf::TimePoint now) {
     wish_ = wish;
     if (!replicas_) return std::nullopt;

@@ -1,8 +1,8 @@
 // ScaledModels: the models whose replicas Kubernetes runs. It follows the number of replicas of each one's object, and
 // writes the number that the autoscaler wants through the scale subresource.
 //
-// Before fewer are wanted, the pods of a Deployment are told what their deletion costs, by the requests that they work
-// on; Kubernetes chooses among them. What is wanted holds for a moment only: a loop that has lost the lead writes
+// Before fewer replicas are wanted, the pods of a Deployment get a deletion cost by the requests that they work on;
+// Kubernetes chooses among them. A wanted number is valid for a moment only: a loop that has lost the lead writes
 // nothing.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.

@@ -269,7 +269,7 @@ void Scaler::Keep(Pool& pool, conf::TimePoint now) {
                    now);
 }
 
-// Gives waiting requests and operators the reason why no replica serves.
+// Tells waiting requests and operators why no replica serves.
 void Scaler::PublishTrouble(Pool& pool) {
   std::string trouble;
   const std::string& model = pool.policy.model();

@@ -64,12 +64,12 @@ class Scaler {
   uint32_t WaitingFor(const std::string& model) const;  // requests, for a replica
   scheduler::autoscale::Claim ClaimOf(const std::string& model) const;
   bool MayStart(const std::string& model, conf::TimePoint now) const;
-  // That are configured, and whose weights are brought to nodes beforehand.
+  // The configured policies whose weights are fetched to nodes beforehand.
   std::vector<const config::ModelPolicy*> PoliciesWithPrefetch() const;
   void OnFailure(const std::string& model, std::string why, conf::Duration served, conf::TimePoint now);
 
   std::vector<std::string> Models() const;  // that have a policy
-  // What the model's law has learned of its traffic until now. Absent: its law learns nothing.
+  // What the model's law has learned of the traffic until now. Absent: this law learns nothing.
   std::optional<scheduler::autoscale::Hindsight::Memory> LearnedOf(const std::string& model) const;
   // Before the first decision: what an earlier process had learned until `at`.
   void Recall(const std::string& model, const scheduler::autoscale::Hindsight::Memory& learned,
@@ -113,7 +113,7 @@ class Scaler {
   void Decide(Pool& pool, const LineReplicas& lines, conf::TimePoint now);
   void UpdateLeadTime(Pool& pool, conf::TimePoint now);
   void DecideForBatches(Pool& pool, const ModelQueue& queue, conf::TimePoint now);
-  // Of a model whose replicas Kubernetes runs: those that are found are ready, the others are starting.
+  // For a model whose replicas Kubernetes runs: discovered replicas count as ready, the others as starting.
   void DecideScaled(Pool& pool, conf::TimePoint now);
   std::vector<const router::ReplicaState*> Discovered(const Pool& pool) const;
   uint32_t CountReady(const Pool& pool) const;

@@ -1,7 +1,7 @@
-// The load of a model, as the autoscaler wants it and by class: the shards' cells added up, and their changes
-// from one tick to the next.
+// The load of a model, for the autoscaler and by class: the sums of the shards' cells, and their changes from one tick
+// to the next.
 //
-// Control loop's thread.
+// Thread: the control loop's.
 #pragma once
 
 #include <map>
@@ -48,10 +48,10 @@ struct Asked {
 std::map<std::string, Asked, std::less<>> AddUp(std::span<const ShardMetrics* const> shards,
                                                 const Runtime& runtime);
 
-// Adds what other gateways see of a model.
+// Adds a model's demand at other gateways.
 void Add(const DemandAt& elsewhere, Asked& sum);
 
-// What this gateway tells others of the models that a policy scales, and of no others.
+// The demand that this gateway reports to others: of the models that a policy scales, and of no others.
 DemandByModel DemandHere(std::span<const ShardMetrics* const> shards, const Runtime& runtime,
                          conf::TimePoint now);
 

@@ -1,5 +1,5 @@
-// The first token of a replica, asked for by the gateway: what its engine still has to build is built then, and not
-// while a caller waits.
+// The first token of a replica, requested by the gateway: the engine then builds what it still lacks, and no caller
+// waits for that.
 #pragma once
 
 #include <absl/status/status.h>
@@ -13,8 +13,8 @@
 
 namespace gateway::control {
 
-// Of the replica whose leader is `run`. One token of a completion, or an embedding where the engine has no
-// completions. `key` is null where the engine demands none. An error: it has not answered well.
+// Requests one token of a completion, or an embedding where the engine has no completions. `run`: the run of the
+// replica's leader. `key` is null where the engine demands none. An error: the engine has given no good answer.
 net::Task<absl::Status> AskForFirstToken(net::Loop& loop, const Context& context, std::string run,
                                          std::shared_ptr<const config::Endpoint> endpoint,
                                          std::shared_ptr<const conf::Secret> key, conf::Duration timeout,

@@ -78,7 +78,7 @@ net::Task<void> Readiness::ProbeReplica(std::string id) {
 net::Task<absl::StatusOr<conf::Duration>> Readiness::FirstToken(std::string id) {
   const Workload* const replica = workloads_.Find(id);
   const config::ModelPolicy* const policy = replica == nullptr ? nullptr : policy_(replica->model);
-  // One that woke was asked by the Sleepers, and an adopted one has callers already.
+  // The Sleepers have asked a replica that woke, and an adopted one already has callers.
   const bool asks = policy != nullptr && policy->replica->ready.token && Comes(*replica) &&
                     !replica->serving.woken && !replica->adopted;
   if (!asks) co_return conf::Duration::zero();
@@ -115,7 +115,7 @@ net::Task<void> Readiness::BecomeReady(std::string id, conf::TimePoint ready, co
                                                   woken ? "devices were free" : "launch"));
 }
 
-// A replica whose weights were not seen to arrive had them, as far as is known.
+// If no fetch was seen, the weights were there already, as far as is known.
 void Readiness::LearnStart(Workload& replica, const std::string& kind, conf::TimePoint ready,
                            const plugins::engines::StartTimes& times, conf::Duration first_token) {
   const WeightsArrival& arrival = replica.serving.arrival;
@@ -159,12 +159,12 @@ net::Task<Proof> Readiness::ProbeEngine(std::string run, std::string path, Repli
   const bool asks_for_key = keyed && RefusesCaller(*open);
   if (*open >= 300 && !asks_for_key)
     co_return Proof{Proof::Is::kNotYet, fmt::format("{} answers {}", path, *open)};
-  // Before it hears the key: a process that took the port first would be handed prompts.
+  // Before the process gets the key: one that took the port first would get prompts.
   const absl::Status port = co_await context_.launcher->CheckPort(std::move(run));
   if (absl::IsFailedPrecondition(port))
     co_return Proof{Proof::Is::kNotYet, std::string(conf::Std(port.message()))};
   if (!keyed) co_return Proof{Proof::Is::kGiven, {}};
-  // Where the launcher has seen who listens, one wrong key is enough to see that keys matter.
+  // Where the launcher knows which process listens, one wrong key is enough to see that the engine checks keys.
   if (port.ok()) Shorten(trial);
   const conf::Secret key = trial.keys[trial.right];
   Proof proof = co_await ProveReplica(loop_, endpoint, std::move(trial), tls, &fetches_);

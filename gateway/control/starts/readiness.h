@@ -48,7 +48,7 @@ class Readiness {
   const ColdStarts& wakes() const { return wakes_; }  // of replicas that slept
   const LearnedStarts& learned_starts() const { return learned_starts_; }
 
-  // What is known of the model's starts goes into `memory`, or comes from there.
+  // Writes what is known of the model's starts to `memory`, and takes it over from there.
   void Remember(const std::string& model, ModelMemory& memory) const;
   void Recall(const std::string& model, const ModelMemory& memory);
 
@@ -57,7 +57,7 @@ class Readiness {
   // Asks the engine. `path` is the policy's.
   net::Task<Proof> ProbeEngine(std::string run, std::string path, ReplicaKeys::Trial trial,
                                std::shared_ptr<const config::Endpoint> endpoint);
-  // A question for one token, and how long its answer took; nothing where the policy wants none.
+  // Requests one token, and measures how long the answer took; zero where the policy wants no such request.
   net::Task<absl::StatusOr<conf::Duration>> FirstToken(std::string id);
   net::Task<void> BecomeReady(std::string id, conf::TimePoint ready, conf::Duration first_token);
   void LearnStart(Workload& replica, const std::string& kind, conf::TimePoint ready,

@@ -11,7 +11,7 @@
 namespace gateway::control {
 namespace {
 
-// What the engine's author is to do.
+// Advice to the engine's author.
 std::string HowToHandOver(const plugins::engines::EngineKey& how) {
   if (!how.variable.empty()) return fmt::format("{} has it in {}", how.engine, how.variable);
   return fmt::format("pass {} in its command, as docs/models.md shows",

@@ -6,7 +6,7 @@
 namespace gateway::control {
 namespace {
 
-// What fits the policy of a node's devices; nothing: it never runs there.
+// The node's devices that fit the policy; absent: no replica can run there.
 std::optional<uint16_t> CountWanted(const config::ModelPolicy& policy, const std::string& kind) {
   const std::vector<config::DeviceNeed>& needs = policy.placement.devices;
   if (needs.empty()) return uint16_t{0};

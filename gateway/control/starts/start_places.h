@@ -1,5 +1,5 @@
-// The places where a model's next replica may go, by its policy, the nodes' health and what is free there now. An
-// estimate for its lead time: the planner decides, and knows quotas and topology.
+// The places where a model's next replica may go, by its policy, the nodes' health and the free devices. Used to
+// estimate the lead time; the planner decides, and knows quotas and topology.
 #pragma once
 
 #include <vector>

@@ -118,7 +118,7 @@ net::Task<void> StartReports::Read(std::string id) {
       log::Warn("weights came from elsewhere",
                 {{"run", logs[member].first}, {"node", nodes[member]}, {"why", note}});
   }
-  // What runs already says nothing new; a log that has lost its beginning never will.
+  // A running replica prints nothing new about its start; a log that has lost its beginning never has it again.
   replica->serving.weights_known = arrival.complete() || replica->state == State::kRunning;
 }
 

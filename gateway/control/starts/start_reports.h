@@ -1,7 +1,7 @@
-// StartReports: what starting replicas print of their starts: how far the fetch of their weights is, what their
-// nodes hold then, and what the engines say of loading and compiling. Of jobs with data sets, what their nodes hold.
+// StartReports: reads the logs of starting replicas: the progress of the weights' fetch, the list of what the node's
+// store holds, and the engine's times for loading and compiling. For jobs with data sets it reads the list alone.
 //
-// Logs are the one channel that every launcher has. Where none is kept, nothing is known of a fetch but its end.
+// Logs are the one channel that every launcher has. Without a log, only the end of a fetch is known.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -28,13 +28,12 @@ class StartReports {
   StartReports(net::Loop& loop, const Context& context, Workloads& workloads, Environment env)
       : loop_(loop), context_(context), workloads_(workloads), env_(std::move(env)) {}
 
-  // Begins the reads that are due, of replicas whose weights are on their way, and once of those that were
-  // adopted.
+  // Begins the reads that are due: of replicas whose weights are being fetched, and once of adopted replicas.
   void Tick();
-  // Of a replica that is about to be ready: notes what it has printed, and returns the beginning of the leader's
+  // For a replica that is about to be ready: notes what it has printed, and returns the beginning of the leader's
   // log; empty: there is none.
   net::Task<std::string> ReadNow(std::string id);
-  // The beginning of what a run has printed.
+  // The beginning of a run's output.
   net::Task<std::string> ReadStart(std::string run, std::string log);
   size_t under_way() const { return under_way_; }
 

@@ -1,8 +1,8 @@
-// NodeWeights: which nodes hold which models' weights, as their own steps have said; and the planner's knowledge
-// of it: labels of nodes, which replicas prefer.
+// NodeWeights: which nodes hold which weights. The planner knows it as labels of nodes, which replicas prefer.
 //
-// The last step on a node listed what it holds; that list is kept in the store. It may be old: a person may
-// have removed weights since. Then a replica goes to a node that has to fetch them, which is slower and no fault.
+// Each fetch on a node lists what the node's store then holds; the last list is kept in the gateways' store. It may be
+// old: a person may have removed weights since. Then a replica goes to a node that has to fetch them, which is slower
+// and no fault.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -27,12 +27,12 @@ class NodeWeights {
               std::function<void()> on_change)
       : context_(context), store_(store), workloads_(workloads), on_change_(std::move(on_change)) {}
 
-  // What an earlier process, or an earlier leader, knew.
+  // Loads the lists that an earlier process, or an earlier leader, has kept.
   net::Task<absl::Status> Load();
-  // A step on the node has listed at that time all that its store holds, by hex digests. Older lists are passed
-  // over.
+  // The list of a step on the node: everything that its store held at that time, by hex digests. Older lists are
+  // ignored.
   void Listed(const std::string& node, const std::vector<std::string>& holds, conf::TimePoint at);
-  // "sha256:HEX".
+  // `digest`: "sha256:HEX".
   bool Holds(const std::string& node, std::string_view digest) const;
 
   // The nodes that hold them, in the order of their names.
@@ -44,7 +44,7 @@ class NodeWeights {
   // The labels on nodes of another cluster.
   void Label(scheduler::Cluster& cluster) const;
 
-  // What a member asks for to be placed where the weights are.
+  // The rule by which a member prefers nodes with the weights.
   static scheduler::LabelRule Preference(std::string_view digest);
 
  private:

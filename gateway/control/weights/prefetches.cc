@@ -52,7 +52,7 @@ std::vector<std::string> ChoosePrefetchNodes(const std::vector<StartPlace>& plac
   return out;
 }
 
-// A time that came while no gateway ran is not made up for: the nodes keep what they were given before.
+// A time that passed while no gateway ran is skipped: the nodes keep their earlier weights.
 bool Prefetches::IsDue(const config::ModelPolicy& policy, conf::TimePoint now) {
   const config::Prefetch& prefetch = *policy.weights->prefetch;
   if (prefetch.on_demand && env_.short_of_devices(policy.model())) return true;
@@ -92,7 +92,7 @@ void Prefetches::Tick() {
     uint32_t nodes = NodesWanted(*policy, now);
     if (nodes == 0) continue;
     std::vector<StartPlace> places = env_.places(*policy);
-    // The first node has them from the source, and the others then from it.
+    // The first node fetches from the source, the others then from that node.
     if (env_.asks_neighbours() && std::ranges::none_of(places, &StartPlace::holds_weights)) nodes = 1;
     uint32_t holders = 0;
     for (StartPlace& place : places) {
@@ -102,7 +102,7 @@ void Prefetches::Tick() {
       holders += place.holds_weights || fetches ? 1 : 0;
       if (fetches) place.holds_weights = true;
     }
-    // A node that fetches already, or has just failed to, is passed over.
+    // A node that already fetches, or has just failed to, is skipped.
     std::erase_if(places, [&](const StartPlace& place) {
       if (place.holds_weights) return false;
       return not_before_.contains({policy->model(), place.node}) ||
@@ -185,14 +185,14 @@ void Prefetches::Update(const std::vector<RunStatus>& runs) {
     fetch.busy = true;
     context_.spawn(Conclude(run));
   }
-  // Gone, or started and never seen.
+  // The run is gone, or it was started and never listed.
   std::erase_if(fetches_, [&](const auto& one) {
     const Fetch& fetch = one.second;
     return !fetch.busy && !seen.contains(one.first) && (fetch.listed || now - fetch.since > kNeverSeen);
   });
 }
 
-// It has ended, or is no longer wanted, and is ended.
+// The run has ended, or it is no longer wanted and is ended now.
 net::Task<void> Prefetches::Conclude(RunStatus run) {
   ++under_way_;
   if (run.state != RunState::kEnded) {

@@ -1,8 +1,9 @@
-// Prefetches: weights that come to nodes before a replica is placed there: at times of the policy, while more
-// replicas are wanted than have devices, and ahead of the time of the day at which more of them were wanted. Each is a run of its own, without devices, that is the step alone.
+// Prefetches: fetches of weights to nodes before a replica is placed there: at times of the policy, while more
+// replicas are wanted than have devices, and before the time of the day at which more replicas were wanted. Each is a
+// run of its own, without devices, that does nothing else.
 //
 // Such a run is no workload: nothing waits for it, and its loss costs nothing. It is found again by its id after
-// a restart. One at a time on each node, and kMost in all.
+// a restart. Bounded: one at a time on each node, kMost in total.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once
@@ -53,7 +54,7 @@ class Prefetches {
     std::function<bool()> asks_neighbours = [] { return false; };
     std::function<bool(const std::string& model)> short_of_devices;  // a replica waits for some
     std::function<uint32_t(const std::string& model)> wanted;        // replicas
-    // The beginning of what a run has printed.
+    // The beginning of a run's output.
     std::function<net::Task<std::string>(std::string run, std::string log)> read;
     std::function<void(const std::string& node, const std::vector<std::string>& holds, conf::TimePoint at)>
         listed;
@@ -66,7 +67,7 @@ class Prefetches {
   void Tick();
   size_t under_way() const { return under_way_; }
 
-  // What the forecast of the model's demand knows, to be kept, and what an earlier process knew of it.
+  // The memory of the forecast of the model's demand, to be kept; and its return from an earlier process.
   scheduler::autoscale::DailyPeaks::Memory PeaksOf(const std::string& model) const;
   void Recall(const std::string& model, const scheduler::autoscale::DailyPeaks::Memory& peaks) {
     peaks_[model].Recall(peaks);

@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kAddressInUrl = "{address}";
 constexpr uint32_t kFar = 256;  // beyond every level
 
-// Differs from pair to pair, in its upper bits too.
+// A hash of the pair; its upper bits differ, too.
 uint64_t SpreadOf(const std::string& node, const std::string& holder) {
   constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
   return conf::Fnv1a(fmt::format("{}\n{}", node, holder)) * kGolden;

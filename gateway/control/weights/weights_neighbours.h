@@ -17,12 +17,12 @@ inline NeighbourStores NoNeighbours() {
   return [](std::string_view) { return std::vector<std::string>(); };
 }
 
-// Of the holders, the healthy nodes of the cluster but `node` itself: those below the same switch first. The order
-// of equally near ones differs from node to node, so that nodes that fetch together do not all ask the same one.
+// The holders that are healthy nodes of the cluster, without `node` itself: those below the same switch first. Equally
+// near holders have another order for each node, so that nodes that fetch together do not all ask the same one.
 std::vector<std::string> NearestHolders(const scheduler::ClusterState& state, const std::string& node,
                                         const std::vector<std::string>& holders);
 
-// At most `how.most` URLs; one where the URL names a server for all nodes, whatever `nodes` are.
+// At most `how.most` URLs; a single one where the URL names a server for all nodes.
 std::vector<std::string> NeighbourUrls(const config::NeighbourServers& how,
                                        const std::vector<std::string>& nodes,
                                        const std::function<std::string(const std::string& node)>& address);

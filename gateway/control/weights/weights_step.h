@@ -12,7 +12,7 @@
 
 namespace gateway::control {
 
-// For a run of that policy on devices of that kind (empty: none); nothing where the policy has no weights, or the
+// For a run of that policy on devices of that kind (empty: no devices). Absent where the policy has no weights, or the
 // configuration no store.
 std::optional<plugins::launchers::WeightsStep> WeightsStepOf(const config::Scaling& scaling,
                                                              const config::ModelPolicy& policy,

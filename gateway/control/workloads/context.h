@@ -26,16 +26,16 @@ struct Context {
   Planning* planning = nullptr;
   WorkloadStore* store = nullptr;
   const RunUsers* users = nullptr;
-  // Of the term, for launches; 0: not known, as this gateway has its store to itself.
+  // The epoch of the term, for launches; 0: not known, as this gateway has its store to itself.
   uint64_t epoch = 0;
-  // Whether this gateway still may start and stop workloads, by its own clock.
+  // Whether this gateway may still start and stop workloads, by its own clock.
   std::function<bool()> leads = [] { return true; };
-  // OK: it may, and the store has said so within the last second.
+  // OK: it may, and the store has confirmed it within the last second.
   std::function<net::Task<absl::Status>()> confirm = []() -> net::Task<absl::Status> {
     co_return absl::OkStatus();
   };
-  // Whether the store is another gateway's, too: then nothing is recorded in the ledger before the store has it,
-  // since the store alone knows who leads.
+  // Whether other gateways use the store, too: then nothing is recorded in the ledger before the store has it, since
+  // the store alone knows who leads.
   bool shared = false;
   // Whether this gateway sent requests to the replica when it began to lead.
   std::function<bool(const std::string& replica)> served = [](const std::string&) { return false; };

@@ -1,5 +1,5 @@
-// CrashLoop: how long a model, or a job, waits before the next start after starts that failed: one second,
-// doubling to five minutes, until a replica has served, or the job has run, for a minute.
+// CrashLoop: how long a model or a job waits for its next start after failed ones: one second, doubling up to five
+// minutes, until a replica has served, or the job has run, for a minute.
 //
 // Pure value. Times must not go back.
 #pragma once

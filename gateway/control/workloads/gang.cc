@@ -9,7 +9,7 @@
 namespace gateway::control {
 namespace {
 
-// Below what systems give to outgoing connections, and apart from the replicas' default.
+// Below the ports of outgoing connections, and apart from the default ports of replicas.
 constexpr uint16_t kFirstPort = 30'000;
 constexpr uint16_t kPorts = 2'000;
 

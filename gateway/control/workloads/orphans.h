@@ -1,5 +1,5 @@
-// Orphans: runs that belong to a replica or a job by their names, but whose record is lost. They are ended,
-// and keep their devices until they have ended.
+// Orphans: runs whose names are those of a replica or a job, but whose record is lost. They are ended, and keep their
+// devices until they have ended.
 //
 // Owner: the ScalingLoop. Thread: the control loop's.
 #pragma once

@@ -12,7 +12,7 @@
 
 namespace gateway::control {
 
-// Of a job whose file names none: made of its id, below 2^31.
+// The seed of a job whose file names none: made of its id, below 2^31.
 uint64_t SeedOf(std::string_view id);
 
 // `digest_of`: the digest of a data set by its name; empty: there is none. `configuration`: the hash of the
@@ -21,10 +21,10 @@ Provenance ProvenanceOf(const Submission& submission, std::string configuration,
                         const std::function<std::string(const std::string& data)>& digest_of);
 
 std::string WriteProvenance(const Provenance& provenance);  // JSON
-// Members that an earlier version did not write are empty; a seed then is the one made of the id.
+// Fields that an earlier version did not write are empty; the seed is then SeedOf(id).
 Provenance ReadProvenance(std::string_view text, std::string_view id);
 
-// What cannot be the same, or is not known to be, when a job is run again: sentences.
+// The differences between a job and its new run, certain or possible, in sentences.
 std::vector<std::string> Differences(const Submission& before, const Submission& now,
                                      const scheduler::Cluster& cluster,
                                      const std::vector<const Workload*>& earlier);

@@ -36,7 +36,7 @@ void Reconciler::NameTenant(Workload& workload) const {
 void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
   std::map<std::string_view, const RunStatus*> by_id;
   for (const RunStatus& run : runs) by_id.emplace(run.id, &run);
-  // All of them first: jobs look up the jobs that they come after.
+  // All jobs are added first: a job looks up the jobs that it comes after.
   for (Workload& one : known) workloads_.Add(std::move(one));
   std::vector<std::string> ids;  // a replica may be dropped
   for (const Workload& workload : workloads_.all()) {
@@ -92,7 +92,7 @@ void Reconciler::TakeOver(std::vector<Workload> known, const Runs& runs) {
   Compare(runs, context_.now());
 }
 
-// Of jobs that ended before this process, as far as they are kept.
+// Learns from the jobs that ended before this process and are still kept.
 void Reconciler::LearnRuns() {
   std::vector<const Workload*> ended;
   for (const Workload& workload : workloads_.all()) {

@@ -18,7 +18,7 @@ class Reconciler {
 
   Reconciler(const Context& context, Workloads& workloads) : context_(context), workloads_(workloads) {}
 
-  // Called for each run that has one of our names and no workload.
+  // Called for each run that has a name of Tidegate's form and no workload.
   std::function<void(const plugins::launchers::RunStatus&)> on_unknown =
       [](const plugins::launchers::RunStatus&) {};
 

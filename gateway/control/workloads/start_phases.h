@@ -2,8 +2,8 @@
 //
 //   placed ─▶ fetched ─▶ process ─▶ loaded ─▶ compiled ─▶ first token
 //
-// The engine does not say when it loads and compiles, but how long it did (plugins/engines/start_times.h); the
-// rest of the time until it is ready is the process's own.
+// The engine does not report when it loads and compiles, but how long (plugins/engines/start_times.h). The rest of the
+// time until it is ready belongs to the phase `process`.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct StartPhases {
 
   conf::Duration& operator[](StartPhase phase) { return took[static_cast<size_t>(phase)]; }
   conf::Duration operator[](StartPhase phase) const { return took[static_cast<size_t>(phase)]; }
-  // From the launch on, without the fetch: what a start takes where the weights are.
+  // From the launch on, without the fetch: the duration of a start where the weights are present.
   conf::Duration start() const {
     conf::Duration sum{};
     for (size_t i = static_cast<size_t>(StartPhase::kProcess); i < kStartPhases; ++i) sum += took[i];
@@ -62,7 +62,7 @@ inline StartPhases PhasesOf(conf::Duration placed, conf::TimePoint launched, con
   return out;
 }
 
-// How far the weights of a replica are on their way to its nodes, by its members' own words.
+// The progress of the fetch of a replica's weights to its nodes, as its members report it.
 struct WeightsArrival {
   uint32_t members = 0;
   uint32_t arrived = 0;      // members whose weights are there

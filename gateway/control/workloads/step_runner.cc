@@ -117,7 +117,7 @@ net::Task<void> StepRunner::Act(std::string id) {
   }
 }
 
-// The ledger's record and the store's, at the same time; where the store is shared, the store's first.
+// Ledger and store are written at the same time; a shared store is written first.
 net::Task<absl::Status> StepRunner::Persist(std::string id) {
   const Workload& workload = *workloads_.Find(id);
   std::string action = workloads_.KindOf(workload).ActionOf(workload);

@@ -31,7 +31,7 @@ constexpr std::string_view kReplicaPrefix = "r-";
 constexpr std::string_view kJobPrefix = "j-";
 constexpr size_t kMostOfModel = 40;  // characters, of a run's id
 
-// As the launchers want ids: lower-case letters, digits, '.' and '-'.
+// Launchers accept ids of lower-case letters, digits, '.' and '-'.
 std::string SlugOf(std::string_view model) {
   std::string slug;
   for (const char c : model.substr(0, kMostOfModel)) {

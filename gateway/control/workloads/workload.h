@@ -105,8 +105,8 @@ struct SweepProgress {
   std::vector<double> rungs{};  // its value at each rung that it has reached
   std::string stopped{};        // why it was stopped early; empty: it was not
   std::string unread{};         // why its file could not be read last; empty: it could. Of this process.
-  uint64_t read_to = 0;         // likewise: bytes of its file
-  uint64_t file_id = 0;         // likewise: of the file that they are of
+  uint64_t read_to = 0;         // of this process: bytes of its file that were read
+  uint64_t file_id = 0;         // of this process: the file to which `read_to` belongs
 };
 
 // One submitted job file; its elements share it.
@@ -203,11 +203,11 @@ struct Workload {
   bool blameless = false;                   // the attempt ends by the node's fault, and uses no restart
   bool resumes = false;                     // its next start resumes from the checkpoint
   conf::Duration done{};                    // saved run time of earlier attempts
-  double device_seconds = 0;                // that the members of earlier attempts of a job held
+  double device_seconds = 0;                // of the members of a job's earlier attempts
   std::vector<Member> members{};            // of this attempt, or the last one; by rank
   std::vector<Member> before{};             // of the attempt before
   std::vector<scheduler::MemberAt> next{};  // kResizes
-  std::string replaces{};   // of a replica: that which ends when this one serves (ReplicaMoves)
+  std::string replaces{};   // of a replica: the replica that ends when this one serves (ReplicaMoves)
   conf::TimePoint moved{};  // the last time that it moved, or began to
   std::string gain{};       // of that move
 
@@ -229,7 +229,7 @@ struct Workload {
   const config::JobFile& file() const { return of->file; }
   bool holds() const { return state >= State::kPlaced && state <= State::kDraining; }
   bool ends() const { return state == State::kSaving || state == State::kDraining; }
-  // It ends to go on at other places, with as many members.
+  // It ends in order to continue at other places, with as many members.
   bool moves() const {
     return ends() && afterwards == Afterwards::kResizes && next.size() == members.size() && !gain.empty();
   }
@@ -238,7 +238,7 @@ struct Workload {
   bool asked() const;  // the launcher was called for one of its members
   bool all_ended() const;
   uint64_t devices() const;  // held by its members
-  // That its members have held devices, in all attempts, up to then.
+  // For how long its members have held devices, in all attempts, up to then.
   double DeviceSeconds(const scheduler::Cluster& cluster, conf::TimePoint until) const;
   conf::Duration kept() const;  // run time that stays saved if this attempt ends now
   uint32_t in_flight() const;   // requests

@@ -1,5 +1,5 @@
-// The records of workloads in the store: what the next process, after a kill at any point, must know of
-// running workloads and of taken devices.
+// The records of workloads in the store: what the next process, after a kill at any point, must know about
+// running workloads and held devices.
 //
 // Two kinds of objects: workloads (store::kWorkload) by their ids, and submissions (store::kSubmission),
 // which the elements of an array share. The submission "last" has the last number that was given.

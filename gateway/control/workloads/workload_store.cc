@@ -60,7 +60,7 @@ std::string WorkloadStore::Put(ledger::Event event) {
   return write.id;
 }
 
-// Nothing more is to be done where it was written: the ledger has it, or gets it.
+// A written event needs no second write: the ledger has it, or gets it.
 void WorkloadStore::RemoveEvent(const std::string& id) {
   waiting_.erase(Key(store::kLedgerEvent, id));
 }

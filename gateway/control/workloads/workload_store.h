@@ -25,9 +25,9 @@
 
 namespace gateway::control {
 
-// By which term writes are fenced.
+// The term that fences writes.
 struct Fence {
-  uint64_t epoch = 0;                     // 0: they are not
+  uint64_t epoch = 0;                     // 0: writes are not fenced
   std::function<void()> deposed = [] {};  // another gateway leads: no write of the term counts
 };
 
@@ -42,14 +42,14 @@ class WorkloadStore {
   // These wait for the next write.
   void Put(const Workload& workload);
   void Put(const Submission& submission);
-  // An event for the ledger, which gets it once the store has what was put with it. Returns its id in the store.
+  // An event for the ledger, which gets it once the store has everything that was put with it. Returns the event's id
+  // in the store.
   std::string Put(ledger::Event event);
   void Remove(const Workload& workload);
   void Remove(const Submission& submission);
   void RemoveEvent(const std::string& id);
 
-  // The change by which its record came into the store as it stands there; absent: it is not there, or a newer
-  // one waits.
+  // The number of the change that wrote the workload's record; absent: the store has none, or a newer record waits.
   std::optional<uint64_t> VersionOf(const Workload& workload) const;
 
   // OK: everything that was put before the call is on disk.
@@ -68,8 +68,8 @@ class WorkloadStore {
   std::map<Key, std::optional<std::string>> waiting_;  // nothing: to be removed
   std::map<Key, uint64_t> versions_;                   // of what is in the store
   bool versions_known_ = false;
-  uint64_t put_ = 0;      // number of puts,
-  uint64_t written_ = 0;  // and of those that are on disk
+  uint64_t put_ = 0;      // number of puts
+  uint64_t written_ = 0;  // number of puts that are on disk
   net::AsyncMutex writes_;
 };
 

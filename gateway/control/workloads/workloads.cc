@@ -18,7 +18,7 @@ using scheduler::ActionKind;
 using scheduler::MemberAt;
 
 constexpr conf::Duration kLateEnd = std::chrono::seconds(2);  // after this, an ending member is late
-// A member that exits may do so because another was lost, whose end is then noticed within this time.
+// A member may exit because another one was lost; the end of the other is noticed within this time.
 constexpr conf::Duration kFirstEnd = std::chrono::seconds(2);
 // Of two that ended so near to each other, the one that a signal ended was the first: a cluster manager tells
 // times to the second.
@@ -34,8 +34,8 @@ std::string HowResized(const Workload& workload, size_t members, const scheduler
                      workload.members.size(), why.text);
 }
 
-// The rank of the member that failed first: the others may have ended because of it. Of those that ended at
-// about the same time, one that was ended by a signal rather than one that has exited.
+// The rank of the member that failed first: the others may have ended because of it. Of members that ended at about
+// the same time, one that a signal ended comes before one that has exited.
 std::optional<size_t> FirstFailed(const std::vector<Member>& members, bool may_end_well) {
   const auto gone = [](const Member& member) { return member.gone.value_or(kNeverGone); };
   std::optional<conf::TimePoint> earliest;
@@ -288,7 +288,7 @@ void Workloads::AskPlanner(Workload& workload) {
   if (kind.MayBePlaced(workload)) context_.planning->Submit(kind.AskOf(workload), context_.now());
 }
 
-// Whatever the planner still assumes.
+// Whatever the planner still assumes about the workload.
 void Workloads::LeavePlanner(const Workload& workload) {
   context_.planning->Leave(workload.id, context_.now());
 }
@@ -506,7 +506,7 @@ std::vector<HeldDevices> Workloads::Held(conf::TimePoint no_later) const {
         places[grant.kind].push_back(
             {grant.node, device, held_milli / static_cast<int64_t>(grant.devices.size())});
     }
-    // Nobody has told of a process yet.
+    // The launcher has reported no process yet.
     if (!began && !alive && workload.state != State::kRunning) continue;
     if (!workload.all_ended()) gone.reset();
     const conf::TimePoint since = std::max(began.value_or(workload.started), workload.held_from);

@@ -63,17 +63,17 @@ class Workloads {
   void AskPlanner(Workload& workload);
   void LeavePlanner(const Workload& workload);
   void Apply(const scheduler::Action& action);
-  // The reasons why workloads were given no devices. Elements of an array ask for the same, so that one that
-  // the cycle did not look at waits for the reason of one that it did.
+  // The reasons why workloads were given no devices. Elements of an array ask for the same devices, so an element
+  // that the cycle did not consider has the reason of an element that it did.
   void NoteWaiting(const std::vector<std::pair<std::string, scheduler::Reason>>& waiting);
 
   // --- Reports ---
   // A member has started or ended, or is late in ending.
   void Reconcile(Workload& workload);
   void OnDeviceLost(const plugins::launchers::DeviceFault& fault);
-  // The ids of those that hold a device.
+  // The ids of the workloads that hold the device.
   std::vector<std::string> HoldersOf(const std::string& node, uint8_t device) const;
-  // A replica is to stand elsewhere; false: it stays.
+  // The planner wants the replica at another place; false: it stays.
   std::function<bool(Workload& replica, const scheduler::Action& move)> move_replica =
       [](Workload&, const scheduler::Action&) { return false; };
   uint64_t job_moves() const { return job_moves_; }  // since the start
@@ -91,12 +91,12 @@ class Workloads {
   // back, times in the future count as this.
   std::vector<HeldDevices> Held(conf::TimePoint no_later) const;
 
-  // Of members that hold devices or are to get them. One that has ended may still be counted.
+  // The holdings of members that hold devices or are to get them. A member that has ended may still be counted.
   std::vector<scheduler::Holding> Holdings() const;
-  // The cluster's nodes have new ids, by their ids before; kNone: the node has left.
+  // The cluster's nodes have new ids. `places`: the new id by the earlier one; kNone: the node has left.
   void Renumber(const std::vector<scheduler::NodeId>& places);
 
-  // As the planner should know it after a restart.
+  // The workload as the planner should know it after a restart.
   scheduler::JobState RestoredJobOf(const Workload& workload) const;
 
  private:

@@ -11,7 +11,8 @@ namespace {
 
 constexpr uint16_t kMaxSkipped = 4096;
 constexpr size_t kMaxSizeDigits = 15;
-// Of a request: extensions that no payload has paid for. A signature of 85 bytes for each 64 KiB is free.
+// The most bytes of chunk extensions of a request that its payload does not cover. A signature of 85 bytes for each 64
+// KiB of payload is free.
 constexpr uint32_t kMaxExcess = 16 * 1024;
 constexpr uint64_t kFreePerChunk = 16;
 constexpr uint64_t kPayloadPerFreeByte = 8;

@@ -37,7 +37,7 @@ class BodyDecoder {
 
   bool done() const { return done_; }
   Framing framing() const { return framing_; }
-  // What is left of a body with a declared length.
+  // The rest of a body with a declared length.
   std::optional<uint64_t> remaining() const;
 
  private:

@@ -60,7 +60,7 @@ Task<ClientConnection::Status> ClientConnection::ReadHead(const HeadLimits& limi
         case ContentDecoder::Coding::kNone:
           break;
         case ContentDecoder::Coding::kDeflated:
-          CopyHead();  // what is decoded may need another buffer
+          CopyHead();  // decoded bytes may need another buffer
           content_ = std::make_unique<ContentDecoder>();
           break;
         case ContentDecoder::Coding::kUnknown:

@@ -17,7 +17,7 @@ class ContentDecoder {
   static constexpr uint64_t kMostBytes = 64u << 20;
 
   enum class Coding : uint8_t { kNone, kDeflated, kUnknown };
-  // By the value of Content-Encoding; empty and `identity` are kNone.
+  // The coding of a value of Content-Encoding; empty and `identity` are kNone.
   static Coding CodingOf(std::string_view content_encoding);
 
   ContentDecoder();

@@ -272,7 +272,7 @@ HeadResult Parse(std::string_view bytes, const HeadLimits& limits, size_t& scann
   const bool well_formed = (kRequest ? reader.RequestLine() : reader.StatusLine()) && reader.Fields();
   if (reader.too_many_fields()) return {State::kError, HeadError::kTooManyFields};
   if (reader.bad_version()) return {State::kError, HeadError::kBadVersion};
-  // Framing first: what a smuggler sends is told as such, also in a head that is malformed behind it.
+  // Framing first: an attempt at smuggling is reported as such, even if the head is also malformed behind it.
   const HeadError framing = ReadFraming(head, kRequest);
   if (framing != HeadError::kNone) return {State::kError, framing};
   if (!well_formed) return {State::kError, HeadError::kMalformed};

@@ -1,9 +1,9 @@
-// Broker: the process that starts runs, so that the gateway need not have the rights to change users.
+// Broker: the process that starts runs, so that the gateway itself needs no right to change users.
 //
-// It is split off before the gateway has read its configuration, opened a file or made a thread. The gateway
-// tells it once which users runs may have; from then on it does for the gateway what a launcher needs
-// (RunHost) and nothing else: it runs no program but tidegate-run, starts nothing as root or as the gateway's
-// user, and signals no process but those users'. It ends with the gateway; runs continue.
+// It is split off before the gateway has read its configuration, opened a file or made a thread. The gateway sends it
+// once the users that runs may have. From then on it does for the gateway what a launcher needs (RunHost) and nothing
+// else: it runs no program except tidegate-run, starts nothing as root or as the gateway's user, and signals only
+// processes of those users. It ends with the gateway; runs continue.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -40,7 +40,7 @@ class Broker {
   std::unique_ptr<gateway::net::ProcessChannel> channel_;  // null: it was handed over
 };
 
-// What the broker's process does until the other end of the channel is gone.
+// The main function of the broker's process: serves until the other end of the channel is gone.
 void ServeBroker(gateway::net::ProcessChannel& channel);
 
 }  // namespace plugins::launchers

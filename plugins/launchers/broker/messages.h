@@ -1,7 +1,7 @@
-// What the gateway and its launch broker say to each other, as JSON.
+// The messages between the gateway and its launch broker, as JSON.
 //
-// Every question is an object with `ask`; every answer has either `error` (a message) and `code`, or what was
-// asked for. The broker trusts no question: its sender may be under an attacker's control.
+// Every request is an object with `ask`; every answer has either `error` (a message) and `code`, or the result. The
+// broker trusts no request: its sender may be under an attacker's control.
 #pragma once
 
 #include <absl/status/status.h>

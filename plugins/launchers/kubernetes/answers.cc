@@ -36,7 +36,7 @@ bool FlagAt(const json& object, std::string_view key) {
   return found != object.end() && found->is_boolean() && found->get<bool>();
 }
 
-// A time before 1971 stands for one that Kubernetes does not know.
+// A time before 1971 means that Kubernetes does not know it.
 std::optional<conf::TimePoint> TimeAt(const json& object, std::string_view key) {
   const std::optional<conf::TimePoint> time = conf::ParseTime(TextAt(object, key));
   constexpr conf::Duration kYear = std::chrono::hours(365 * 24);
@@ -125,8 +125,8 @@ Request ReadRequest(const json& amounts) {
   return {ReadMilli(TextAt(amounts, "cpu")).value_or(0), ReadBytes(TextAt(amounts, "memory")).value_or(0)};
 }
 
-// An init container that goes on beside the others (a sidecar) is held from its start; of the rest, one runs at
-// a time, before the containers of the pod.
+// An init container that continues beside the others (a sidecar) holds its amounts from its start. The other init
+// containers run one at a time, before the containers of the pod.
 scheduler::HostAmounts HostOf(const json& spec) {
   const auto add = [](Request a, Request b) { return Request{a.cpu_milli + b.cpu_milli, a.bytes + b.bytes}; };
   const auto most = [](Request a, Request b) {

@@ -64,7 +64,7 @@ std::string KindOfAmd(const Node& node) {
   return devices::KindOf(devices::Vendor::kAmd, FirstLabelOf(node, kProducts));
 }
 
-// The resource tells the generation, and the label of Huawei's exporter the chip.
+// The resource shows the generation, and the label of Huawei's exporter shows the chip.
 std::string KindOfHuawei(const Node& node, std::string_view resource) {
   std::string chip = LabelOf(node, "node.kubernetes.io/npu.chip.name");
   if (chip.empty()) chip = resource.substr(resource.find('/') + 1);
@@ -83,7 +83,7 @@ std::string KindOf(const Node& node, const DeviceResource& row) {
   return kind;
 }
 
-// Of one device, in MiB; 0: no label tells it.
+// The memory of one device, in MiB; 0: no label has it.
 int64_t MemoryOf(const Node& node, const DeviceResource& row) {
   if (row.resource.starts_with("nvidia.com/"))
     return conf::ReadNumber<int64_t>(LabelOf(node, "nvidia.com/gpu.memory")).value_or(0);
@@ -126,7 +126,7 @@ const PartitionLayout* LayoutWith(const std::vector<Offer>& offers, std::string_
   return first;
 }
 
-// What a node has for the planner.
+// The devices of a node, for the planner.
 struct NodeDevices {
   std::string kind{};
   uint32_t count = 0;
@@ -134,8 +134,8 @@ struct NodeDevices {
   std::optional<PartitionLayout> layout{};
 };
 
-// How many devices those instances fill, and the layout with only their profiles, each in as many places of
-// a device as there are instances for. Nothing: they do not fit together on devices that are cut alike.
+// How many devices these instances fill, and the layout with only their profiles, each in as many places of a device as
+// it has instances. Absent: no number of equally partitioned devices has just these instances.
 std::optional<NodeDevices> AsCut(const std::string& kind, const std::vector<Offer>& offers,
                                  const PartitionLayout& known) {
   uint32_t compute = 0;
@@ -265,7 +265,7 @@ class Builder {
     Cluster& cluster = out_.cluster;
     const auto known = std::ranges::find(cluster.kinds, has.kind, &scheduler::DeviceKind::name);
     if (known != cluster.kinds.end()) {
-      // What a run may count on is what the smallest device of the kind has.
+      // The smallest device of the kind decides how much memory a run may rely on.
       if (has.memory_mib > 0 && (known->memory_mib == 0 || has.memory_mib < known->memory_mib))
         known->memory_mib = has.memory_mib;
       if (has.layout && known->layout == scheduler::kNone) known->layout = Keep(*std::move(has.layout));
@@ -306,7 +306,8 @@ class Builder {
     return at->second;
   }
 
-  // Levels without a domain are left out. A value that stands for several domains names them with those above.
+  // Levels without a domain are left out. A value that occurs in several domains is named together with the domains above
+  // it.
   void BuildFabric() {
     scheduler::Fabric& fabric = out_.cluster.fabric;
     std::set<size_t> used;

@@ -30,7 +30,7 @@ bool IsLetterOrDigit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// What a label may hold, of a text that may be anything; its exact form is in the mark.
+// Any text in the characters that a label may have; the mark has the exact text.
 std::string LabelOf(std::string_view text) {
   std::string label(text.substr(0, kMostName));
   for (char& c : label) {
@@ -71,7 +71,7 @@ bool HasNames(const json& list) {
          });
 }
 
-// By what Kubernetes tells the members of that list apart; null: by nothing.
+// The fields by which Kubernetes distinguishes the members of that list; null: there are none.
 json IdentityOf(std::string_view list, const json& item) {
   const auto at = [&item](const char* key) { return item.contains(key) ? item[key] : json(); };
   if (!item.is_object()) return {};
@@ -286,7 +286,7 @@ json BasePod(const Submission& submission) {
   return spec;
 }
 
-// What no piece changes.
+// Sets the fields that no piece may change.
 void SetOwn(const Submission& submission, json& spec) {
   const RunSpec& run = submission.run;
   spec["restartPolicy"] = "Never";  // a restart is another run
@@ -327,7 +327,7 @@ constexpr std::array<Forbidden, 5> kOwnOfContainer = {
      {"envFrom", "is set by Tidegate to the run's environment; give env"},
      {"workingDir", "is the field directory of the replica or job"}}};
 
-// What a tenant's piece may have; all else is refused, also what later versions of Kubernetes add.
+// The fields that a tenant's piece may have; all others are refused, also those that later versions of Kubernetes add.
 constexpr std::array<std::string_view, 8> kSafeOfPod = {"containers",
                                                         "volumes",
                                                         "securityContext",
@@ -341,10 +341,10 @@ constexpr std::array<std::string_view, 5> kSafeOfContainer = {"name", "env", "po
 constexpr std::array<std::string_view, 2> kSafeOfVolume = {"name", "emptyDir"};
 constexpr std::array<std::string_view, 4> kSafeOfMount = {"name", "mountPath", "subPath", "readOnly"};
 constexpr std::array<std::string_view, 3> kSafeOfPort = {"name", "containerPort", "protocol"};
-// Another Secret or service account's token may stand behind valueFrom.
+// valueFrom could name another Secret, or a service account's token.
 constexpr std::array<std::string_view, 2> kSafeOfVariable = {"name", "value"};
 
-// The first null: Merge() would take away with it what stands there.
+// The first null: Merge() would remove the value at its place.
 std::optional<PieceProblem> FirstNull(const json& piece, const std::string& at) {
   if (piece.is_null()) return PieceProblem{at, "is null, which "};
   if (piece.is_object()) {
@@ -443,7 +443,7 @@ std::optional<PieceProblem> FirstUnsafe(const json& piece) {
   return std::nullopt;
 }
 
-// What a tenant's piece has changed of a pod that protects others; empty: nothing.
+// The protection of others that a tenant's piece has changed in a pod; empty: none.
 std::string LostProtection(const json& before, const json& after) {
   const auto lost_in = [](const json& was, const json& is) -> std::string {
     if (!was.contains("securityContext") || !was["securityContext"].is_object()) return {};
@@ -500,7 +500,7 @@ std::optional<Mark> ReadMark(std::string_view text) {
   const json read = conf::ParseJson(text);
   if (!read.is_object() || !read.contains("grant") || !read["grant"].is_object()) return std::nullopt;
   Mark mark;
-  // An annotation may be written by anybody who may write pods.
+  // Everyone who may write pods may write an annotation.
   try {
     mark.id = read.at("id").get<std::string>();
     mark.owner = read.at("owner").get<std::string>();

@@ -39,7 +39,7 @@ bool IsSignal(const Pod& pod) {
 
 namespace {
 
-// Of an output that may hold progress before it.
+// The last line of an output, which may have lines of progress before it.
 std::string LastLineOf(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   const size_t line = text.rfind('\n');
@@ -178,7 +178,7 @@ bool Runs::Apply(const Pod& pod, conf::TimePoint now, Round* round) {
     Update(found->second, pod, now);
     return true;
   }
-  // Another pod of this name: ours was deleted and one was created by somebody else's hand.
+  // Another pod of this name: ours was deleted, and another user has created one.
   if (!found->second.uid.empty() && found->second.uid != pod.uid) return false;
   if (pod.version < found->second.version) return false;  // of another list or watch, and older
   return Update(found->second, pod, now);

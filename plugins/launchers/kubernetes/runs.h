@@ -38,10 +38,10 @@ class Runs {
     bool equipped = true;                // its environment and its gang's names are there, or it has none
     bool told_to_stop = false;
     bool signalled = false;     // we deleted its pod with a long grace, so that it saves its work
-    bool doomed = false;        // told so before its pod was known: it must not live when it appears
+    bool doomed = false;        // ended before its pod was known: the pod must be deleted when it appears
     uint64_t version = 0;       // of its pod, as last seen
     uint64_t stamp = 0;         // of its creation: a list that was asked for before need not name it
-    uint64_t unanswered = 0;    // of a creation without an answer: a list that is asked for later tells
+    uint64_t unanswered = 0;    // of a creation without an answer: a later list shows whether there is a pod
     std::string ended_by_us{};  // why we deleted it
 
     // Its start is not complete: it is to be asked for again.
@@ -79,11 +79,11 @@ class Runs {
   // Before the creation of a run that was asked for is repeated.
   void AskAgain(const std::string& id);
   void Created(const std::string& id, const std::string& uid, bool equipped);
-  // Kubernetes has answered that it makes no such pod. After an earlier creation without an answer there may
-  // be one, and the run stays until a list tells.
+  // Kubernetes has refused to create the pod. After an earlier creation without an answer there may still be one, and
+  // the run stays until a list shows it.
   void Refused(const std::string& id);
   void Unanswered(const std::string& id);
-  // A pod of its name is somebody else's.
+  // The pod with the run's name belongs to another user.
   void NotOurs(const std::string& id);
   // Its pod was deleted by us, to make it save its work.
   void Signalled(const std::string& id);
@@ -97,7 +97,7 @@ class Runs {
 
   // Whether something is on its way from one state to another, so that news of it is waited for.
   bool Moving() const;
-  // Whether a creation got no answer: a list has to tell whether there is a pod.
+  // Whether a creation got no answer: a list must show whether there is a pod.
   bool AnyUnanswered() const;
 
   // Pods of ours that hold devices though their run is forgotten or ended.

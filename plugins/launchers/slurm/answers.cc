@@ -73,7 +73,7 @@ class Members {
   void Wrong(std::string_view key, std::string_view expected) {
     if (ok()) wrong_ = fmt::format("{}/{}: expected {}", where_, key, expected);
   }
-  // The value, if it could be read; else the problem, with `key`.
+  // The value, if it could be read; otherwise the problem, with `key`.
   template <class T>
   T Take(std::string_view key, absl::StatusOr<T> value) {
     if (value.ok()) return *std::move(value);
@@ -311,7 +311,7 @@ absl::StatusOr<std::vector<Gres>> ReadGres(std::string_view text) {
   };
   if (text == "(null)") return all;
   while (!text.empty()) {
-    // A comma inside parentheses stands between places.
+    // A comma inside parentheses separates places.
     const size_t paren = std::min(text.find('('), text.find(','));
     size_t end = paren;
     Gres gres;

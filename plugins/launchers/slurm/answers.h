@@ -83,7 +83,7 @@ struct Node {
   int64_t memory_mib = 0;
 };
 
-// Of all jobs in one answer together.
+// The most hosts of all jobs in one answer together.
 inline constexpr size_t kMaxHostsOfJobs = 1u << 20;
 
 struct JobList {
@@ -96,9 +96,9 @@ absl::StatusOr<JobList> ReadJobs(std::string_view body);
 absl::StatusOr<std::vector<Node>> ReadNodes(std::string_view body);
 absl::StatusOr<uint32_t> ReadSubmitted(std::string_view body);
 
-// The first error that an answer reports: InvalidArgument for a request that Slurm will never take as it
-// stands, NotFound for an unknown job, PermissionDenied, FailedPrecondition for a job that is over, and
-// Unavailable for all others. OK where it reports none; DataLoss where the body is no answer.
+// The first error that an answer reports: InvalidArgument for a request that Slurm will never accept in this form,
+// NotFound for an unknown job, PermissionDenied, FailedPrecondition for a job that has ended, and Unavailable for all
+// others. OK where it reports none; DataLoss where the body is no answer.
 absl::Status ErrorOf(std::string_view body);
 
 // "gpu:h100:2(IDX:0-1),npu:910b:8(S:0-1)"; "(null)" and an empty text are no devices.

@@ -1,9 +1,8 @@
 // Client: the requests to slurmrestd, over HTTP with a token or over its Unix socket.
 //
-// Thread: the loop's. Errors are those of ErrorOf(), and Unavailable where slurmrestd cannot be reached or
-// does not answer in time: a submission that ended so may still have been made. Slurm does not tell an
-// expired token from a controller that is away, so after such an answer the token is read again for the next
-// request.
+// Thread: the loop's. Errors are those of ErrorOf(), and Unavailable where slurmrestd cannot be reached or does not
+// answer in time: a submission with that error may still have been made. Slurm answers in the same way to an expired
+// token and while its controller is away, so after such an answer the token is read again for the next request.
 #pragma once
 
 #include <absl/status/status.h>
@@ -44,7 +43,7 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // All jobs; nothing where none has changed since that time, by Slurm's clock (0: always all).
+  // All jobs; absent where none has changed since that time, by Slurm's clock (0: always all).
   gateway::net::Task<absl::StatusOr<std::optional<JobList>>> Jobs(int64_t since);
   gateway::net::Task<absl::StatusOr<std::vector<Node>>> Nodes();
   gateway::net::Task<absl::StatusOr<uint32_t>> Submit(std::string body);

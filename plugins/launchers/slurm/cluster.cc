@@ -51,7 +51,7 @@ class Builder {
     taken_.emplace_back();
   }
 
-  // What a job holds; places that Slurm does not name are left for Fill().
+  // The holdings of a job; places that Slurm does not name are left for Fill().
   Occupant Read(const Job& job, bool ours) {
     Occupant occupant{.job = job.id,
                       .name = job.name,

@@ -1,5 +1,5 @@
-// Results: the results of runs that their batch scripts write, beside their logs: `LOGS/ID.result`,
-// laid out like the result file of the process launcher (run_result.h).
+// Results: the results that the batch scripts of runs write beside their logs: `LOGS/ID.result`, with the layout of the
+// process launcher's result file (run_result.h).
 //
 // slurmctld forgets a job some minutes after its end (MinJobAge) and counts in seconds; a result stays until
 // the run is forgotten. It is read if the gateway sees the folder of the logs, too. Everyone who may write

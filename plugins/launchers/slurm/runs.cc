@@ -43,7 +43,7 @@ bool SameStatus(const RunStatus& a, const RunStatus& b) {
          a.ended == b.ended && a.witness == b.witness;
 }
 
-// What Slurm says that it has, of its first node.
+// The devices of the job on its first node, by Slurm's report.
 DeviceGrant GrantOf(const Job& job, const std::string& node) {
   DeviceGrant grant;
   grant.node = node;

@@ -38,7 +38,7 @@ class Runs {
     std::optional<RunResult> result{};  // with its end
     bool lost = false;                  // its submission was not answered: it may be there, or come
     bool told_to_stop = false;
-    std::optional<conf::TimePoint> kill_at{};  // told to end before, and to be killed then
+    std::optional<conf::TimePoint> kill_at{};  // it was asked to end, and is killed at this time
     uint64_t stamp = 0;                        // of its submission
   };
   struct Outcome {
@@ -53,8 +53,8 @@ class Runs {
   Outcome Apply(const std::vector<Job>& jobs, const std::map<std::string, std::string>& addresses,
                 uint64_t stamp, conf::TimePoint now);
 
-  // What the run itself wrote down; of a run that ended before slurmctld forgot it, or that it never showed
-  // to this gateway. Ended runs alone. True: List() says something new.
+  // The result that the run itself has written, also for a run that slurmctld has forgotten or has never shown to this
+  // gateway. Only for ended runs. True: List() has changed.
   bool AddResult(const std::string& id, const Mark& mark, const RunResult& result);
   // Ended runs whose results are not known.
   std::vector<std::string> WithoutResult() const;
@@ -67,7 +67,7 @@ class Runs {
   // Before it is submitted. The port is free of our own runs on that address; 0 where none is.
   uint16_t PickPort(const std::string& id, const std::string& address) const;
   void Ask(const RunSpec& spec, const std::string& address, uint16_t port, conf::TimePoint now);
-  // What became of it.
+  // The outcome of its submission.
   void Submitted(const std::string& id, uint32_t job);
   void Refused(const std::string& id);
   void Lost(const std::string& id);
@@ -87,7 +87,8 @@ class Runs {
   const Identity identity_;
   const PortRange ports_;
   std::map<std::string, Run> runs_;
-  std::map<std::string, uint64_t> forgotten_;  // that Slurm may still show, with the stamp of it
+  std::map<std::string, uint64_t>
+      forgotten_;  // runs that Slurm may still show, with the stamp of that moment
   uint64_t stamp_ = 0;
 };
 

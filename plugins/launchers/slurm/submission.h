@@ -25,7 +25,7 @@ struct Mark {
   friend bool operator==(const Mark&, const Mark&) = default;
 };
 std::string Render(const Mark& mark);
-// Nothing for any other comment.
+// Absent for any other comment.
 std::optional<Mark> ReadMark(std::string_view comment);
 
 struct Submission {
@@ -43,7 +43,7 @@ struct Submission {
 };
 std::string RenderBody(const Submission& submission);
 
-// Why the run can never be submitted as it stands; empty: it can.
+// Why the run can never be submitted in this form; empty: it can.
 std::string FirstDefect(const RunSpec& run);
 
 }  // namespace plugins::launchers::slurm

@@ -147,7 +147,7 @@ void MarkDescendants(Process* all, size_t count, pid_t root) {
   }
 }
 
-// Through a pidfd whose process was looked at again, so that a number that was used again hits nobody else.
+// Signals through a pidfd whose process was checked again, so that a reused number hits no other process.
 void Signal(const Process& process, int signal) {
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
   if (pidfd < 0) return;
@@ -177,7 +177,7 @@ struct Identity {
   gid_t group[kMaxGroups]{};
 };
 
-// "UID:GID[,GROUP...]"; empty: nobody else.
+// "UID:GID[,GROUP...]"; empty: no other user.
 Identity ReadIdentity(const char* text) {
   Identity out;
   if (*text == '\0') return out;
@@ -238,7 +238,7 @@ class Log {
     pipe_[1] = -1;
   }
 
-  // Takes what is there. False: nobody can write any more.
+  // Takes the available output. False: no process can write any more.
   bool Pump() {
     static char chunk[kChunk];
     for (int i = 0; i < 16; ++i) {  // so that a flood does not keep the wrapper from its signals
@@ -253,7 +253,7 @@ class Log {
   }
   void Drain() {
     pollfd readable{.fd = pipe_[0], .events = POLLIN, .revents = 0};
-    // What others hold of the pipe is not waited for; a pipe holds at most a megabyte.
+    // Takes what is left in the pipe, without waiting for other writers; a pipe holds at most a megabyte.
     for (int i = 0; i < 16 && poll(&readable, 1, 0) > 0 && (readable.revents & POLLIN) != 0; ++i) {
       if (!Pump()) break;
     }
@@ -359,7 +359,7 @@ class Run {
 
   void Start() {
     ReadEnvironment();
-    // Both are opened while this may, and used by who may not.
+    // Both are opened while the process has the right to, and used after it has given the right up.
     if (has_cgroup()) {
       cgroup_procs_ = OpenCgroup("cgroup.procs");
       cgroup_kill_ = OpenCgroup("cgroup.kill");

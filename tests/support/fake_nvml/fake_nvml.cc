@@ -1,6 +1,7 @@
-// A library with NVML's functions: four GPUs, of which 0 and 1, and 2 and 3, are joined by NVLink; GPU 3 is
-// cut. A recording of a real driver can be played: its words are those below. FAKE_NVML_FAILS in the environment makes it fail as a driver that is not loaded does; the file that
-// FAKE_NVML_FAULTS names has its state, as lines of a word, a GPU and a number, which may change at any time:
+// A library with NVML's functions: four GPUs, of which 0 and 1, and 2 and 3, are joined by NVLink; GPU 3 has
+// partitions. With FAKE_NVML_FAILS in the environment it fails like a driver that is not loaded. FAKE_NVML_FAULTS names
+// a file with its state, which may be a recording of a real driver and may change at any time. Each line has a word, a
+// GPU and a number:
 //   remap-failed 0, remap-pending 1, pages 2, lost 1: what is wrong
 //   xid 0 79: an Xid; each is told once
 //   power 0 350000 (mW), limit 0 700000 (mW), temp 0 71, util 0 93, used 0 40000 (MiB), total 0 81559 (MiB),
@@ -42,7 +43,7 @@ struct Instance {
 Instance instances[] = {
     {{3, 0}, "3g.40gb", 4, 4}, {{3, 1}, nullptr, 0, 0}, {{3, 2}, "1g.10gb", 0, 1}, {{3, 3}, "1g.10gb", 1, 1}};
 
-// Whether such a line stands there.
+// Whether the file has such a line.
 bool Has(const char* what, unsigned gpu) {
   const char* const path = std::getenv("FAKE_NVML_FAULTS");
   std::FILE* const file = path != nullptr ? std::fopen(path, "r") : nullptr;
@@ -370,7 +371,7 @@ int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millij
 }
 #endif
 
-// What an older driver has, too.
+// Functions that an older driver has, too.
 int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
   const unsigned gpu = Of(device).index;
   while (Has("hang", gpu)) usleep(20'000);
