@@ -5,12 +5,13 @@
 
 namespace scheduler::sim {
 
-// What a file can be. `name` is the word of --format; of a list of nodes it is empty.
+// What a file can be. `name` is the word of --format; of a list of nodes, and of one that is not read, it is empty.
 struct TraceFormat {
-  enum class Of : unsigned char { kJobs, kRequests, kNodes };
+  enum class Of : unsigned char { kJobs, kRequests, kNodes, kUnread };
   std::string_view name;
   std::string_view what;  // "CSV of timestamp,duration,num_gpus,gpu_time,cluster"
   Of of = Of::kJobs;
+  std::string_view convert = {};  // of one that is recognised but not read: how to make one that is read
 };
 
 // Null: none is recognised, or the text has no line with anything but a comment.
