@@ -125,6 +125,11 @@ Document::Document(std::string_view text, std::string file, const Sources& sourc
     Add("", InvalidLine(text), "", "is not valid UTF-8");
     return;
   }
+  if (const size_t nul = text.find('\0'); nul != text.npos) {
+    Add("", LineAt(text, nul), "",
+        "holds a byte of value 0, which no text has; is it another file, or damaged?");
+    return;
+  }
   Parsed parsed = ParseYaml(text, limits_);
   for (const Problem& problem : parsed.problems) {
     Add(problem.pointer, problem.line, problem.value, problem.message);

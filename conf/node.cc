@@ -24,6 +24,8 @@ struct Refused {
   int line;
   std::string pointer;
   std::string message;
+  std::optional<size_t> bracket =
+      std::nullopt;  // the outermost "{" or "[" about a bracket that was taken for a key
 };
 
 class Builder : public YAML::EventHandler {
@@ -50,6 +52,21 @@ class Builder : public YAML::EventHandler {
     if (top.key) return top.key_line;
     if (!top.node->items.empty()) return top.node->items.back()->line;
     return top.node->fields.empty() ? top.node->line : top.node->fields.back().value->line;
+  }
+
+  // The innermost "{" or "[" that is not closed, if the value that is being read is inside of one.
+  struct Opening {
+    char bracket;
+    int line;
+    std::string pointer;
+  };
+  std::optional<Opening> OpenBracket() const {
+    if (stack_.empty() || !stack_.back().bracket) return std::nullopt;
+    const Node& open = *stack_.back().node;
+    std::string pointer = Pointer();
+    const bool has_place = open.kind == Kind::kSequence || stack_.back().key;
+    if (has_place) pointer.resize(pointer.rfind('/'));
+    return Opening{open.kind == Kind::kSequence ? '[' : '{', open.line, std::move(pointer)};
   }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -85,13 +102,13 @@ class Builder : public YAML::EventHandler {
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
-    Start(Kind::kSequence, mark, tag, anchor);
+                       YAML::EmitterStyle::value style) override {
+    Start(Kind::kSequence, mark, tag, anchor, style == YAML::EmitterStyle::Flow);
   }
   void OnSequenceEnd() override { End(); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
-    Start(Kind::kMapping, mark, tag, anchor);
+                  YAML::EmitterStyle::value style) override {
+    Start(Kind::kMapping, mark, tag, anchor, style == YAML::EmitterStyle::Flow);
   }
   void OnMapEnd() override { End(); }
 
@@ -101,6 +118,7 @@ class Builder : public YAML::EventHandler {
     YAML::anchor_t anchor = 0;
     std::optional<std::string> key;  // of the value that comes next
     int key_line = 0;
+    std::optional<size_t> bracket{};  // the byte of its "{" or "["
     std::unordered_set<std::string> keys;
   };
 
@@ -126,15 +144,24 @@ class Builder : public YAML::EventHandler {
       Refuse(mark, "tags are not accepted; write the plain value");
   }
 
-  void Start(Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+  void Start(Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+             bool in_brackets) {
     RefuseTag(mark, tag);
-    if (ExpectsKey()) Refuse(mark, "a key must be a text, found a list or a mapping");
+    if (ExpectsKey()) {
+      const auto outermost =
+          std::ranges::find_if(stack_, [](const Frame& frame) { return frame.bracket.has_value(); });
+      std::optional<size_t> bracket;
+      if (in_brackets)
+        bracket = outermost == stack_.end() ? static_cast<size_t>(mark.pos) : outermost->bracket;
+      throw Refused{Line(mark), Pointer(), "a key must be a text, found a list or a mapping", bracket};
+    }
     if (static_cast<int>(stack_.size()) >= limits_.depth) {
       throw Refused{Line(mark), "", fmt::format("nests deeper than {} levels", limits_.depth)};
     }
     Frame& frame = stack_.emplace_back();
     frame.node = MakeNode(kind, mark);
     frame.anchor = anchor;
+    if (in_brackets) frame.bracket = static_cast<size_t>(mark.pos);
   }
 
   void End() {
@@ -203,6 +230,9 @@ struct Meaning {
   std::string_view meaning;
 };
 constexpr std::string_view kQuoteNotClosed = "illegal EOF in scalar";
+constexpr std::string_view kMappingNotClosed = "end of map flow not found";
+constexpr std::string_view kListNotClosed = "end of sequence flow not found";
+constexpr std::string_view kEntryNotExpected = "illegal block entry";
 constexpr std::string_view kUnquotedStar =
     "a \"*\" without quotes stands for a value that \"&\" has marked before; put a pattern such as \"*\" or "
     "\"chat-*\" in quotes";
@@ -214,15 +244,13 @@ constexpr Meaning kMeanings[] = {
     {"end of sequence not found",
      "expected a further entry of the list: begin its \"- \" in the column of the entries before it, and "
      "what belongs to an entry right of its \"- \""},
-    {"end of map flow not found", "expected \",\" or \"}\": a mapping that begins with \"{\" is not closed"},
-    {"end of sequence flow not found",
-     "expected \",\" or \"]\": a list that begins with \"[\" is not closed"},
-    {"illegal flow end", "this \"]\" or \"}\" closes nothing that is open"},
+    {"illegal flow end",
+     "this \"]\" or \"}\" closes nothing that is open: each \"[\" needs a \"]\", and each \"{\" a \"}\""},
     {"illegal map value",
      "a \":\" is not expected here: write a space after the colon of each key, begin keys of one mapping in "
      "one column, and put a text that contains \": \" in quotes"},
     {"illegal map key", "a key is not expected here: begin it on a line of its own"},
-    {"illegal block entry", "a \"- \" is not expected here: begin the list on a line of its own"},
+    {kEntryNotExpected, "a \"- \" is not expected here: begin the list on a line of its own"},
     {"unknown token", "a text that begins with @, % or ` must be in quotes"},
     {"unknown escape character",
      "after a \\ in double quotes stands a character that it cannot escape: write \\\\ for a \\, or use "
@@ -239,6 +267,90 @@ std::string_view MeaningOf(std::string_view message) {
   const auto known = std::ranges::find_if(
       kMeanings, [message](const Meaning& of) { return message.starts_with(of.message); });
   return known == std::end(kMeanings) ? message : known->meaning;
+}
+
+struct OpenAtEnd {
+  char bracket;
+  int line;
+};
+
+// Past a text in quotes that begins at `at`; nothing: its end is missing.
+std::optional<size_t> SkipQuoted(std::string_view text, size_t at) {
+  const char quote = text[at];
+  for (++at; at < text.size(); ++at) {
+    if (text[at] == '\\' && quote == '"') {
+      ++at;
+    } else if (text[at] == quote) {
+      return at + 1;  // two single quotes stand for one, and are two texts here, which is the same
+    }
+  }
+  return std::nullopt;
+}
+
+// yaml-cpp takes a bracket that the text never closes for the beginning of a key. From that bracket on: the innermost that
+// is open where the text ends; nothing: all are closed.
+std::optional<OpenAtEnd> FindOpenAtEnd(std::string_view text, size_t from) {
+  from = text.find_first_of("[{", from);
+  if (from == text.npos) return std::nullopt;
+  std::vector<OpenAtEnd> open;
+  int line =
+      1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(from), '\n'));
+  char before = ',';  // the last character that is no blank
+  for (size_t i = from; i < text.size();) {
+    const char c = text[i];
+    const bool begins = before == ',' || before == '[' || before == '{' || before == ':';
+    if ((c == '"' || c == '\'') && begins) {
+      const std::optional<size_t> end = SkipQuoted(text, i);
+      if (!end) return std::nullopt;
+      line += static_cast<int>(std::ranges::count(text.substr(i, *end - i), '\n'));
+      before = c;
+      i = *end;
+      continue;
+    }
+    if (c == '#' && (text[i - 1] == ' ' || text[i - 1] == '\t' || text[i - 1] == '\n')) {
+      i = std::min(text.find('\n', i), text.size());
+      continue;
+    }
+    if (c == '[' || c == '{') open.push_back({c, line});
+    if (c == ']' || c == '}') {
+      if (open.back().bracket != (c == ']' ? '[' : '{')) return std::nullopt;
+      open.pop_back();
+      if (open.empty()) return std::nullopt;
+    }
+    if (c == '\n') ++line;
+    if (c != ' ' && c != '\t' && c != '\n' && c != '\r') before = c;
+    ++i;
+  }
+  return open.back();
+}
+
+std::string NotClosed(char bracket, std::string_view where) {
+  return fmt::format(
+      "is not well-formed YAML: the \"{}\" of this line is not closed: expected \",\" or \"{}\" {}", bracket,
+      bracket == '[' ? ']' : '}', where);
+}
+
+// About a "{" or "[" that is open where the text goes on in another way, or ends. Its own line is the one to correct.
+std::optional<Problem> DescribeOpenBracket(const Builder& builder, const YAML::Exception& error,
+                                           std::string_view text) {
+  const auto open = builder.OpenBracket();
+  if (!open) return std::nullopt;
+  const std::string_view message = error.msg;
+  const int line = error.mark.line + 1;
+  const char closing = open->bracket == '[' ? ']' : '}';
+  if (message.starts_with(kEntryNotExpected)) {
+    return Problem{
+        "", open->pointer, open->line, "",
+        fmt::format("is not well-formed YAML: the \"{}\" of this line is open in line {}, where a \"- "
+                    "\" stands: end it with \"{}\", or separate what it holds by \",\"",
+                    open->bracket, line, closing)};
+  }
+  if (!message.starts_with(kMappingNotClosed) && !message.starts_with(kListNotClosed)) return std::nullopt;
+  const bool at_end = static_cast<size_t>(error.mark.pos) >= text.size();
+  const std::string where = at_end               ? "before the end of the file"
+                            : line == open->line ? "before the text that follows on this line"
+                                                 : fmt::format("before line {}", line);
+  return Problem{"", open->pointer, open->line, "", NotClosed(open->bracket, where)};
 }
 
 }  // namespace
@@ -267,7 +379,13 @@ Parsed ParseYaml(std::string_view text, const ParseLimits& limits) {
     out.root = builder.root();
     if (out.root == nullptr) out.root = std::make_shared<Node>();
   } catch (const Refused& refused) {
-    out.problems.push_back({"", refused.pointer, refused.line, "", refused.message});
+    const auto open = refused.bracket ? FindOpenAtEnd(text, *refused.bracket) : std::nullopt;
+    if (open) {
+      out.problems.push_back(
+          {"", refused.pointer, open->line, "", NotClosed(open->bracket, "before the end of the file")});
+    } else {
+      out.problems.push_back({"", refused.pointer, refused.line, "", refused.message});
+    }
   } catch (const YAML::Exception& error) {
     const int line = error.mark.line + 1;
     if (error.msg == kQuoteNotClosed) {
@@ -276,6 +394,8 @@ Parsed ParseYaml(std::string_view text, const ParseLimits& limits) {
     } else if (const int tab = LineWithTab(text, line); tab > 0) {
       out.problems.push_back(
           {"", "", tab, "", "is indented by a tab, which YAML does not allow; use spaces"});
+    } else if (std::optional<Problem> bracket = DescribeOpenBracket(builder, error, text)) {
+      out.problems.push_back(*std::move(bracket));
     } else {
       out.problems.push_back(
           {"", "", line, "", fmt::format("is not well-formed YAML: {}", MeaningOf(error.msg))});

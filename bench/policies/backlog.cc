@@ -51,8 +51,8 @@ double BacklogResult::UsedOfIdle(const Report& report) const {
   return left > 0 ? static_cast<double>(TokensOf(report.spare)) / left : 0;
 }
 
-std::vector<BacklogResult> RunBacklog(const std::vector<Request>& trace, const Profile& profile, bool quick,
-                                      unsigned threads) {
+std::vector<BacklogResult> RunBacklog(const std::vector<Request>& trace, const Profile& profile,
+                                      conf::Duration token_time, bool quick, unsigned threads) {
   const std::vector<Request> lines = LinesOf(trace);
   std::vector<BacklogResult> results;
   std::vector<std::vector<Request>> workloads;
@@ -69,6 +69,7 @@ std::vector<BacklogResult> RunBacklog(const std::vector<Request>& trace, const P
       Options options = PoolOf(replicas, profile);
       if (with_lines)
         options.spare = {.lines = lines, .in_flight = kInFlight * replicas, .only_spare = only_spare};
+      options.queue->headroom.spare_token_time = token_time;
       into = Simulate(options, others);
     };
     runs.push_back([run, &result] { run(result.without, false, false); });

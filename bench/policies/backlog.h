@@ -25,10 +25,10 @@ struct BacklogResult {
   double UsedOfIdle(const router::sim::Report& report) const;
 };
 
-// Lines have the lengths of the trace's requests, in another order. The results do not depend on `threads`.
+// `token_time`: lines go where tokens come this fast; zero: anywhere. Lines have the lengths of the trace's requests, in another order. The results do not depend on `threads`.
 std::vector<BacklogResult> RunBacklog(const std::vector<router::sim::Request>& trace,
-                                      const scheduler::engine::Profile& profile, bool quick,
-                                      unsigned threads);
+                                      const scheduler::engine::Profile& profile, conf::Duration token_time,
+                                      bool quick, unsigned threads);
 
 void PrintBacklog(std::span<const BacklogResult> results);
 nlohmann::json ToJson(const BacklogResult& result);

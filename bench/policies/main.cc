@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   bool quick = false;
   bool azure = false;
   bool backlog = false;
+  uint32_t token_time_ms = 0;
   bench::AddStudyOptions(app, study);
   app.add_option("--trace", trace, "another trace than Mooncake's conversations: a file in its form");
   app.add_flag("--azure", azure, "--trace is in Azure's form, in which prompts share nothing");
@@ -29,6 +30,9 @@ int main(int argc, char** argv) {
   app.add_option("--threads", threads, "the figures do not depend on it")->check(CLI::Range(1, 256));
   app.add_flag("--backlog", backlog,
                "batch lines beside Azure's conversations instead: what they cost and use");
+  app.add_option("--token-time", token_time_ms,
+                 "with --backlog: lines go where tokens take so many ms; 0: anywhere")
+      ->check(CLI::Range(0, 60'000));
   app.add_flag("--quick", quick, "8 replicas at two loads, as a quick check");
   CLI11_PARSE(app, argc, argv);
 
@@ -49,7 +53,8 @@ int main(int argc, char** argv) {
 
   if (backlog) {
     const std::vector<bench::policies::BacklogResult> results =
-        bench::policies::RunBacklog(*requests, router::sim::Simulated(*profile), quick, threads);
+        bench::policies::RunBacklog(*requests, router::sim::Simulated(*profile),
+                                    std::chrono::milliseconds(token_time_ms), quick, threads);
     bench::policies::PrintBacklog(results);
     nlohmann::json out = {{"trace", trace}, {"engine", engine}, {"requests", requests->size()}};
     for (const bench::policies::BacklogResult& result : results)

@@ -106,9 +106,39 @@ Answer GoTo(std::string page, std::vector<std::string> cookies) {
   return answer;
 }
 
-Answer ToSignInPage(const absl::Status& why, const Call& call) {
-  return GoTo("/sign-in?" + oidc::Form({{"problem", std::string(conf::Std(why.message()))}}),
-              {ClearSignInCookie(call.secure)});
+// The page has a sentence for each of these words. With a sentence in the address, any link could put its own on the page.
+std::string_view ProblemOfProvider(const absl::Status& why) {
+  switch (why.code()) {
+    case absl::StatusCode::kNotFound:
+      return "unknown_provider";
+    case absl::StatusCode::kInvalidArgument:
+      return "other_attempt";
+    case absl::StatusCode::kUnauthenticated:
+      return "answer_refused";
+    case absl::StatusCode::kCancelled:
+      return "declined";
+    case absl::StatusCode::kPermissionDenied:
+      return "no_role";
+    default:
+      return "provider_unavailable";
+  }
+}
+
+std::string_view ProblemOfLink(const absl::Status& why) {
+  return absl::IsNotFound(why) ? "link_used" : "store_unavailable";
+}
+
+std::string_view ProblemOfSession(const absl::Status& why) {
+  return absl::IsResourceExhausted(why) ? "too_many_sessions" : "store_unavailable";
+}
+
+Answer ToSignInPage(std::string_view problem, const absl::Status& why, const Call& call) {
+  log::Warn("sign-in refused", {{"problem", problem},
+                                {"provider", call.item},
+                                {"why", conf::Std(why.message())},
+                                {"address", call.address},
+                                {"request_id", call.request_id}});
+  return GoTo(fmt::format("/sign-in?problem={}", problem), {ClearSignInCookie(call.secure)});
 }
 
 Answer RefuseStore(const absl::Status& why, const Call& call) {
@@ -221,11 +251,11 @@ net::Task<Answer> RedeemSignInLink(const Operations& operations, const Call& cal
     co_return Refuse(api::Code::kPermissionDenied, "links work at the address of people.url only",
                      call.request_id);
   absl::StatusOr<SignInCode> code = co_await operations.sessions->RedeemCode(call.Query("code"), call.now);
-  if (!code.ok()) co_return ToSignInPage(code.status(), call);
+  if (!code.ok()) co_return ToSignInPage(ProblemOfLink(code.status()), code.status(), call);
   Sessions::Client client{.address = call.address, .agent = call.agent, .latest = code->session_ends};
   const absl::StatusOr<Sessions::Begun> begun =
       co_await operations.sessions->Begin(std::move(code->person), std::move(client), {}, call.now);
-  if (!begun.ok()) co_return RefuseStore(begun.status(), call);
+  if (!begun.ok()) co_return ToSignInPage(ProblemOfSession(begun.status()), begun.status(), call);
   Record(operations, "session.begin", begun->session.person.id, begun->session);
   co_return GoTo("/", {SessionCookie(begun->secret, call.secure)});
 }
@@ -233,7 +263,7 @@ net::Task<Answer> RedeemSignInLink(const Operations& operations, const Call& cal
 net::Task<Answer> BeginSignIn(const Operations& operations, const Call& call) {
   if (operations.sign_in == nullptr) co_return NoSessions(call);
   const absl::StatusOr<SignIn::Started> started = co_await operations.sign_in->Begin(call.item);
-  if (!started.ok()) co_return ToSignInPage(started.status(), call);
+  if (!started.ok()) co_return ToSignInPage(ProblemOfProvider(started.status()), started.status(), call);
   const std::string page = call.Query("page");
   co_return GoTo(
       started->url,
@@ -250,16 +280,10 @@ net::Task<Answer> FinishSignIn(const Operations& operations, const Call& call) {
                                            .error = call.Query("error"),
                                            .secret = cookie.secret},
                                           call.now);
-  if (!finished.ok()) {
-    log::Warn("sign-in refused", {{"provider", call.item},
-                                  {"why", conf::Std(finished.status().message())},
-                                  {"address", call.address},
-                                  {"request_id", call.request_id}});
-    co_return ToSignInPage(finished.status(), call);
-  }
+  if (!finished.ok()) co_return ToSignInPage(ProblemOfProvider(finished.status()), finished.status(), call);
   const absl::StatusOr<Sessions::Begun> begun = co_await operations.sessions->Begin(
       std::move(finished->person), {call.address, call.agent}, std::move(finished->id_token), call.now);
-  if (!begun.ok()) co_return ToSignInPage(begun.status(), call);
+  if (!begun.ok()) co_return ToSignInPage(ProblemOfSession(begun.status()), begun.status(), call);
   Record(operations, "session.begin", begun->session.person.id, begun->session);
   co_return GoTo(cookie.page, {SessionCookie(begun->secret, call.secure), ClearSignInCookie(call.secure)});
 }

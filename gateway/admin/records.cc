@@ -146,7 +146,7 @@ Answer Usage(const Operations& operations, const Call& call) {
                                                           rows->size())}},
           call.request_id);
     }
-    return Csv(format == "csv" ? UsageCsv(query, *rows) : FocusCsv(*rows));
+    return Csv(format == "csv" ? UsageCsv(query, *rows) : FocusCsv(*rows, PricesOf(call.runtime->config())));
   }
   const size_t begin = std::min<size_t>(Whole(call, "after", 0), rows->size());
   const size_t end = std::min(begin + limit, rows->size());

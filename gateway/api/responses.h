@@ -72,11 +72,20 @@ class ResponsesStream {
     bool closed = false;
     std::string json;  // once closed
   };
+  // A call that has no name yet. It becomes an item when its name comes.
+  struct Nameless {
+    size_t call_index = 0;  // the engine's
+    std::string id;
+    std::string arguments;
+  };
   class Event;
 
   void Start(std::string& out);
   void Text(Kind kind, std::string_view text, std::string& out);
   bool TakeToolCall(const ChatToolCall& call, std::string& out);
+  bool KeepNameless(const ChatToolCall& call);
+  Nameless TakeNameless(size_t call_index);
+  void AddArguments(size_t index, std::string_view arguments, std::string& out);
   void CallDelta(size_t index, std::string_view delta, std::string& out);
   void CloseCall(size_t index, std::string& out);
   size_t AddItem(Kind kind, std::string_view id_prefix);
@@ -91,7 +100,8 @@ class ResponsesStream {
   StreamState state_ = StreamState::kRunning;
   bool started_ = false;
   uint64_t sequence_ = 0;
-  std::vector<Item> items_;         // by output_index
+  std::vector<Item> items_;  // by output_index
+  std::vector<Nameless> nameless_;
   std::optional<size_t> speaking_;  // the open item that is no call
   size_t held_ = 0;
   std::string finish_reason_;

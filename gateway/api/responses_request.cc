@@ -57,6 +57,8 @@ constexpr auto kEchoes = std::to_array<Echo>({
     {"user", "null"},
 });
 
+constexpr std::string_view kAllowedTools = "allowed_tools";
+
 class ResponsesTranslator {
  public:
   ResponsesTranslator(std::string_view model, ChatRequest& request)
@@ -68,6 +70,9 @@ class ResponsesTranslator {
  private:
   bool Member(std::string_view key, Json value, const Path& path);
   bool ToolChoice(Json value, const Path& path);
+  bool ToolMode(std::string_view word, const Path& path);
+  // Chat has no choice among some of the tools, so no others are offered.
+  bool OfferAllowed(JsonObject root);
   bool TextOptions(Json value, const Path& path);
   bool Reasoning(Json value, const Path& path);
   bool Truncation(Json value, const Path& path);
@@ -86,6 +91,7 @@ bool ResponsesTranslator::Translate(std::string_view body, bool padded) {
   if (!BeginChat(body, model_, parser, request_, faults_, root, padded)) return false;
   if (const auto tools = Find(root, "tools"); tools && !tools_.Add(*tools, Path() / "tools")) return false;
   if (!ResponsesInput(request_, tools_, faults_).Write(root)) return false;
+  if (!OfferAllowed(root)) return false;
   tools_.Write();
   for (const auto field : root) {
     if (!field.value.is_null() && !Member(field.key, field.value, Path() / field.key)) return false;
@@ -131,26 +137,65 @@ bool ResponsesTranslator::Member(std::string_view key, Json value, const Path& p
   return true;
 }
 
+bool ResponsesTranslator::OfferAllowed(JsonObject root) {
+  const Path top;
+  const Path path = top / "tool_choice";
+  JsonObject choice;
+  JsonArray allowed;
+  const auto value = Find(root, "tool_choice");
+  if (!value || value->get(choice) != simdjson::SUCCESS || StringOr(choice, "type") != kAllowedTools)
+    return true;
+  const auto list = Find(choice, "tools");
+  const Path list_path = path / "tools";
+  if (!list) return faults_.Missing(list_path);
+  if (!Read(*list, list_path, faults_, allowed)) return false;
+  absl::flat_hash_set<std::string> called;
+  size_t i = 0;
+  for (const Json element : allowed) {
+    const Path at = list_path[i++];
+    JsonObject tool;
+    std::string_view type;
+    std::string_view name;
+    if (!Read(element, at, faults_, tool) || !Require(tool, "type", at, faults_, type)) return false;
+    if (type != "function" && type != "custom")
+      continue;  // of those that are left out, or `tools` was refused
+    if (!Require(tool, "name", at, faults_, name)) return false;
+    const auto [added, fresh] = called.insert(NameForEngine(StringOr(tool, "namespace"), name));
+    if (!tools_.Has(*added)) {
+      return faults_.Add(Code::kInvalidValue, at / "name",
+                         fmt::format("'{}' names no tool of 'tools': \"{}\".", (at / "name").Text(), name));
+    }
+  }
+  tools_.OfferOnly(called);
+  return true;
+}
+
+// `word`: auto, none or required.
+bool ResponsesTranslator::ToolMode(std::string_view word, const Path& path) {
+  if (word != "auto" && word != "none" && word != "required") {
+    return faults_.Add(Code::kInvalidValue, path,
+                       fmt::format("'{}' must be \"auto\", \"none\", \"required\" or a function, not \"{}\".",
+                                   path.Text(), word));
+  }
+  if (word == "required" && tools_.empty() && tools_.left_out())
+    return faults_.Unsupported(path, "is \"required\", but this model cannot call any of the tools");
+  // Without tools there is nothing to choose, and chat refuses the member.
+  if (!tools_.empty() || word == "required") json_.Key("tool_choice").String(word);
+  return true;
+}
+
 bool ResponsesTranslator::ToolChoice(Json value, const Path& path) {
   std::string_view word;
-  if (value.get(word) == simdjson::SUCCESS) {
-    if (word != "auto" && word != "none" && word != "required") {
-      return faults_.Add(
-          Code::kInvalidValue, path,
-          fmt::format("'tool_choice' must be \"auto\", \"none\", \"required\" or a function, not \"{}\".",
-                      word));
-    }
-    if (word == "required" && tools_.empty() && tools_.left_out())
-      return faults_.Unsupported(path, "is \"required\", but this model cannot call any of the tools");
-    // Without tools there is nothing to choose, and chat refuses the member.
-    if (!tools_.empty() || word == "required") json_.Key("tool_choice").String(word);
-    return true;
-  }
+  if (value.get(word) == simdjson::SUCCESS) return ToolMode(word, path);
   JsonObject choice;
   if (!Read(value, path, faults_, choice) || !Require(choice, "type", path, faults_, word)) return false;
+  if (word == kAllowedTools)
+    return Require(choice, "mode", path, faults_, word) && ToolMode(word, path / "mode");
   if (word != "function" && word != "custom") {
     return faults_.Unsupported(
-        path / "type", fmt::format("must be \"function\" or \"custom\" for this model, not \"{}\"", word));
+        path / "type",
+        fmt::format("must be \"function\", \"custom\" or \"allowed_tools\" for this model, not \"{}\"",
+                    word));
   }
   if (!Require(choice, "name", path, faults_, word)) return false;
   WriteToolChoice(NameForEngine(StringOr(choice, "namespace"), word), request_);
@@ -200,8 +245,10 @@ bool ResponsesTranslator::Reasoning(Json value, const Path& path) {
 bool ResponsesTranslator::Truncation(Json value, const Path& path) {
   std::string_view word;
   if (!Read(value, path, faults_, word)) return false;
-  return word == "disabled" ||
-         faults_.Unsupported(path, "must be \"disabled\" or absent: input is never cut here");
+  // Input is never cut here, which "auto" allows.
+  return word == "disabled" || word == "auto" ||
+         faults_.Add(Code::kInvalidValue, path,
+                     fmt::format("'truncation' must be \"auto\" or \"disabled\", not \"{}\".", word));
 }
 
 bool ResponsesTranslator::Include(Json value, const Path& path) {

@@ -93,6 +93,8 @@ void ResponsesStream::OnDone(std::string& out, const std::optional<Usage>& count
         Make(Code::kStreamInterrupted, "The model's engine ended the stream before the answer was complete."),
         out);
   }
+  if (!nameless_.empty())
+    return OnError(Make(Code::kUpstreamError, "The model's engine called a tool without a name."), out);
   const ResponseState state = StateFromFinish(finish_reason_);
   CloseText(state.status, out);
   for (size_t i = 0; i < items_.size(); ++i) {
@@ -150,31 +152,61 @@ void ResponsesStream::Text(Kind kind, std::string_view text, std::string& out) {
   if (kind == Kind::kText) event.json().Key("logprobs").Raw("[]");
 }
 
-// Calls stay open until the end, because an engine may interleave them. False for a call that does not begin
-// with its name, and for too many calls.
+// Calls stay open until the end, because an engine may interleave them. False for too many calls.
 bool ResponsesStream::TakeToolCall(const ChatToolCall& call, std::string& out) {
   auto found = std::find_if(items_.begin(), items_.end(), [&](const Item& item) {
     return item.kind == Kind::kCall && item.call_index == call.index;
   });
   if (found == items_.end()) {
-    if (call.name.empty() || items_.size() >= kMaxItems) return false;
+    if (call.name.empty()) return KeepNameless(call);
+    if (items_.size() >= kMaxItems) return false;
     CloseText("completed", out);
+    Nameless begun = TakeNameless(call.index);
+    if (begun.id.empty()) begun.id = call.id;
     CalledTool tool = ToolOf(identity_, call.name);
     const size_t index = AddItem(Kind::kCall, CallIdPrefix(tool));
     found = items_.begin() + static_cast<ptrdiff_t>(index);
     found->call_index = call.index;
-    found->call_id = call.id.empty() ? found->id : call.id;
+    found->call_id = begun.id.empty() ? found->id : begun.id;
     found->tool = std::move(tool);
     Announce(index, out);
+    AddArguments(index, begun.arguments, out);
   }
-  const size_t before = found->text.size();
-  if (found->tool.kind == CalledTool::Kind::kCustom) {
-    found->input.Feed(call.arguments, found->text);
-  } else {
-    found->text += call.arguments;
-  }
-  CallDelta(static_cast<size_t>(found - items_.begin()), std::string_view(found->text).substr(before), out);
+  AddArguments(static_cast<size_t>(found - items_.begin()), call.arguments, out);
   return true;
+}
+
+// False for too many calls.
+bool ResponsesStream::KeepNameless(const ChatToolCall& call) {
+  auto found = std::find_if(nameless_.begin(), nameless_.end(),
+                            [&](const Nameless& begun) { return begun.call_index == call.index; });
+  if (found == nameless_.end()) {
+    if (nameless_.size() >= kMaxItems) return false;
+    found = nameless_.insert(found, Nameless{.call_index = call.index, .id = {}, .arguments = {}});
+  }
+  if (found->id.empty()) found->id = call.id;
+  found->arguments += call.arguments;
+  return true;
+}
+
+ResponsesStream::Nameless ResponsesStream::TakeNameless(size_t call_index) {
+  const auto found = std::find_if(nameless_.begin(), nameless_.end(),
+                                  [&](const Nameless& begun) { return begun.call_index == call_index; });
+  if (found == nameless_.end()) return {};
+  Nameless begun = std::move(*found);
+  nameless_.erase(found);
+  return begun;
+}
+
+void ResponsesStream::AddArguments(size_t index, std::string_view arguments, std::string& out) {
+  Item& item = items_[index];
+  const size_t before = item.text.size();
+  if (item.tool.kind == CalledTool::Kind::kCustom) {
+    item.input.Feed(arguments, item.text);
+  } else {
+    item.text += arguments;
+  }
+  CallDelta(index, std::string_view(item.text).substr(before), out);
 }
 
 void ResponsesStream::CallDelta(size_t index, std::string_view delta, std::string& out) {

@@ -32,6 +32,19 @@ bool ResponsesTools::Add(Json list, const Path& path) {
   return Read(list, path, faults_, tools) && List(tools, path, {});
 }
 
+void ResponsesTools::OfferOnly(const absl::flat_hash_set<std::string>& called) {
+  std::string offered;
+  JsonWriter json(offered);
+  for (size_t i = 0; i < begins_.size(); ++i) {
+    if (!called.contains(begins_[i].first)) continue;
+    const size_t end = i + 1 < begins_.size() ? begins_[i + 1].second : text_.size();
+    std::string_view tool = std::string_view(text_).substr(begins_[i].second, end - begins_[i].second);
+    if (tool.starts_with(',')) tool.remove_prefix(1);
+    json.Raw(tool);
+  }
+  text_ = std::move(offered);
+}
+
 void ResponsesTools::Write() {
   if (empty()) return;
   JsonWriter(request_.body).Key("tools").Open('[').Raw(text_).Close(']');
@@ -151,6 +164,7 @@ bool ResponsesTools::Enter(CalledTool tool, const Path& path) {
 }
 
 void ResponsesTools::Begin(const CalledTool& tool, std::string_view description, Space& space) {
+  begins_.emplace_back(tool.called, text_.size());
   json_.Open('{').Key("type").String("function").Key("function").Open('{').Key("name").String(tool.called);
   if (!space.about.empty() && !description.empty()) {
     json_.Key("description").String(fmt::format("{}\n\n{}", space.about, description));

@@ -6,9 +6,12 @@
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "gateway/api/json.h"
 #include "gateway/api/responses.h"
@@ -25,6 +28,9 @@ class ResponsesTools {
   bool Add(Json list, const Path& path);
   // The names for the engine of the tools that the last list held, one behind the other.
   const std::string& listed() const { return listed_; }
+  bool Has(const std::string& called) const { return known_.contains(called); }
+  // Offers of the added tools only these, by their names for the engine.
+  void OfferOnly(const absl::flat_hash_set<std::string>& called);
   // Writes the member `tools` of the chat request, unless there are none.
   void Write();
 
@@ -51,6 +57,8 @@ class ResponsesTools {
   Faults& faults_;
   std::string text_;
   JsonWriter json_;
+  std::vector<std::pair<std::string, size_t>>
+      begins_;  // of the tools in `text_`, by the names for the engine
   absl::flat_hash_map<std::string, CalledTool> known_;  // by the name for the engine
   std::string listed_;
   bool left_out_ = false;

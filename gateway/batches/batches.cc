@@ -344,10 +344,28 @@ net::Task<absl::StatusOr<InputIndex>> Batches::Check(std::string path,
   });
 }
 
+net::Task<void> Batches::AwaitTenant(std::string id) {
+  bool told = false;
+  while (!stopped_) {
+    const Batch* const batch = stored_.Find(id);
+    const bool waits = batch != nullptr && batch->state == BatchState::kValidating &&
+                       stored_.IsRunHere(*batch) && net::Now() < batch->expires;
+    if (!waits || IsConfigured(environment_, batch->tenant)) co_return;
+    if (!std::exchange(told, true)) {
+      log::Warn("a batch waits, since the configuration does not have its tenant",
+                {{"batch", id}, {"tenant", batch->tenant}});
+    }
+    co_await Pause();
+  }
+}
+
 net::Task<bool> Batches::Validate(std::string id, PrincipalRef principal) {
+  if (principal == nullptr) co_await AwaitTenant(id);
   const Batch* const found = stored_.Find(id);
+  if (stopped_ || (found != nullptr && !stored_.IsRunHere(*found))) co_return false;
   if (found == nullptr) co_return false;
-  if (found->state != BatchState::kValidating) co_return true;
+  const bool expired = principal == nullptr && net::Now() >= found->expires;
+  if (found->state != BatchState::kValidating || expired) co_return true;
   const Batch batch = *found;
   if (principal == nullptr) principal = environment_.principal(batch.tenant, batch.key);
   std::vector<BatchProblem> problems;

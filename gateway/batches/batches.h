@@ -97,6 +97,8 @@ class Batches {
   using RunRef = std::shared_ptr<BatchRun>;
 
   net::Task<void> Drive(std::string id, PrincipalRef principal);
+  // Until the configuration has the batch's tenant, or the batch needs it no more.
+  net::Task<void> AwaitTenant(std::string id);
   // False: it has ended, or the gateway stops.
   net::Task<bool> Validate(std::string id, PrincipalRef principal);
   net::Task<absl::StatusOr<std::string>> InputOf(Batch batch);

@@ -29,6 +29,7 @@
 #include "gateway/config/state_files.h"
 #include "gateway/ledger/export.h"
 #include "gateway/ledger/proof.h"
+#include "gateway/ledger/segment.h"
 #include "gateway/ledger/tail.h"
 #include "gateway/net/clock.h"
 #include "gateway/process/ledger_options.h"
@@ -82,6 +83,16 @@ class Progress {
   std::chrono::steady_clock::time_point drawn_at_;
 };
 
+// Why a folder that was named is no ledger; empty: it is one. Segments or the key of a gateway show it.
+std::string WhyNoLedger(const std::string& dir) {
+  const auto segments = ledger::ListSegments(dir);
+  if (!std::filesystem::is_directory(dir)) return "there is no such folder; name the folder of a ledger";
+  if (!segments.ok() || !segments->empty() || std::filesystem::exists(dir + "/signing.pub")) return {};
+  const std::string below = dir + "/ledger";
+  return fmt::format("this folder has no ledger: neither segments nor signing.pub{}",
+                     std::filesystem::is_directory(below) ? fmt::format("; did you mean {}?", below) : "");
+}
+
 // Finds the ledger; an exit code if there is none.
 int FindLedger(const AuditOptions& options, std::optional<Config>& config, std::string& dir) {
   dir = options.ledger;
@@ -89,15 +100,17 @@ int FindLedger(const AuditOptions& options, std::optional<Config>& config, std::
     config = LoadOwnConfig(options.admin, options.json);
     if (!config) return kUsage;
     dir = LedgerDir(*config);
-  } else {
-    config.emplace();
+    if (std::filesystem::is_directory(dir)) return kOk;
+    fmt::print(stderr,
+               "tidegate: {}: there is no ledger; start a gateway with this configuration first, or name "
+               "another folder\n",
+               dir);
+    return kFailed;
   }
-  if (std::filesystem::is_directory(dir)) return kOk;
-  fmt::print(stderr,
-             "tidegate: {}: there is no ledger; start a gateway with this configuration first, or name "
-             "another folder\n",
-             dir);
-  return kFailed;
+  config.emplace();
+  const std::string why = WhyNoLedger(dir);
+  if (!why.empty()) fmt::print(stderr, "tidegate: {}: {}\n", dir, why);
+  return why.empty() ? kOk : kFailed;
 }
 
 int ReadRequest(const AuditOptions& options, const Config& config, ledger::ExportOptions& out) {
@@ -155,8 +168,9 @@ int ExportAll(const AuditOptions& options) {
                                    "--ledger"));
   }
   for (const std::string& dir : options.all) {
-    if (std::filesystem::is_directory(dir)) continue;
-    fmt::print(stderr, "tidegate: {}: there is no ledger; name the folder of one\n", dir);
+    const std::string why = WhyNoLedger(dir);
+    if (why.empty()) continue;
+    fmt::print(stderr, "tidegate: {}: {}\n", dir, why);
     return kFailed;
   }
   ledger::ExportOptions wanted;
@@ -271,7 +285,15 @@ int Prove(const AuditOptions& options) {
 }
 
 int Verify(const AuditOptions& options) {
-  if (!options.proof.empty()) return VerifyProof(options.proof, options.verify.public_key, options.json);
+  if (!options.proof.empty()) {
+    if (!options.ledger.empty() || !options.verify.checkpoints.empty() || !options.verify.anchor.empty()) {
+      return Fail(
+          absl::InvalidArgumentError("--ledger, --checkpoints and --anchor have no effect with --proof, "
+                                     "which is verified by itself with "
+                                     "--public-key; leave them out"));
+    }
+    return VerifyProof(options.proof, options.verify.public_key, options.json);
+  }
   if (IsElsewhere(options)) {
     const VerifyCommand& here = options.verify;
     if (!here.public_key.empty() || !here.checkpoints.empty() || !here.anchor.empty()) {

@@ -235,9 +235,12 @@ void AddLogin(CLI::App& app, Run& run) {
 void AddLogout(CLI::App& app, Run& run) {
   auto options = std::make_shared<SignInOptions>();
   CLI::App* logout = app.add_subcommand("logout", "Sign out of a gateway");
-  logout->add_option("url", options->admin.url, "The address of the gateway; default: the current one");
-  logout->add_flag("--all", options->all, "Sign out of all gateways");
-  logout->add_flag("--list", options->list, "Only list the gateways; * marks the current one");
+  CLI::Option* const url =
+      logout->add_option("url", options->admin.url, "The address of the gateway; default: the current one");
+  CLI::Option* const all = logout->add_flag("--all", options->all, "Sign out of all gateways")->excludes(url);
+  logout->add_flag("--list", options->list, "Only list the gateways; * marks the current one")
+      ->excludes(url)
+      ->excludes(all);
   logout->add_flag("--json", options->admin.json, "Print JSON");
   logout->footer("Examples:\n  tidegate logout\n  tidegate logout --list\n  tidegate logout --all");
   logout->callback([options, &run] { run = [options] { return Logout(*options); }; });

@@ -43,6 +43,10 @@ ordered_json StateAsJson(const RebuiltState& state) {
           {"keys", state.keys},
           {"lost_keys", std::move(lost_keys)},
           {"cordons", state.cordons},
+          {"learned", state.learned},
+          {"learned_anew", state.learned_anew},
+          {"had_admin", state.had_admin},
+          {"bootstrap_key_works", state.bootstrap_works},
           {"positions", state.positions},
           {"sinks_from_the_beginning", state.sinks_anew}};
 }
@@ -60,6 +64,7 @@ void PrintState(const RebuiltState& state) {
         {"jobs that are over", workloads.over},
         {"API keys", state.keys},
         {"cordons", state.cordons},
+        {"models of which scaling keeps what it has learned", state.learned.size()},
         {"positions of readers of the ledger", state.positions}})
     table.Add({what, std::to_string(count)});
   fmt::print("{}", table.Render());
@@ -84,6 +89,22 @@ void PrintState(const RebuiltState& state) {
   if (!state.sinks_anew.empty())
     fmt::print("\nSinks that get the ledger from its beginning, since their position is lost: {}\n",
                fmt::join(state.sinks_anew, ", "));
+  if (!state.learned_anew.empty())
+    fmt::print("\nModels of which scaling learns anew, since what it had learned cannot be read: {}\n",
+               fmt::join(state.learned_anew, ", "));
+  if (state.had_admin) {
+    fmt::print(
+        "\nThere was an admin, so admin.bootstrap_key stays off; tidegate keys create --admin admin makes an "
+        "admin "
+        "key.\n");
+  } else if (state.bootstrap_works) {
+    fmt::print(
+        "\nNothing that could be read shows an admin, so admin.bootstrap_key works until there is one: "
+        "remove it "
+        "from\nthe configuration if others may know it, and make an admin key with tidegate keys create "
+        "--admin "
+        "admin.\n");
+  }
   fmt::print("\nThe gateway can start.\n");
 }
 

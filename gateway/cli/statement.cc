@@ -73,11 +73,21 @@ absl::StatusOr<std::string> Make(const StatementOptions& options, const Statemen
 }
 
 int MakeOrVerify(const StatementOptions& options) {
-  if (!options.verify.empty()) return Verify(options.verify);
+  if (!options.verify.empty()) {
+    if (options.tenant.empty()) return Verify(options.verify);
+    return Fail(absl::InvalidArgumentError(fmt::format(
+        "--verify checks one file, {}, so \"{}\" has no effect; leave it out, or run the command once for "
+        "each file",
+        options.verify, options.tenant)));
+  }
   const std::optional<StatementMonth> month = ParseMonth(options.month);
-  if (options.tenant.empty() || !month) {
+  if (options.tenant.empty() || options.month.empty()) {
     return Fail(absl::InvalidArgumentError(
-        fmt::format("give a tenant and a month such as 2027-01, not \"{}\"", options.month)));
+        "a statement is of a tenant and a month, as in tidegate statement search 2027-01"));
+  }
+  if (!month) {
+    return Fail(absl::InvalidArgumentError(
+        fmt::format("month: \"{}\" is not a month such as 2027-01", options.month)));
   }
   const absl::StatusOr<std::string> text = Make(options, *month);
   if (!text.ok()) return Fail(text.status());
@@ -95,11 +105,14 @@ void AddStatement(CLI::App& app, Run& run) {
   AddGatewayOptions(*command, options->admin);
   command->add_option("tenant", options->tenant, "A tenant's name or path: it and everything below it");
   command->add_option("month", options->month, "The month in UTC, such as 2027-01");
-  command->add_option("--format", options->format, "json or csv")
-      ->check(CLI::IsMember({"json", "csv"}))
-      ->capture_default_str();
-  command->add_option("-o,--out", options->out, "The file to write; default: standard output");
-  command->add_option("--verify", options->verify, "Only check that a statement in a file has its digest");
+  CLI::Option* const format = command->add_option("--format", options->format, "json or csv")
+                                  ->check(CLI::IsMember({"json", "csv"}))
+                                  ->capture_default_str();
+  CLI::Option* const out =
+      command->add_option("-o,--out", options->out, "The file to write; default: standard output");
+  command->add_option("--verify", options->verify, "Only check that a statement in a file has its digest")
+      ->excludes(format)
+      ->excludes(out);
   command->footer(
       "The same ledger gives the same bytes again, once the month is over. Before that, the state is "
       "so_far, and\n"

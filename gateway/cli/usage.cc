@@ -156,11 +156,31 @@ int NoLedgerYet(const std::string& dir) {
   return kFailed;
 }
 
+// The price list of the gateway that is asked.
+absl::StatusOr<PriceList> AskPrices(const AdminOptions& admin) {
+  const auto models = ListAdmin(admin, "/admin/v1/models", nullptr);
+  if (!models.ok()) return models.status();
+  PriceList out;
+  for (const ordered_json& model : *models) {
+    std::vector<config::Price>& prices = out[TextOr(model, "name")];
+    for (const char* const list : {"price", "batch_price"}) {
+      const auto shown = model.find(list);
+      if (shown == model.end() || !shown->is_object()) continue;
+      const auto at = [&shown](const char* name) { return conf::ParseMicroUsd(TextOr(*shown, name)); };
+      config::Price& price = prices.emplace_back();
+      price.input = at("input");
+      price.cached_input = at("cached_input");
+      price.output = at("output");
+    }
+  }
+  return out;
+}
+
 int PrintRows(const UsageOptions& options, const ledger::UsageQuery& query,
-              const std::vector<ledger::UsageRow>& rows) {
+              const std::vector<ledger::UsageRow>& rows, const PriceList& prices) {
   const std::string format = options.json ? "json" : options.format;
   if (format == "focus") {
-    fmt::print("{}", FocusCsv(rows));
+    fmt::print("{}", FocusCsv(rows, prices));
   } else if (format == "csv") {
     fmt::print("{}", UsageCsv(query, rows));
   } else if (format == "json") {
@@ -309,7 +329,9 @@ int Usage(UsageOptions options) {
   if (AsksGateway(options.admin)) {
     if (const int code = CheckWords(options, query); code != kOk) return code;
     const auto rows = AskRows(options, query);
-    return rows.ok() ? PrintRows(options, query, *rows) : Fail(rows.status());
+    if (!rows.ok()) return Fail(rows.status());
+    const auto prices = options.format == "focus" ? AskPrices(options.admin) : PriceList();
+    return prices.ok() ? PrintRows(options, query, *rows, *prices) : Fail(prices.status());
   }
   const std::optional<Config> config = LoadOwnConfig(options.admin, options.json);
   if (!config) return kUsage;
@@ -323,7 +345,7 @@ int Usage(UsageOptions options) {
   if (!usage.ok()) return Fail(usage.status());
   if (*others) TellFreshness(AsOf(usage->others, net::Now()));
   if (usage->rows.empty()) TellUnknownNames(options.request, *config);
-  return PrintRows(options, query, usage->rows);
+  return PrintRows(options, query, usage->rows, PricesOf(*config));
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 #include "gateway/config/command_text.h"
 
 #include <absl/strings/ascii.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
+#include "conf/placeholders.h"
 #include "conf/reader.h"
+#include "plugins/launchers/placeholders.h"
 
 namespace gateway::config {
 namespace {
@@ -49,6 +52,18 @@ void Read(const conf::Value& value, VariableValues& variables) {
 
 void Write(conf::Writer& writer, const VariableValues& variables) {
   conf::Write(writer, *variables.values);
+}
+
+std::string UnevenBraces(std::string_view text) {
+  const std::string_view uneven = conf::UnevenPlaceholder(text, [](std::string_view name) {
+    return plugins::launchers::IsPlaceholder(name) || name.starts_with("sweep.") || name.starts_with("data.");
+  });
+  if (uneven.empty()) return {};
+  const std::string_view name =
+      uneven.substr(uneven.find_first_not_of('{'), uneven.find('}') - uneven.find_first_not_of('{'));
+  return fmt::format(
+      "names {}, which is ambiguous: write {{{}}} for the value, or {{{{{}}}}} for the text {{{}}}", uneven,
+      name, name, name);
 }
 
 }  // namespace gateway::config

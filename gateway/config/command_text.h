@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace conf {
@@ -25,5 +26,8 @@ struct VariableValues {
 };
 void Read(const conf::Value& value, VariableValues& variables);
 void Write(conf::Writer& writer, const VariableValues& variables);
+
+// What is wrong with the braces of a placeholder in a command; empty: nothing.
+std::string UnevenBraces(std::string_view text);
 
 }  // namespace gateway::config

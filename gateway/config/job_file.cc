@@ -10,6 +10,7 @@
 #include <set>
 
 #include "conf/json_parse.h"
+#include "conf/placeholders.h"
 #include "conf/reader.h"
 #include "conf/shown.h"
 #include "conf/text.h"
@@ -250,8 +251,12 @@ void CheckPlaceholders(conf::Object& o, const JobFile& job) {
 std::vector<std::pair<std::string, std::string>> FindStartDefects(const JobFile& job) {
   std::vector<std::pair<std::string, std::string>> defects;
   const auto check = [&](const std::string& pointer, const std::string& text) {
-    if (text.find("{port}") != std::string::npos)
-      defects.emplace_back(pointer, "names {port}, and a job is given no port; write a number");
+    if (conf::UsesPlaceholder(text, "port"))
+      defects.emplace_back(
+          pointer,
+          "names {port}, and a job is given no port; write a number, or {{port}} for the text {port}");
+    if (std::string problem = UnevenBraces(text); !problem.empty())
+      defects.emplace_back(pointer, std::move(problem));
   };
   for (size_t i = 0; i < job.command.size(); ++i) check(fmt::format("/command/{}", i), job.command[i]);
   for (size_t i = 0; i < job.checkpoint.resume.size(); ++i)
@@ -262,7 +267,11 @@ std::vector<std::pair<std::string, std::string>> FindStartDefects(const JobFile&
                            "is set by Tidegate, from the devices of each member; remove it");
     }
   };
-  for (const auto& [name, value] : job.env) check_name("env", name);
+  for (const auto& [name, value] : job.env) {
+    check_name("env", name);
+    if (std::string problem = UnevenBraces(value); !problem.empty())
+      defects.emplace_back(fmt::format("/env/{}", name), std::move(problem));
+  }
   for (const auto& [name, secret] : job.secret_env) check_name("secret_env", name);
   return defects;
 }

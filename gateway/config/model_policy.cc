@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "conf/hex.h"
+#include "conf/placeholders.h"
 #include "conf/reader.h"
 #include "conf/text.h"
 #include "gateway/config/command_text.h"
@@ -227,21 +228,34 @@ void CheckPort(conf::Document& document, const ModelPolicy& policy, std::string_
   }
 }
 
+void CheckBraces(conf::Document& document, const ModelPolicy& policy, std::string_view in_section = {}) {
+  if (!policy.replica) return;
+  const auto check = [&](std::string_view key, const std::string& at, const std::string& text) {
+    if (const std::string problem = UnevenBraces(text); !problem.empty())
+      document.AddAt(fmt::format("{}/replica/{}/{}", in_section, key, at), text, problem);
+  };
+  for (size_t i = 0; i < policy.replica->command.size(); ++i)
+    check("command", std::to_string(i), policy.replica->command[i]);
+  for (size_t i = 0; i < policy.replica->worker_command.size(); ++i)
+    check("worker_command", std::to_string(i), policy.replica->worker_command[i]);
+  for (const auto& [name, value] : policy.replica->env) check("env", name, value);
+}
+
 // Weights that no command uses, and commands whose weights come from nowhere.
 void CheckWeights(conf::Document& document, const ModelPolicy& policy, std::string_view in_section = {}) {
   if (!policy.replica) return;
   const ReplicaTemplate& replica = *policy.replica;
   const auto names = [&](std::string_view placeholder) {
-    const auto in = [&](const std::string& text) { return text.find(placeholder) != std::string::npos; };
+    const auto in = [&](const std::string& text) { return conf::UsesPlaceholder(text, placeholder); };
     return std::ranges::any_of(replica.command, in) || std::ranges::any_of(replica.worker_command, in) ||
            std::ranges::any_of(replica.env, [&](const auto& variable) { return in(variable.second); });
   };
-  if (policy.weights && !names("{weights}")) {
+  if (policy.weights && !names("weights")) {
     document.AddAt(fmt::format("{}/weights", in_section), policy.weights->digest,
                    "are used by no command; write {weights} where the replica's command names the model's "
                    "folder");
   }
-  if (!policy.weights && (names("{weights}") || names("{compile_cache}"))) {
+  if (!policy.weights && (names("weights") || names("compile_cache"))) {
     document.AddAt(fmt::format("{}/replica/command", in_section), replica.command.front(),
                    "names {weights} or {compile_cache}, and the policy has no weights; give weights");
   }
@@ -252,7 +266,7 @@ void CheckWeights(conf::Document& document, const ModelPolicy& policy, std::stri
                    "needs the engine's version, because compiled kernels fit one version: give version, or "
                    "replica.image");
   }
-  if (!cache && names("{compile_cache}")) {
+  if (!cache && names("compile_cache")) {
     document.AddAt(fmt::format("{}/replica/command", in_section), replica.command.front(),
                    "names {compile_cache}, and the weights have none; give weights.compile_cache");
   }
@@ -445,12 +459,14 @@ scheduler::io::Loaded<ModelPolicy> ReadModelPolicy(std::string_view text, const 
   if (document.problem_count() == 0) {
     CheckMembers(document, read);
     CheckPort(document, read);
+    CheckBraces(document, read);
     CheckSleep(document, read);
     CheckWeights(document, read);
     if (read.rollout && read.replica) {
       const ModelPolicy next = PolicyOfVersion(read, read.rollout->version);
       CheckMembers(document, next, "/rollout");
       CheckPort(document, next, "/rollout");
+      CheckBraces(document, next, "/rollout");
       CheckWeights(document, next, "/rollout");
     }
   }

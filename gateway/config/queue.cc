@@ -51,6 +51,7 @@ void Bind(conf::Object& o, Queue& queue) {
   o.Optional("busy_for", queue.busy_for, conf::Positive());
   o.Optional("shorter_first", queue.shorter_first, conf::Range{0.0, 100.0});
   o.Optional("max_running", queue.max_running, conf::AtLeast{1U});
+  o.Optional("batch_token_time", queue.batch_token_time, conf::Positive());
   o.Optional("bands", queue.bands, conf::NotEmpty());
   o.Optional("default_band", queue.default_band, ValidName());
   if (o.reading()) CheckBands(o, queue);

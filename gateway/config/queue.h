@@ -28,6 +28,8 @@ struct Queue {
   // prompt computation and adapter load.
   double shorter_first = 4;
   std::optional<uint32_t> max_running;  // requests on a replica; absent: what its engine says or shows
+  // Between two tokens: lines of batches go only to replicas whose tokens come this fast; absent: to any with places.
+  std::optional<conf::Duration> batch_token_time;
   std::vector<Band> bands{{"high"}, {"normal", 0.1}, {"low", 0.05}};  // the most urgent first
   std::string default_band;  // of priorities that are no band here; empty: "normal", else the last
 

@@ -1,6 +1,5 @@
 #include "gateway/config/sweep.h"
 
-#include <absl/strings/str_replace.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <set>
 
 #include "conf/json_parse.h"
+#include "conf/placeholders.h"
 #include "conf/reader.h"
 #include "conf/text.h"
 #include "gateway/config/types.h"
@@ -23,7 +23,7 @@ constexpr size_t kMostParameters = 64;
 constexpr size_t kLongestName = 40;
 constexpr size_t kLongestValue = 4096;
 constexpr int64_t kMostInteger = int64_t{1} << 53;
-constexpr std::string_view kPlaceholder = "{sweep.";
+constexpr std::string_view kPlaceholder = "sweep.";
 
 bool IsLetter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -316,23 +316,25 @@ std::string VariableOf(std::string_view parameter, std::string_view prefix) {
 }
 
 std::string FillParameters(std::string_view text, const ParameterSet& parameters) {
-  std::vector<std::pair<std::string, std::string>> values;
-  values.reserve(parameters.size());
-  for (const auto& [name, value] : parameters)
-    values.emplace_back(fmt::format("{}{}}}", kPlaceholder, name), value);
-  return absl::StrReplaceAll(conf::Abseil(text), values);
+  return conf::FillPlaceholders(text, [&](std::string_view name) -> std::optional<std::string> {
+    if (!name.starts_with(kPlaceholder)) return std::nullopt;
+    const auto found =
+        std::ranges::find(parameters, name.substr(kPlaceholder.size()), &ParameterSet::value_type::first);
+    return found != parameters.end() ? found->second : fmt::format("{{{}}}", name);
+  });
 }
 
 std::string UnknownParameter(std::string_view text, const ParameterSet& parameters) {
-  for (size_t at = text.find(kPlaceholder); at != text.npos; at = text.find(kPlaceholder, at + 1)) {
-    const size_t begin = at + kPlaceholder.size();
-    const size_t end = text.find('}', begin);
-    if (end == text.npos) break;
-    const std::string_view name = text.substr(begin, end - begin);
+  std::string unknown;
+  conf::FillPlaceholders(text, [&](std::string_view name) -> std::optional<std::string> {
+    if (!name.starts_with(kPlaceholder) || !unknown.empty() || !conf::UsesPlaceholder(text, name))
+      return std::nullopt;
+    name.remove_prefix(kPlaceholder.size());
     if (std::ranges::find(parameters, name, &ParameterSet::value_type::first) == parameters.end())
-      return std::string(name);
-  }
-  return {};
+      unknown = name;
+    return std::nullopt;
+  });
+  return unknown;
 }
 
 }  // namespace gateway::config

@@ -463,6 +463,7 @@ std::optional<NodeDrain::Order> ScalingLoop::WhyDrained(const std::string& node)
 void ScalingLoop::OnAlarm() {
   if (!env_.leads()) return SetAfter(Meter::kTick);  // it is closed soon
   const conf::TimePoint now = net::Now();
+  LogLauncherTrouble();
   node_discovery_.Tick();
   node_trust_.Tick();
   replicas_.SetAside([this](const std::string& node) { return node_trust_.DoubtOf(node); });
@@ -507,6 +508,17 @@ std::string ScalingLoop::WhyNothingStarts() const {
 void ScalingLoop::SetUnplaced(const std::string& why) {
   for (Workload& workload : workloads_.all()) {
     if (workload.state == State::kPending && !workload.withheld && !workload.held) workload.unplaced = why;
+  }
+}
+
+void ScalingLoop::LogLauncherTrouble() {
+  std::string why = launcher_->trouble();
+  if (why == launcher_trouble_) return;
+  launcher_trouble_ = std::move(why);
+  if (launcher_trouble_.empty()) {
+    log::Info("the launcher starts runs again", {{"launcher", launcher_->name()}});
+  } else {
+    log::Error("nothing is started", {{"launcher", launcher_->name()}, {"why", launcher_trouble_}});
   }
 }
 

@@ -157,6 +157,7 @@ class ScalingLoop final : private net::Alarm {
   net::Task<absl::StatusOr<KnownWorkloads>> Load();
   net::Task<void> KeepSecret();
   bool GivesUp() const;
+  void LogLauncherTrouble();
   void Place();
   void CountFirstStart(const scheduler::Action& action, conf::TimePoint now);
   // The disk has no room for records, or the launcher can start nothing; empty: work may start.
@@ -202,7 +203,8 @@ class ScalingLoop final : private net::Alarm {
   const conf::TimePoint began_;
   conf::TimePoint next_decision_{};
   bool urgent_ = false;
-  bool nothing_starts_ = false;  // so nothing is placed
+  bool nothing_starts_ = false;   // so nothing is placed
+  std::string launcher_trouble_;  // as last logged
   bool beginning_ = false;
   bool begun_ = false;
   bool closing_ = false;

@@ -32,8 +32,9 @@ constexpr size_t kClaimsAtOnce = 512;
 
 // An idle limit claims this many times per lease.
 constexpr int kIdleClaims = 4;
-// A start waits for shares that other gateways must give up first, which idle ones do with their next claims.
-constexpr int kAwaitedClaims = 2;
+// A start waits for shares that other gateways must give up first. Idle ones do so with their second claim; one more, since
+// a claim may come late.
+constexpr int kAwaitedClaims = 3;
 constexpr conf::Duration kAwaitShares = std::chrono::seconds(1);  // and so much longer
 
 const std::string& ScriptSha() {

@@ -1,5 +1,6 @@
 #include "gateway/net/process_channel.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -84,6 +85,11 @@ std::optional<ProcessChannel::Message> ProcessChannel::Receive() {
   message.bytes.resize(size);
   if (!ReadAll(message.bytes.data(), size, message.fds)) return std::nullopt;
   return message;
+}
+
+bool ProcessChannel::OtherEndGone() const {
+  pollfd other{.fd = socket_.get(), .events = 0, .revents = 0};
+  return poll(&other, 1, 0) == 1 && (other.revents & (POLLHUP | POLLERR)) != 0;
 }
 
 }  // namespace gateway::net

@@ -31,6 +31,8 @@ class ProcessChannel {
   bool Send(std::span<const uint8_t> bytes, std::span<const int> fds = {});
   // Absent: the other end is gone, or its message was malformed.
   std::optional<Message> Receive();
+  // Without waiting; from any thread.
+  bool OtherEndGone() const;
 
  private:
   explicit ProcessChannel(Fd socket) : socket_(std::move(socket)) {}

@@ -32,6 +32,7 @@ void KeyHistory::Take(const ledger::Record& record) {
     Past& past = keys_[id];
     past.key = {id, TextOf(*made, "tenant"), TextOf(*made, "name")};
     past.made = true;
+    had_admin_key_ = had_admin_key_ || TextOf(*made, "role") == "admin";
     past.expires = conf::ParseTime(TextOf(*made, "expires"));
   }
   const std::string ended = TextOf(event, "id");

@@ -37,6 +37,9 @@ class KeyHistory {
   // left out.
   Rebuilt Rebuild(const std::vector<store::Object>& stored, conf::TimePoint now) const;
 
+  // Whether a key with the role admin was ever made.
+  bool had_admin_key() const { return had_admin_key_; }
+
  private:
   struct Past {
     Key key;
@@ -48,6 +51,7 @@ class KeyHistory {
   };
 
   std::map<std::string, Past> keys_;
+  bool had_admin_key_ = false;
 };
 
 }  // namespace gateway

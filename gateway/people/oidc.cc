@@ -170,15 +170,15 @@ absl::StatusOr<Tokens> ReadTokens(int status, std::string_view text) {
   const json answer = conf::ParseJson(text);
   if (status != 200) {
     const std::string error = answer.is_object() ? Harmless(Text(answer, "error")) : "";
-    return absl::UnavailableError(fmt::format("the provider gave no token: it answered {}{}{}", status,
-                                              error.empty() ? "" : ", ", error));
+    return absl::UnauthenticatedError(fmt::format("the provider gave no token: it answered {}{}{}", status,
+                                                  error.empty() ? "" : ", ", error));
   }
   Tokens tokens;
   if (answer.is_object()) {
     tokens.id_token = Text(answer, "id_token");
     tokens.access_token = Text(answer, "access_token");
   }
-  if (tokens.id_token.empty()) return absl::UnavailableError("the provider's answer has no ID token");
+  if (tokens.id_token.empty()) return absl::UnauthenticatedError("the provider's answer has no ID token");
   return tokens;
 }
 
@@ -195,12 +195,12 @@ absl::StatusOr<auth::JwtVerifier> VerifierOf(const Discovery& discovery, const c
 
 absl::Status CheckClaims(const json& claims, const config::Provider& provider, const Proofs& proofs) {
   if (!auth::EqualInConstantTime(auth::Sha256(Text(claims, "nonce")), auth::Sha256(proofs.nonce)))
-    return absl::InvalidArgumentError("the ID token was made for another attempt to sign in");
+    return absl::UnauthenticatedError("the ID token was made for another attempt to sign in");
   const auto aud = claims.find("aud");
   const bool several = aud != claims.end() && aud->is_array() && aud->size() > 1;
   const std::string party = Text(claims, "azp");
   if ((several && party.empty()) || (!party.empty() && party != provider.client_id))
-    return absl::InvalidArgumentError("the ID token was made for another client");
+    return absl::UnauthenticatedError("the ID token was made for another client");
   return absl::OkStatus();
 }
 
@@ -216,9 +216,9 @@ Lack LackOf(const json& claims, const config::Provider& provider) {
 
 absl::Status AddUserInfo(std::string_view text, json& claims) {
   const json info = conf::ParseJson(text);
-  if (!info.is_object()) return absl::InvalidArgumentError("the provider's UserInfo is not a JSON object");
+  if (!info.is_object()) return absl::UnauthenticatedError("the provider's UserInfo is not a JSON object");
   if (Text(info, "sub") != Text(claims, "sub"))
-    return absl::InvalidArgumentError("the provider's UserInfo names another person than its ID token");
+    return absl::UnauthenticatedError("the provider's UserInfo names another person than its ID token");
   for (const auto& [name, value] : info.items()) {
     if (!claims.contains(name)) claims[name] = value;
   }

@@ -105,7 +105,7 @@ net::Task<absl::StatusOr<std::shared_ptr<SignIn::Known>>> SignIn::Know(std::stri
   if (provider->issuer.tls()) {
     const config::ClientTls& tls = provider->tls;
     auto context = net::TlsContext::Client({tls.ca, tls.certificate, tls.key, !tls.insecure_skip_verify});
-    if (!context.ok()) co_return context.status();
+    if (!context.ok()) co_return Unreachable(*provider, context.status());
     fresh->tls = *std::move(context);
   }
   const absl::StatusOr<std::string> text = co_await FetchText(fresh, DiscoveryUrl(fresh->provider), {});
@@ -195,7 +195,7 @@ net::Task<absl::StatusOr<nlohmann::json>> SignIn::Claims(std::shared_ptr<Known> 
     if (absl::Status fetched = co_await RenewKeys(known, known->keys); !fetched.ok()) co_return fetched;
     result = known->verifier->Verify(parsed, *known->keys, now);
   }
-  if (!result.ok()) co_return absl::InvalidArgumentError("ID token: " + result.message);
+  if (!result.ok()) co_return absl::UnauthenticatedError("ID token: " + result.message);
   if (absl::Status ours = oidc::CheckClaims(parsed.claims, known->provider, proofs); !ours.ok())
     co_return ours;
   nlohmann::json claims = std::move(parsed.claims);
@@ -219,7 +219,7 @@ net::Task<absl::StatusOr<SignIn::Finished>> SignIn::Finish(Return from, conf::Ti
                                           plugins::auth::Sha256(proofs.state)))
     co_return stranger;
   if (!from.error.empty()) {
-    co_return absl::PermissionDeniedError(
+    co_return absl::CancelledError(
         fmt::format("the provider refused: {}", oidc::Harmless(std::move(from.error))));
   }
   if (from.code.empty() || from.code.size() > kMostCode) co_return stranger;

@@ -59,7 +59,8 @@ class SignIn {
     Person person;
     std::string id_token;
   };
-  // InvalidArgument: it fits no attempt of this browser. PermissionDenied: the person has no role, or refused.
+  // InvalidArgument: it fits no attempt of this browser. Cancelled: the provider refused, or the person there.
+  // Unauthenticated: the provider's answer is not good. PermissionDenied: the person has no role. NotFound,
   // Unavailable: as above.
   net::Task<absl::StatusOr<Finished>> Finish(Return from, conf::TimePoint now);
 

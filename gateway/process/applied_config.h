@@ -11,7 +11,7 @@
 namespace gateway {
 
 // FailedPrecondition names the sections that differ and are fixed while the process runs: listeners, files and
-// connections made at start.
+// connections made at start, and the contents of the files of planner and cluster.
 absl::Status CheckUnchanged(const Config& running, const Config& wanted);
 
 // The copy of the file that was applied last.

@@ -108,7 +108,8 @@ class Histories {
       for (const ledger::Tail::Line& line : batch->lines) {
         const std::string_view head = std::string_view(line.text).substr(0, kKindWithin);
         const bool tells = head.find("\"kind\":\"key\"") != std::string_view::npos ||
-                           head.find("\"kind\":\"action\"") != std::string_view::npos;
+                           head.find("\"kind\":\"action\"") != std::string_view::npos ||
+                           (!signed_in && head.find("\"kind\":\"admin\"") != std::string_view::npos);
         // A record that is damaged tells nothing; `audit verify` names it.
         if (tells && parser.Parse(line.text, &record).ok()) Take(record);
       }
@@ -116,6 +117,7 @@ class Histories {
   }
 
   uint64_t records = 0;
+  bool signed_in = false;  // somebody; the record does not name the role
   KeyHistory keys;
   control::WorkloadHistory workloads;
   std::map<std::string, std::optional<std::string>> cordons;  // bodies; none: lifted
@@ -125,6 +127,10 @@ class Histories {
 
  private:
   void Take(const ledger::Record& record) {
+    if (record.kind == ledger::Kind::kAdmin) {
+      signed_in = signed_in || record.action == "session.begin";
+      return;
+    }
     keys.Take(record);
     workloads.Take(record);
     const conf::TimePoint at_time = conf::FromUnixMicros(record.time_us);
@@ -277,21 +283,46 @@ void TakeOrders(const Histories& histories, std::vector<store::Write>& writes) {
 // Tenants made at run time, their members, grants and requests; what cannot be read would have no effect.
 void TakePeople(const std::vector<store::Object>& stored, std::vector<store::Write>& writes) {
   for (const store::Object& object : stored) {
-    const bool readable = object.kind == store::kTenant   ? DecodeProject(object.body).ok()
-                          : object.kind == store::kMember ? DecodeMember(object.body).ok()
-                          : object.kind == store::kGrant  ? DecodeGrant(object.body).ok()
-                          : object.kind == store::kRequest
-                              ? DecodeRequest(object.body).ok()
-                              : object.kind == store::kThreshold || object.kind == store::kFirstAdmin;
+    const bool readable = object.kind == store::kTenant    ? DecodeProject(object.body).ok()
+                          : object.kind == store::kMember  ? DecodeMember(object.body).ok()
+                          : object.kind == store::kGrant   ? DecodeGrant(object.body).ok()
+                          : object.kind == store::kRequest ? DecodeRequest(object.body).ok()
+                                                           : object.kind == store::kThreshold;
     if (readable) writes.push_back(store::Write::Create(object.kind, object.id, object.body));
   }
 }
 
+// That there was an admin turns the bootstrap key off for good. Somebody who signed in may have been none; the key stays
+// off all the same, since the shell of this machine makes another admin key.
+void TakeFirstAdmin(const Config& config, const Histories& histories,
+                    const std::vector<store::Object>& stored, RebuiltState& out,
+                    std::vector<store::Write>& writes) {
+  out.had_admin = histories.signed_in || histories.keys.had_admin_key() ||
+                  std::ranges::any_of(stored, [](const store::Object& object) {
+                    if (object.kind != store::kKey) return object.kind == store::kFirstAdmin;
+                    const auto key = plugins::auth::DecodeKey(object.body);
+                    return key.ok() && key->role == plugins::auth::Role::kAdmin;
+                  });
+  if (out.had_admin) {
+    writes.push_back(store::Write::Create(store::kFirstAdmin, store::kFirstAdminId, "{}"));
+  } else {
+    out.bootstrap_works = !config.admin.bootstrap_key.empty();
+  }
+}
+
 // What scaling has learned; without it, the laws learn anew.
-void TakeMemories(const std::vector<store::Object>& stored, std::vector<store::Write>& writes) {
+void TakeMemories(const Config& config, const std::vector<store::Object>& stored, RebuiltState& out,
+                  std::vector<store::Write>& writes) {
   for (const store::Object& object : stored) {
-    if (object.kind == store::kModelMemory && control::ReadModelMemory(object.id, object.body).ok())
-      writes.push_back(store::Write::Create(object.kind, object.id, object.body));
+    if (object.kind != store::kModelMemory || !control::ReadModelMemory(object.id, object.body).ok())
+      continue;
+    writes.push_back(store::Write::Create(object.kind, object.id, object.body));
+    out.learned.push_back(object.id);
+  }
+  if (out.read_whole || !config.scaling) return;
+  for (const config::ModelPolicy& policy : config.scaling->models) {
+    if (std::ranges::find(out.learned, policy.model()) == out.learned.end())
+      out.learned_anew.push_back(policy.model());
   }
 }
 
@@ -347,6 +378,9 @@ absl::Status WriteDown(const Config& config, const RebuiltState& state) {
                       {"kept_as", state.kept_as},
                       {"keys", state.keys},
                       {"lost_keys", state.lost_keys.size()},
+                      {"had_admin", state.had_admin},
+                      {"learned", state.learned},
+                      {"learned_anew", state.learned_anew},
                       {"replicas", state.workloads.replicas.size()},
                       {"running_jobs", state.workloads.running.size()},
                       {"waiting_jobs", state.workloads.waiting.size()}}
@@ -408,7 +442,8 @@ absl::StatusOr<RebuiltState> RebuildState(net::Loop& loop, const Config& config)
   TakeCordons(histories, salvaged->objects, out, writes);
   TakeOrders(histories, writes);
   TakeModels(histories, writes);
-  TakeMemories(salvaged->objects, writes);
+  TakeMemories(config, salvaged->objects, out, writes);
+  TakeFirstAdmin(config, histories, salvaged->objects, out, writes);
   TakePeople(salvaged->objects, writes);
   TakeBatches(salvaged->objects, writes);
   TakeSecrets(salvaged->objects, config.server.state_dir, writes);

@@ -27,6 +27,10 @@ struct RebuiltState {
   std::vector<KeyHistory::Key> lost_keys;
   control::WorkloadHistory::Rebuilt workloads;  // without its writes
   uint64_t cordons = 0;
+  std::vector<std::string> learned;       // models of which scaling keeps what it has learned
+  std::vector<std::string> learned_anew;  // models of which that may be lost
+  bool had_admin = false;                 // so the bootstrap key stays off
+  bool bootstrap_works = false;         // nothing shows that there was an admin, and there is a bootstrap key
   uint64_t positions = 0;               // of readers of the ledger
   std::vector<std::string> sinks_anew;  // that get the ledger from its beginning
 };

@@ -94,6 +94,9 @@ class UpgradeReader {
     ReadContentKeys();
     ReadAppliedConfig();
     CompareVersions();
+    if (out_.findings.empty())
+      Add("state_dir", Effect::kKept,
+          fmt::format("{} holds no state yet: there is nothing to check", state_dir_));
   }
 
  private:

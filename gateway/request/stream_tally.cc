@@ -55,8 +55,8 @@ StreamTally::Dialect StreamTally::DialectOf(router::Api api) {
   }
 }
 
-TextCount::Form StreamTally::FormOf(Dialect dialect) {
-  switch (dialect) {
+TextCount::Form StreamTally::FormOf(router::Api api) {
+  switch (DialectOf(api)) {
     case Dialect::kMessages:
       return TextCount::Form::kMessages;
     case Dialect::kResponses:
@@ -153,6 +153,8 @@ void StreamTally::ReadData(std::string_view event, std::string_view data, bool t
         finished_ = true;
         finish_ = api::FinishFromJson(data);
       }
+      if (event == "response.output_item.done") text_.AddItem(data);
+      if (finished_ || failed_) text_.AddOutput(data);
       break;
     case Dialect::kOther:
       break;

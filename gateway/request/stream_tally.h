@@ -23,10 +23,10 @@ class StreamTally {
   // `hide_usage`: the gateway asked the engine for usage, and the client did not.
   // `hide_cached`: the client must not learn how many tokens of its prompt were cached.
   StreamTally(router::Api api, bool hide_usage, bool hide_cached = false)
-      : dialect_(DialectOf(api)),
-        hide_usage_(hide_usage),
-        hide_cached_(hide_cached),
-        text_(FormOf(dialect_)) {}
+      : dialect_(DialectOf(api)), hide_usage_(hide_usage), hide_cached_(hide_cached), text_(FormOf(api)) {}
+
+  // Where answers of an API have their text.
+  static TextCount::Form FormOf(router::Api api);
 
   // Reads the whole events at data[0, n), removes what is hidden, and returns the number of remaining bytes.
   size_t Pass(char* data, size_t n);
@@ -53,7 +53,6 @@ class StreamTally {
  private:
   enum class Dialect : uint8_t { kChat, kMessages, kResponses, kOther };
   static Dialect DialectOf(router::Api api);
-  static TextCount::Form FormOf(Dialect dialect);
 
   // The name of an event, or what its data says that it is.
   std::string_view NameOf(std::string_view event, std::string_view data, bool same);

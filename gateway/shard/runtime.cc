@@ -123,7 +123,11 @@ router::ModelSpec SpecOf(const config::Model& model) {
                    .max_eject = model.watch.max_eject,
                    .slow_start = model.watch.slow_start};
   const std::optional<config::Queue> queue = config::QueueOf(model);
-  if (queue) spec.headroom = {queue->busy_for, static_cast<double>(queue->max_running.value_or(0))};
+  if (queue) {
+    spec.headroom = {.busy_for = queue->busy_for,
+                     .max_running = static_cast<double>(queue->max_running.value_or(0)),
+                     .spare_token_time = queue->batch_token_time.value_or(conf::Duration::zero())};
+  }
   spec.prefill_transfer = config::HandoverOf(model);
   if (model.max_output_tokens) spec.max_output = *model.max_output_tokens;
   spec.discovers = config::DiscoversEndpoints(model);

@@ -2,9 +2,14 @@
 
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <optional>
 
 #include "conf/text.h"
 
@@ -12,6 +17,32 @@ namespace gateway::sqlite {
 namespace {
 
 constexpr conf::Duration kBusyTimeout = std::chrono::seconds(10);
+
+std::string Refusal(std::string_view what, const struct stat& file, std::string_view verb) {
+  return fmt::format(
+      "{} (mode {:o}, of user {}) may not be {} by user {}; run this as its owner, or correct its rights",
+      what, file.st_mode & 07777, file.st_uid, verb, geteuid());
+}
+
+// Why this process cannot use the file, in words. SQLite says only that it cannot. It makes files beside the database,
+// so it needs to write in the folder even to read.
+std::optional<std::string> FindMissingRight(const std::string& path) {
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  struct statvfs disk{};
+  if (statvfs(folder.c_str(), &disk) == 0 && (disk.f_flag & ST_RDONLY) != 0)
+    return "cannot be written: its file system is mounted read-only; mount it for writing, and try again";
+  struct stat info{};
+  for (const std::string& file : {path, path + "-wal", path + "-shm"}) {
+    if (stat(file.c_str(), &info) != 0) continue;
+    const std::string what = file == path ? "the file" : file;
+    if (euidaccess(file.c_str(), R_OK) != 0) return Refusal(what, info, "read");
+    if (euidaccess(file.c_str(), W_OK) != 0) return Refusal(what, info, "written");
+  }
+  if (stat(folder.c_str(), &info) == 0 && euidaccess(folder.c_str(), W_OK | X_OK) != 0)
+    return Refusal("its folder", info, "written");
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -44,7 +75,7 @@ absl::StatusOr<bool> Statement::Step() {
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
-  return db_->Error(sqlite3_sql(statement_.get()));
+  return db_->Error();
 }
 
 absl::Status Statement::Run() {
@@ -80,7 +111,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
   const int code = sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
   std::unique_ptr<Database> db(new Database(path, raw));
   if (raw == nullptr) return absl::ResourceExhaustedError(fmt::format("{}: no memory to open it", path));
-  if (code != SQLITE_OK) return db->Error("open");
+  if (code != SQLITE_OK) return db->Error();
   sqlite3_extended_result_codes(raw, 1);
   db->SetBusyTimeout(kBusyTimeout);
   const char* const level = sync == Sync::kFull ? "FULL" : "NORMAL";
@@ -98,12 +129,12 @@ Database::~Database() {
 absl::StatusOr<Statement> Database::Prepare(std::string_view sql) {
   sqlite3_stmt* statement = nullptr;
   if (sqlite3_prepare_v2(db_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr) != SQLITE_OK)
-    return Error(sql);
+    return Error();
   return Statement(*this, statement);
 }
 
 absl::Status Database::Execute(const std::string& sql) {
-  if (sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) return Error(sql);
+  if (sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) return Error();
   return absl::OkStatus();
 }
 
@@ -112,7 +143,7 @@ absl::StatusOr<int64_t> Database::QueryInt(std::string_view sql) {
   if (!statement.ok()) return statement.status();
   const absl::StatusOr<bool> row = statement->Step();
   if (!row.ok()) return row.status();
-  if (!*row) return absl::DataLossError(fmt::format("{}: {}: no row", path_, sql));
+  if (!*row) return absl::DataLossError(fmt::format("{}: a value that it always has is missing", path_));
   return statement->Int(0);
 }
 
@@ -145,7 +176,7 @@ int64_t Database::changed_rows() const {
   return sqlite3_changes64(db_);
 }
 
-absl::Status Database::Error(std::string_view what) const {
+absl::Status Database::Error() const {
   const int code = sqlite3_errcode(db_) & 0xff;
   const int error = sqlite3_system_errno(db_);
   if (code == SQLITE_FULL ||
@@ -156,15 +187,16 @@ absl::Status Database::Error(std::string_view what) const {
     return absl::UnavailableError(fmt::format(
         "{}: another process keeps it locked; end the command that uses it, or try again", path_));
   }
-  if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
-    return absl::DataLossError(fmt::format("{}: {} ({})", path_, sqlite3_errmsg(db_), what));
-  }
+  if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
+    return absl::DataLossError(fmt::format("{}: {}", path_, sqlite3_errmsg(db_)));
   if (code == SQLITE_IOERR || code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_PERM) {
-    return absl::UnavailableError(fmt::format("{}: {}{}{} ({})", path_, sqlite3_errmsg(db_),
-                                              error == 0 ? "" : ": ", error == 0 ? "" : std::strerror(error),
-                                              what));
+    if (std::optional<std::string> missing = FindMissingRight(path_))
+      return absl::UnavailableError(fmt::format("{}: {}", path_, *missing));
+    const bool told = error != 0 && code != SQLITE_READONLY;
+    return absl::UnavailableError(fmt::format("{}: {}{}{}", path_, sqlite3_errmsg(db_), told ? ": " : "",
+                                              told ? std::strerror(error) : ""));
   }
-  return absl::InternalError(fmt::format("{}: {} ({})", path_, sqlite3_errmsg(db_), what));
+  return absl::InternalError(fmt::format("{}: {}", path_, sqlite3_errmsg(db_)));
 }
 
 }  // namespace gateway::sqlite

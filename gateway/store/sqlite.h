@@ -75,7 +75,8 @@ class Database {
  private:
   friend class Statement;
   Database(std::string path, sqlite3* db) : path_(std::move(path)), db_(db) {}
-  absl::Status Error(std::string_view what) const;
+  // Of the last call, in words: no SQL.
+  absl::Status Error() const;
 
   const std::string path_;
   sqlite3* const db_;

@@ -1,28 +1,47 @@
 #include "plugins/launchers/placeholders.h"
 
-#include <absl/strings/str_replace.h>
+#include <fmt/format.h>
 
-#include <utility>
+#include <algorithm>
+#include <iterator>
+#include <optional>
 
-#include "conf/text.h"
+#include "conf/placeholders.h"
 
 namespace plugins::launchers {
+namespace {
+
+constexpr std::string_view kWeights = "weights";
+constexpr std::string_view kCompileCache = "compile_cache";
+constexpr std::string_view kNames[] = {"host", "port",   "node",        "id",     "rank",
+                                       "size", "leader", "leader_port", kWeights, kCompileCache};
+
+}  // namespace
+
+bool IsPlaceholder(std::string_view name) {
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
 
 std::string FillPlaceholders(std::string_view text, const RunSpec& run, const ListenAt& at) {
-  std::vector<std::pair<std::string, std::string>> values = {
-      {"{host}", at.host},
-      {"{port}", std::to_string(at.port)},
-      {"{node}", run.grant.node},
-      {"{id}", run.id},
-      {"{rank}", std::to_string(run.gang.rank)},
-      {"{size}", std::to_string(run.gang.size)},
-      {"{leader}", run.gang.leader},
-      {"{leader_port}", std::to_string(run.gang.leader_port)}};
-  if (run.weights) {
-    values.emplace_back("{weights}", run.weights->folder);
-    if (!run.weights->cache.empty()) values.emplace_back("{compile_cache}", run.weights->cache);
-  }
-  return absl::StrReplaceAll(conf::Abseil(text), values);
+  return conf::FillPlaceholders(text, [&](std::string_view name) -> std::optional<std::string> {
+    if (name == "host") return at.host;
+    if (name == "port") return std::to_string(at.port);
+    if (name == "node") return run.grant.node;
+    if (name == "id") return run.id;
+    if (name == "rank") return std::to_string(run.gang.rank);
+    if (name == "size") return std::to_string(run.gang.size);
+    if (name == "leader") return run.gang.leader;
+    if (name == "leader_port") return std::to_string(run.gang.leader_port);
+    if (name == kWeights && run.weights) return run.weights->folder;
+    if (name == kCompileCache && run.weights && !run.weights->cache.empty()) return run.weights->cache;
+    // Without a value it stays as it is, and can be escaped all the same.
+    if (IsPlaceholder(name)) return fmt::format("{{{}}}", name);
+    return std::nullopt;
+  });
+}
+
+std::string EscapePlaceholders(std::string_view text) {
+  return conf::EscapePlaceholders(text, IsPlaceholder);
 }
 
 std::vector<std::string> CommandWithStep(const RunSpec& run, const ListenAt& at, const std::string& program) {

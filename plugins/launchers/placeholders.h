@@ -1,6 +1,6 @@
 // The placeholders that a run's command and environment may name: {host}, {port}, {node}, {id},
 // {rank}, {size}, {leader} and {leader_port}; with weights also {weights} and {compile_cache}, their folders on
-// the node. Braces around anything else stay as they are. Pure.
+// the node. Braces around anything else stay as they are; {{id}} stands for the text {id} (conf/placeholders.h). Pure.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,10 @@ struct ListenAt {
 };
 
 std::string FillPlaceholders(std::string_view text, const RunSpec& run, const ListenAt& at);
+
+bool IsPlaceholder(std::string_view name);
+// For a value that a program has to get as it is, such as a secret.
+std::string EscapePlaceholders(std::string_view text);
 
 // The command as it is run: behind the step for weights, where the run has one. `program`: tidegate, where the
 // step names none.

@@ -205,8 +205,8 @@ std::string JsonPathAt(std::string_view text, std::span<const uint32_t> position
     if (!level.is_object) {
       path += '[' + std::to_string(level.index) + ']';
     } else {
-      if (!path.empty()) path += '.';
-      path += level.name;
+      if (!path.empty() && !level.name.empty()) path += '.';
+      path += level.name.empty() ? R"([""])" : level.name;
     }
   }
   return path;

@@ -11,6 +11,8 @@ namespace {
 // Decay per first token: the meter follows about the last two hundred. With thirty, noise in the rates of
 // equal replicas costs 4 % of the time to first token.
 constexpr double kKeptOfPace = 0.995;
+// Decay per answer: the mean of the last ones follows about the last twenty.
+constexpr double kKeptOfLast = 0.95;
 // Bounds of a measured rate, so that one odd sample does not hide a replica from the router.
 constexpr double kMinRate = 10;
 constexpr double kMaxRate = 1e7;
@@ -253,6 +255,11 @@ void EngineSignals::Answered(InFlightRequest& request, conf::TimePoint now) {
 void EngineSignals::LearnPace(const InFlightRequest& request, double token_time) {
   const auto requests = static_cast<double>(std::max<int64_t>(1, requests_.load(kRelaxed)));
   const std::lock_guard lock(meter_);
+  last_answers_ = last_answers_ * kKeptOfLast + 1;
+  last_seconds_ = last_seconds_ * kKeptOfLast + Sane(token_time);
+  last_requests_ = last_requests_ * kKeptOfLast + requests;
+  token_time_.store(last_seconds_ / last_answers_, kRelaxed);
+  met_requests_.store(last_requests_ / last_answers_, kRelaxed);
   if (request.work.unseen && pace_seen_) return;
   if (!request.work.unseen && !pace_seen_) {
     pace_seen_ = true;  // inferred paces are dropped
@@ -344,6 +351,8 @@ ReplicaSignals EngineSignals::Read(conf::TimePoint now) const {
   s.prefill_rate = prefill_rate_.load(kRelaxed);
   if (requests == 0) s.prefill_rate *= Optimism(now);
   s.pace = pace_.load(kRelaxed);
+  s.token_time = token_time_.load(kRelaxed);
+  s.token_requests = met_requests_.load(kRelaxed);
   s.rate_measured = rate_measured_.load(kRelaxed);
   s.pace_measured = pace_measured_.load(kRelaxed);
 

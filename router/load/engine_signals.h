@@ -63,15 +63,18 @@ struct Telemetry {
 // A replica at one moment, in plain numbers: all that a policy may know of it, guesses about unseen requests
 // included.
 struct ReplicaSignals {
-  double requests = 0;         // there, others' included
-  double spare = 0;            // of these, ours that nobody waits for
-  double waiting = 0;          // of these, before their first token
-  double backlog = 0;          // uncached prompt tokens to compute before a new request's
-  double context = 0;          // tokens that our requests hold of the KV cache
-  double kv_use = 0;           // 0 to 1
-  double prefill_rate = 1;     // tokens per second
-  double pace = 0;             // seconds between two tokens of an answer, per request there
-  double stalled = 0;          // seconds of silence although a token was due
+  double requests = 0;      // there, others' included
+  double spare = 0;         // of these, ours that nobody waits for
+  double waiting = 0;       // of these, before their first token
+  double backlog = 0;       // uncached prompt tokens to compute before a new request's
+  double context = 0;       // tokens that our requests hold of the KV cache
+  double kv_use = 0;        // 0 to 1
+  double prefill_rate = 1;  // tokens per second
+  double pace = 0;          // seconds between two tokens of an answer, per request there
+  double token_time = 0;    // seconds between two tokens, on the mean of the last answers; ...
+  double token_requests =
+      0;               // the requests that were there at their ends, on the mean; 0: no answer was measured
+  double stalled = 0;  // seconds of silence although a token was due
   double max_running = 0;      // requests; 0: its engine does not say
   bool rate_measured = false;  // false: prefill_rate is a first guess
   bool pace_measured = false;  // likewise for pace
@@ -204,6 +207,8 @@ class alignas(64) EngineSignals {
 
   std::atomic<double> prefill_rate_{0};
   std::atomic<double> pace_{0};
+  std::atomic<double> token_time_{0};
+  std::atomic<double> met_requests_{0};
   std::atomic<bool> rate_measured_{false};
   std::atomic<bool> pace_measured_{false};
   std::atomic<double> max_running_{0};
@@ -230,6 +235,9 @@ class alignas(64) EngineSignals {
   double computing_seconds_ = 0;
   double token_seconds_ = 0;
   double token_requests_ = 0;
+  double last_answers_ = 0;  // of any kind, decayed faster
+  double last_seconds_ = 0;
+  double last_requests_ = 0;
   bool pace_seen_ = false;  // a streamed answer has shown the pace
   FirstTokenPace first_token_pace_;
   ObservedBatchLimit batch_limit_;

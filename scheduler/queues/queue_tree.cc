@@ -46,7 +46,7 @@ std::vector<Amount> DemandOf(const JobEntry& entry, const ShapeTable& shapes, Ex
     for (const ShapeId id : entry.shapes[r]) kinds |= shapes[id].kinds;
     const int64_t members = extent == Extent::kWanted ? role.count : role.min_count;
     Merge(amounts, {std::has_single_bit(kinds) ? static_cast<KindId>(std::countr_zero(kinds)) : kAnyKind,
-                    members * DeviceMilli(role.ask.devices.front())});
+                    members * DeviceMilli(role.ask.devices.front(), shapes.cluster())});
   }
   return amounts;
 }

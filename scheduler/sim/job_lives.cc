@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "scheduler/sim/draws.h"
+#include "scheduler/state/shape_table.h"
 
 namespace scheduler::sim {
 namespace {
@@ -205,7 +206,7 @@ void JobLives::SetWaiting(uint32_t job, bool waits) {
   Life& life = lives_[job];
   if (life.counted_waiting == waits) return;
   life.counted_waiting = waits;
-  sim_.collector.Waits(life.queue, DeviceMilli(AskOf(job)), waits ? 1 : -1);
+  sim_.collector.Waits(life.queue, DeviceMilli(AskOf(job), *sim_.cluster), waits ? 1 : -1);
 }
 
 // Accounts for the time since the last call: first no work, until `useful_from`, then work.
@@ -290,7 +291,8 @@ void JobLives::Start(uint32_t job) {
   if (life.stage == Stage::kWaiting) {
     SetWaiting(job, false);
     CountActive(job, 1);
-    if (!life.was_started) sim_.collector.FirstStart(sim_.now - life.due, DeviceMilli(AskOf(job)));
+    if (!life.was_started)
+      sim_.collector.FirstStart(sim_.now - life.due, DeviceMilli(AskOf(job), *sim_.cluster));
     life.was_started = true;
     life.settled = sim_.now;
     life.useful_from = sim_.now + RestoreTime(job);

@@ -35,7 +35,7 @@ JobIndex JobTable::Add(Job job, uint32_t queue) {
   entry.topology = entry.job.topology;
   entry.sequence = next_sequence_++;
   entry.queue = queue;
-  entry.device_milli = DeviceMilli(entry.job);
+  entry.device_milli = DeviceMilli(entry.job, shapes_->cluster());
   entry.members = Members(entry.job);
   entry.alive = true;
   for (const Role& role : entry.job.roles)

@@ -59,6 +59,30 @@ std::vector<uint8_t> ProfilesOf(const Cluster& cluster, const std::string& profi
 
 }  // namespace
 
+int64_t DeviceMilli(const DeviceAsk& ask, const Cluster& cluster) {
+  if (ask.profile.empty()) return DeviceMilli(ask);
+  uint64_t kinds = KindsOf(cluster, ask);
+  const std::vector<uint8_t> profiles = ProfilesOf(cluster, ask.profile, kinds);
+  int64_t smallest = kWholeDevice;
+  for (size_t k = 0; k < cluster.kinds.size(); ++k) {
+    if ((kinds >> k & 1) == 0) continue;
+    const uint32_t of_kind =
+        cluster.kinds[k].layout;  // it has the profile, or the kind would not be among them
+    const PartitionLayout& layout = cluster.layouts[of_kind];
+    smallest = std::min(
+        smallest, int64_t{layout.profiles[profiles[of_kind] - 1U].compute} * kWholeDevice / layout.compute);
+  }
+  return kinds == 0 ? 0 : smallest;
+}
+
+int64_t DeviceMilli(const Job& job, const Cluster& cluster) {
+  int64_t milli = 0;
+  for (const Role& role : job.roles) {
+    if (!role.ask.devices.empty()) milli += DeviceMilli(role.ask.devices.front(), cluster) * role.count;
+  }
+  return milli;
+}
+
 ShapeTable::ShapeTable(const Cluster& cluster) : cluster_(&cluster) {
   tenants_matter_ = std::ranges::any_of(
       cluster.nodes, [](const Node& node) { return node.labels.contains(std::string(kTenantLabel)); });

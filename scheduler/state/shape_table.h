@@ -19,6 +19,12 @@ namespace scheduler {
 
 using ShapeId = uint32_t;
 
+// As in work.h, in a cluster that says how large partitions are. Of partitions of one name the smallest counts, so that no
+// queue refuses what a node could give; where a job is placed, the size is exact. A name that the cluster does not know
+// counts 0.
+int64_t DeviceMilli(const DeviceAsk& ask, const Cluster& cluster);
+int64_t DeviceMilli(const Job& job, const Cluster& cluster);
+
 class ShapeTable {
  public:
   explicit ShapeTable(const Cluster& cluster);
@@ -27,6 +33,7 @@ class ShapeTable {
   // cluster is left out: none at all means that no node can ever take it.
   std::vector<ShapeId> Resolve(const Ask& ask, const std::string& tenant);
 
+  const Cluster& cluster() const { return *cluster_; }
   const Shape& operator[](ShapeId id) const { return shapes_[id]; }
   uint32_t size() const { return static_cast<uint32_t>(shapes_.size()); }
 

@@ -3,32 +3,20 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
 import { readFile, rename, writeFile } from 'node:fs/promises';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync, brotliDecompressSync } from 'node:zlib';
 import { get as httpGet } from 'node:http';
-import { Browser, assertClean, assertFitsAPhone, barriers } from './support/browser.mjs';
-import { Gateway, eventually } from './support/gateway.mjs';
+import { assertClean, assertFitsAPhone, barriers } from './support/browser.mjs';
+import { eventually } from './support/gateway.mjs';
+import { asAnother, browser, gateway, openConsole, page } from './support/opened.mjs';
 import { PAGES } from './support/pages.mjs';
 
 const BUDGET = 150_000; // bytes of compressed scripts and styles
 const MOST_ELEMENTS = 20_000; // 10,000 rows whole would be three times as many
 
-let gateway;
-let browser;
-let page;
-
-before(async () => {
-  [gateway, browser] = await Promise.all([Gateway.start({ tuned: true }), Browser.start()]);
-  await gateway.use();
-  await browser.signIn(gateway);
-  page = await browser.open(gateway);
-});
-after(async () => {
-  await browser?.stop();
-  await gateway?.stop();
-});
+openConsole({ tuned: true }, () => gateway.use());
 
 // An answer as it is on the wire: fetch would decompress it.
 function raw(path, headers = {}, method = 'GET') {
@@ -133,6 +121,15 @@ test('Gateways tells which one leads, and of each its version and when it was he
   await row.getByText('leads').waitFor();
   await row.getByText(own.version).waitFor();
   assertClean(page, 'gateways');
+});
+
+test('Models tells how long the next start is expected to take', async () => {
+  const of = async () => (await gateway.call('/admin/v1/scaling')).data.find((each) => each.model === 'chat-tuned');
+  await eventually('a start was measured', async () => (await of()).lead_time_ms !== null, 40_000);
+  await page.show('/models?open=model:chat-tuned');
+  await page.locator('.drawer').getByText('Next start').waitFor();
+  await page.locator('.drawer').getByText(/(at most|about) \S+\ss until a new replica answers/).waitFor();
+  assertClean(page, 'models');
 });
 
 test('a key is made, shown once and revoked', async () => {
@@ -310,6 +307,35 @@ test('usage is saved as a table, as FOCUS, and as the same statement again', asy
   assertClean(page, 'usage');
 });
 
+test('usage shows all tenants together, each with those below it, and leads down to each', async () => {
+  for (const [parent, name] of [['demo', 'org'], ['demo/org', 'one'], ['demo/org', 'two']]) {
+    await gateway.call('/admin/v1/tenants', { parent, name });
+    const { secret } = await gateway.call('/admin/v1/keys', { tenant: `${parent}/${name}`, name });
+    await eventually('it answers', async () => (await gateway.chat('chat-small', secret)).ok);
+  }
+  await eventually('the ledger has them', async () => (await gateway.call('/admin/v1/usage?by=tenant')).data.filter((row) => row.tenant.startsWith('demo/org')).length === 3);
+  for (const role of ['viewer', 'operator']) {
+    await asAnother(['--role', role], async (view) => {
+      await view.show('/usage');
+      await view.getByRole('heading', { name: '2 tenants of demo' }).waitFor();
+      const requests = view.getByRole('row', { name: 'demo/org' }).locator('td[data-name="Requests"]');
+      assert.equal(await requests.textContent(), '3');
+      await view.getByRole('button', { name: 'demo/org' }).click();
+      assert.deepEqual(await barriers(view), []);
+      await view.locator('.drawer').getByRole('link', { name: '2 tenants below' }).click();
+      await view.getByRole('heading', { name: '3 tenants of demo/org' }).waitFor();
+      assert.equal(await view.getByLabel('Tenant', { exact: true }).inputValue(), 'demo/org');
+      await view.getByRole('row', { name: 'demo/org itself' }).waitFor();
+      await view.getByRole('button', { name: 'demo/org/two' }).click();
+      await view.locator('.drawer').getByRole('link', { name: 'By key' }).click();
+      await view.getByRole('heading', { name: '1 key' }).waitFor();
+      await view.show('/usage?level=each');
+      await view.getByRole('heading', { name: '4 tenants' }).waitFor();
+      assertClean(view, `usage of a ${role}`);
+    });
+  }
+});
+
 test('two models are compared side by side', async () => {
   await page.show('/evaluations');
   await page.getByText('No evaluation is kept here').waitFor();
@@ -446,26 +472,18 @@ test('an operator asks what one more node would change, and a lead when a job wo
   await page.getByRole('button', { name: 'More nodes' }).click();
   await page.getByRole('button', { name: 'Simulate' }).click();
   await page.getByText(/would start when they start today|would start earlier|No other job/).first().waitFor();
-  const theirs = await Browser.start();
-  try {
-    await theirs.signIn(gateway, '--role', 'lead', '--tenant', 'demo/research');
-    const view = await theirs.open(gateway);
+  await asAnother(['--role', 'lead', '--tenant', 'demo/research'], async (view) => {
     await view.show('/what-if');
     assert.equal(await view.getByRole('button', { name: 'More nodes' }).count(), 0);
     await view.getByLabel('When would this job start?').fill('name: try\ntenant: research\ncommand: [train]\ndevices: [{count: 1}]\nestimate: 1h\n');
     await view.getByRole('button', { name: 'Simulate' }).click();
     await view.getByText(/^your-try would (start|not start)/).waitFor();
     assertClean(view, 'what-if of a lead');
-  } finally {
-    await theirs.stop();
-  }
+  });
 });
 
 test('a member asks a model in the playground, and the usage shows the tenant', async () => {
-  const theirs = await Browser.start();
-  try {
-    await theirs.signIn(gateway, '--role', 'member', '--tenant', 'demo/research');
-    const view = await theirs.open(gateway);
+  await asAnother(['--role', 'member', '--tenant', 'demo/research'], async (view) => {
     await view.show('/playground?model=chat-small');
     await view.getByLabel('Tokens at most').fill('12');
     await view.getByLabel('Message', { exact: true }).fill('Say hello');
@@ -480,16 +498,11 @@ test('a member asks a model in the playground, and the usage shows the tenant', 
     await view.keyboard.press('Escape');
     await eventually('the usage shows the person', async () => (await gateway.call('/admin/v1/usage?by=tenant,key')).data
       .some((row) => row.tenant === 'demo/research' && row.key?.startsWith('person:') && row.requests > 0));
-  } finally {
-    await theirs.stop();
-  }
+  });
 });
 
 test('a session that ends under an open page says so, and goes on after the next sign-in', async () => {
-  const theirs = await Browser.start();
-  try {
-    await theirs.signIn(gateway, '--role', 'operator');
-    const view = await theirs.open(gateway);
+  await asAnother(['--role', 'operator'], async (view, theirs) => {
     await view.show('/models?open=model:chat-small');
     const own = (await gateway.call('/admin/v1/sessions')).data.find((each) => each.roles.some((of) => of.role === 'operator'));
     await gateway.call(`/admin/v1/sessions/${own.id}:end`, {});
@@ -500,9 +513,7 @@ test('a session that ends under an open page says so, and goes on after the next
     await again.close();
     await view.evaluate(() => dispatchEvent(new Event('visibilitychange')));
     await view.locator('.drawer').getByRole('heading', { name: 'chat-small' }).waitFor();
-  } finally {
-    await theirs.stop();
-  }
+  });
 });
 
 test('hostile names are text', async () => {
@@ -575,20 +586,16 @@ test('a gateway that restarts under an open page is missed, and found again', as
 });
 
 test('who is not signed in is told how to, and signs out as easily', async () => {
-  const theirs = await Browser.start();
-  try {
+  await asAnother([], async (view, theirs) => {
     const nobody = await theirs.open(gateway);
     await nobody.show('/keys');
     await nobody.getByText('tidegate console login').waitFor();
     assert.deepEqual(await barriers(nobody), []);
-    await theirs.signIn(gateway);
     await nobody.show('/');
     await nobody.getByRole('button', { name: /Signed in as/ }).click();
     await nobody.getByRole('button', { name: 'Sign out' }).click();
     await nobody.getByText('tidegate console login').waitFor();
     await nobody.show('/keys');
     await nobody.getByText('tidegate console login').waitFor();
-  } finally {
-    await theirs.stop();
-  }
+  });
 });

@@ -1,21 +1,15 @@
 // What each role is offered in the console, and what it is not.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { Browser, assertClean, barriers } from './support/browser.mjs';
-import { Gateway } from './support/gateway.mjs';
+import { test } from 'node:test';
+import { assertClean, barriers } from './support/browser.mjs';
+import { asAnother, gateway, openConsole } from './support/opened.mjs';
 import { PAGES } from './support/pages.mjs';
 
-let gateway;
-
-before(async () => {
-  gateway = await Gateway.start({ tuned: true });
+openConsole({ tuned: true }, async () => {
   await gateway.use();
   await gateway.tryBothVersions();
   const { state } = await gateway.call('/admin/v1/models/chat-tuned/adapters', { name: 'sql', source: `${gateway.adapters}/sql` });
   assert.equal(state, 'loaded');
-});
-after(async () => {
-  await gateway?.stop();
 });
 
 const RAILS = {
@@ -31,11 +25,8 @@ const HIDDEN_FROM = { viewer: ['/audit', '/playground', '/what-if'], lead: ['/au
 
 for (const [who, rail] of Object.entries(RAILS)) {
   test(`what a ${who} may not do is not offered`, async () => {
-    const theirs = await Browser.start();
-    try {
-      const [role, tenant] = who.split(' of ');
-      await theirs.signIn(gateway, '--role', role, ...(tenant ? ['--tenant', tenant] : []));
-      const view = await theirs.open(gateway);
+    const [role, tenant] = who.split(' of ');
+    await asAnother(['--role', role, ...(tenant ? ['--tenant', tenant] : [])], async (view) => {
       await view.show('/models');
       assert.deepEqual(await view.locator('.rail-link:not(.rail-more)').allTextContents(), rail);
       for (const path of PAGES.filter((each) => !HIDDEN_FROM[role].includes(each))) {
@@ -62,30 +53,20 @@ for (const [who, rail] of Object.entries(RAILS)) {
       }
       for (const name of ORDERS) assert.equal(await drawer.getByRole('button', { name, exact: true }).count(), 0, name);
       assertClean(view, who);
-    } finally {
-      await theirs.stop();
-    }
+    });
   });
 }
 
 test('an operator is offered the orders of rollouts and adapters', async () => {
-  const theirs = await Browser.start();
-  try {
-    await theirs.signIn(gateway, '--role', 'operator');
-    const view = await theirs.open(gateway);
+  await asAnother(['--role', 'operator'], async (view) => {
     await view.show('/models?open=model:chat-tuned');
     for (const name of ORDERS) await view.locator('.drawer').getByRole('button', { name, exact: true }).waitFor();
     assertClean(view, 'an operator');
-  } finally {
-    await theirs.stop();
-  }
+  });
 });
 
 test('a lead of one tenant who is a member of another is offered no change of its jobs', async () => {
-  const theirs = await Browser.start();
-  try {
-    await theirs.signIn(gateway, '--role', 'member', '--tenant', 'demo/research');
-    const view = await theirs.open(gateway);
+  await asAnother(['--role', 'member', '--tenant', 'demo/research'], async (view) => {
     const own = (await gateway.call('/admin/v1/sessions')).data[0].actor;
     const { id } = (await gateway.call('/admin/v1/jobs?state=open')).data[0];
     await gateway.call('/admin/v1/members', { tenant: 'demo/search', who: own, role: 'lead' });
@@ -103,7 +84,5 @@ test('a lead of one tenant who is a member of another is offered no change of it
     await view.getByLabel('Tenant').selectOption('demo/search');
     await view.getByText('Nothing was used in this time').waitFor();
     assertClean(view, 'a lead of one tenant');
-  } finally {
-    await theirs.stop();
-  }
+  });
 });

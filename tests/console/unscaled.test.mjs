@@ -1,22 +1,10 @@
 // The console of a gateway that scales nothing: most of them, on their first day.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { Browser, assertClean, assertFitsAPhone, barriers } from './support/browser.mjs';
-import { Gateway } from './support/gateway.mjs';
+import { test } from 'node:test';
+import { assertClean, assertFitsAPhone, barriers } from './support/browser.mjs';
+import { openConsole, page } from './support/opened.mjs';
 
-let gateway;
-let browser;
-let page;
-
-before(async () => {
-  [gateway, browser] = await Promise.all([Gateway.start({ scaled: false }), Browser.start()]);
-  await browser.signIn(gateway);
-  page = await browser.open(gateway);
-});
-after(async () => {
-  await browser?.stop();
-  await gateway?.stop();
-});
+openConsole({ scaled: false });
 
 // Chromium reports each refused call.
 const refusedCalls = () => page.problems.filter((each) => /status of 409/.test(each));

@@ -84,7 +84,7 @@ describe('signing in', { timeout: 240_000 }, () => {
     // They take as long as the gateway has patience; meanwhile everything else is tried.
     const started = performance.now();
     silences = Promise.all(['dumb', 'silent'].map(async (name) => {
-      const problem = name === 'dumb' ? problemOf(await new Browser().call(`${origin}/sign-in/with/dumb`)) : await attempt('silent');
+      const problem = name === 'dumb' ? await problemOf(await new Browser().call(`${origin}/sign-in/with/dumb`)) : await attempt('silent');
       return { name, problem, ms: performance.now() - started };
     }));
     silences.catch(() => undefined);
@@ -95,11 +95,20 @@ describe('signing in', { timeout: 240_000 }, () => {
 
   const me = (browser) => browser.call(`${origin}/admin/v1/me`);
 
-  // What the sign-in page is to tell; null where the answer leads elsewhere.
-  function problemOf(answer) {
+  // What the sign-in page is to tell, a word, and what the log has of it; null where the answer leads elsewhere.
+  async function problemOf(answer) {
     assert.equal(answer.status, 303);
     const to = new URL(answer.headers.get('location'), origin);
-    return to.origin === origin && to.pathname === '/sign-in' ? to.searchParams.get('problem') : null;
+    if (to.origin !== origin || to.pathname !== '/sign-in') return null;
+    const word = to.searchParams.get('problem');
+    assert.match(word, /^[a-z_]+$/);
+    const id = answer.headers.get('x-request-id');
+    assert.ok(id);
+    for (;;) {
+      const told = stack.gateway.output.split('\n').find((line) => line.includes('sign-in refused') && line.includes(id));
+      if (told) return `${word}: ${JSON.parse(told).why}`;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
   }
 
   // Begins at a made-up provider, which sends the browser back at once; `answer` makes what it gives for the code.
@@ -195,7 +204,7 @@ describe('signing in', { timeout: 240_000 }, () => {
     const browser = new Browser();
     const back = await browser.signIn(`${origin}/sign-in/with/corp`, 'mallory', { before: CALLBACK });
     const answer = await browser.call(back.url);
-    assert.match(problemOf(answer), /^Mallory has no role here: .*ask an admin$/);
+    assert.match(await problemOf(answer), /^no_role: Mallory has no role here: .*ask an admin$/);
     assert.equal(browser.cookie('tidegate'), undefined);
     assert.equal(browser.cookie('tidegate-sign-in'), undefined);
     assert.equal((await me(browser)).status, 401);
@@ -205,7 +214,7 @@ describe('signing in', { timeout: 240_000 }, () => {
     const browser = new Browser();
     const page = await browser.go(`${origin}/sign-in/with/corp`);
     const back = await browser.go(`${page.url}/abort`, { before: CALLBACK });
-    assert.equal(problemOf(await browser.call(back.url)), 'the provider refused: access_denied');
+    assert.match(await problemOf(await browser.call(back.url)), /^declined: the provider refused: access_denied$/);
   });
 
   test('an answer that another browser asked for is refused, and a code works once', async () => {
@@ -215,22 +224,22 @@ describe('signing in', { timeout: 240_000 }, () => {
     await other.call(`${origin}/sign-in/with/corp`);
     const calls = corp.calls.length;
     for (const stranger of [new Browser(), other]) {
-      assert.match(problemOf(await stranger.call(url)), /belongs to no attempt of this browser/);
+      assert.match(await problemOf(await stranger.call(url)), /^other_attempt: .*belongs to no attempt of this browser/);
       assert.equal(stranger.cookie('tidegate'), undefined);
     }
     const bare = new URL(url);
     bare.searchParams.delete('state');
     const again = new Browser();
     again.cookies = [...browser.cookies];
-    assert.match(problemOf(await again.call(bare)), /belongs to no attempt of this browser/);
+    assert.match(await problemOf(await again.call(bare)), /belongs to no attempt of this browser/);
     assert.equal(corp.calls.length, calls, 'the code went nowhere');
 
     const replay = new Browser();
     replay.cookies = [...browser.cookies];
-    assert.equal(problemOf(await browser.call(url)), null);
+    assert.equal(await problemOf(await browser.call(url)), null);
     secrets.push(browser.cookie('tidegate'), replay.cookie('tidegate-sign-in'));
-    assert.match(problemOf(await browser.call(url)), /belongs to no attempt of this browser/);
-    assert.match(problemOf(await replay.call(url)), /answered 400, invalid_grant$/);
+    assert.match(await problemOf(await browser.call(url)), /belongs to no attempt of this browser/);
+    assert.match(await problemOf(await replay.call(url)), /^answer_refused: .*answered 400, invalid_grant$/);
     assert.equal(replay.cookie('tidegate'), undefined);
   });
 
@@ -385,7 +394,8 @@ describe('signing in', { timeout: 240_000 }, () => {
       ['keyless', /answered 404/], ['gone', /cannot be used now: .*refused/i], ['unknown', /no provider has the name/],
     ]) {
       const browser = new Browser();
-      const problem = problemOf(await browser.call(`${origin}/sign-in/with/${name}`));
+      const problem = await problemOf(await browser.call(`${origin}/sign-in/with/${name}`));
+      assert.ok(problem.startsWith(name === 'unknown' ? 'unknown_provider: ' : 'provider_unavailable: '), problem);
       assert.match(problem, why);
       assert.ok(problem.includes(name), problem);
       assert.equal(browser.cookies.length, 0);
@@ -425,7 +435,7 @@ describe('signing in', { timeout: 240_000 }, () => {
     const { url } = await late.signIn(`${origin}/sign-in/with/corp`, 'ada', { before: CALLBACK });
     await corp.stop();
     try {
-      assert.match(problemOf(await late.call(url)), /the provider corp cannot be used now: .*refused/i);
+      assert.match(await problemOf(await late.call(url)), /the provider corp cannot be used now: .*refused/i);
       assert.equal((await me(browser)).status, 200);
       assert.equal((await signedIn('ada', 'partner')).me.name, 'Ada L.', 'other providers go on');
     } finally {

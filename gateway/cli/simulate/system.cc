@@ -100,6 +100,9 @@ std::optional<std::string> JobFormatOf(const SimulateInput& input, std::string_v
         problems, input.trace, {},
         fmt::format("looks like recorded requests ({}), not jobs; did you mean tidegate simulate requests?",
                     looks->what));
+  } else if (looks->of == Of::kUnread) {
+    Refuse(problems, input.trace, {},
+           fmt::format("looks like {}, which is not read: {}", looks->what, looks->convert));
   } else if (looks->of == Of::kNodes) {
     Refuse(problems, input.trace, {}, fmt::format("looks like {}; did you mean --node-list?", looks->what));
   } else if (told && looks->name != input.format) {

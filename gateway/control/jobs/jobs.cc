@@ -1,7 +1,6 @@
 #include "gateway/control/jobs/jobs.h"
 
 #include <absl/cleanup/cleanup.h>
-#include <absl/strings/str_replace.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,6 +10,7 @@
 
 #include "conf/document.h"
 #include "conf/json_dump.h"
+#include "conf/placeholders.h"
 #include "conf/shown.h"
 #include "conf/text.h"
 #include "gateway/api/coded_status.h"
@@ -20,6 +20,7 @@
 #include "gateway/control/jobs/job_records.h"
 #include "gateway/control/weights/node_weights.h"
 #include "gateway/control/workloads/provenance.h"
+#include "plugins/launchers/placeholders.h"
 #include "plugins/weights/order.h"
 
 namespace gateway::control {
@@ -737,11 +738,16 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
   }
   std::vector<std::pair<std::string, std::string>> folders;  // of its data sets, by their placeholders
   for (const config::DataSet& one : *data) {
-    folders.emplace_back(fmt::format("{{data.{}}}", one.name),
+    folders.emplace_back(fmt::format("data.{}", one.name),
                          plugins::weights::WeightsFolder(spec.weights->store, one.from.digest));
   }
   const auto fill = [&](const std::string& text) {
-    return absl::StrReplaceAll(config::FillParameters(text, parameters), folders);
+    return conf::FillPlaceholders(
+        config::FillParameters(text, parameters), [&](std::string_view name) -> std::optional<std::string> {
+          if (!name.starts_with("data.")) return std::nullopt;
+          const auto found = std::ranges::find(folders, name, &std::pair<std::string, std::string>::first);
+          return found != folders.end() ? found->second : fmt::format("{{{}}}", name);
+        });
   };
   spec.command = job.resumes && !file.checkpoint.resume.empty() ? file.checkpoint.resume : file.command;
   for (std::string& word : spec.command) word = fill(word);
@@ -766,7 +772,7 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
       tell(config::VariableOf(name), value);
       all[name] = value;
     }
-    tell("TIDEGATE_PARAMS", conf::DumpJson(all));
+    tell("TIDEGATE_PARAMS", plugins::launchers::EscapePlaceholders(conf::DumpJson(all)));
     if (file.sweep->metric) tell("TIDEGATE_METRICS", MetricFileOf(job));
   }
   // Kept as references: the values behind them may have changed since the submission.
@@ -783,7 +789,7 @@ absl::StatusOr<plugins::launchers::RunSpec> Jobs::SpecOf(const Workload& job, ui
       return absl::FailedPreconditionError(
           conf::Abseil(fmt::format("secret_env/{}: {}", name, document.TakeProblems().front().message)));
     }
-    tell(name, std::string(now.Reveal()));
+    tell(name, plugins::launchers::EscapePlaceholders(now.Reveal()));
   }
   tell("TIDEGATE_JOB", job.id);
   tell("TIDEGATE_RUN", job.members[rank].run);

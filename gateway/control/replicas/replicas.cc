@@ -16,6 +16,7 @@
 #include "gateway/control/workloads/grant.h"
 #include "gateway/log.h"
 #include "plugins/engines/engine_key.h"
+#include "plugins/launchers/placeholders.h"
 #include "plugins/weights/store_law.h"
 
 namespace gateway::control {
@@ -479,7 +480,8 @@ absl::StatusOr<plugins::launchers::RunSpec> Replicas::SpecOf(const Workload& rep
   spec.command = rank > 0 && !by.worker_command.empty() ? by.worker_command : by.command;
   spec.env.reserve(by.env.size() + by.secret_env.size());
   for (const auto& [name, value] : by.env) spec.env.emplace_back(name, value);
-  for (const auto& [name, value] : by.secret_env) spec.env.emplace_back(name, std::string(value.Reveal()));
+  for (const auto& [name, value] : by.secret_env)
+    spec.env.emplace_back(name, plugins::launchers::EscapePlaceholders(value.Reveal()));
   if (replica.keyed) {
     const conf::Secret key = context_.keys->Of(replica.id);
     spec.env.emplace_back(plugins::engines::kReplicaKeyVariable, std::string(key.Reveal()));

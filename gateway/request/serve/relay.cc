@@ -65,10 +65,24 @@ router::Api AnsweringApi(const Exchange& x) {
   return x.delivery.upstream->carry() == Carry::kAsIs ? x.identity.spec->api : router::Api::kChatCompletions;
 }
 
+bool MakesResponses(const Exchange& x) {
+  return x.identity.spec->api == router::Api::kResponses && x.delivery.upstream->carry() == Carry::kAsIs;
+}
+
+// Whether the engine answered with a Responses object that tells why its response failed.
+bool IsFailedResponse(const Exchange& x, std::string_view body) {
+  if (!MakesResponses(x)) return false;
+  const std::optional<router::ByteRange> status = api::FindAnswerMember(body, "status");
+  return status && status->In(body) == "\"failed\"";
+}
+
 void CountShown(Exchange& x, std::string_view body) {
-  TextCount text(AnsweringApi(x) == router::Api::kMessages ? TextCount::Form::kMessages
-                                                           : TextCount::Form::kChat);
-  text.Add(body);
+  TextCount text(StreamTally::FormOf(AnsweringApi(x)));
+  if (MakesResponses(x)) {
+    text.AddOutput(body);  // the object repeats its request, too
+  } else {
+    text.Add(body);
+  }
   x.outcome.text_bytes = text.bytes();
   x.outcome.text_events = text.events();
 }
@@ -84,8 +98,8 @@ void CountWhole(Exchange& x, std::string_view body) {
   }
   CountShown(x, body);
   if (reported) return;
-  if (x.outcome.text_bytes == 0) return x.CountBytes(body.size());
-  x.CountText();
+  if (x.outcome.text_bytes > 0 || IsFailedResponse(x, body)) return x.CountText();
+  x.CountBytes(body.size());
 }
 
 // The tokens that a client is told in an answer that the gateway writes: those that the ledger will have.
@@ -165,10 +179,6 @@ api::PublicModelName PublicNameOf(const Exchange& x) {
 // Remembers which tenant made a stored response: only that tenant may continue it.
 void NoteOwner(const Exchange& x, std::string_view response) {
   if (!response.empty()) x.shard.shared.response_owners.Note(response, x.identity.tenant());
-}
-
-bool MakesResponses(const Exchange& x) {
-  return x.identity.spec->api == router::Api::kResponses && x.delivery.upstream->carry() == Carry::kAsIs;
 }
 
 // --- Whole answers ---
@@ -469,8 +479,13 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
   RenderRelayedHead(x, &head, head.status, TypeOfWhole(x, head), {body->size()}, x.answer_head);
   x.delivery.head_sent = true;
   Charge(x);
+  const bool failed = IsFailedResponse(x, *body);
+  if (failed) NoteFirstByte(x, net::Now());
   const std::array<ConstBuffer, 2> parts{AsBuffer(x.answer_head), AsBuffer(*body)};
   if (!co_await x.client.connection().Write(parts)) co_return ClientLeft();
+  if (failed)
+    co_return RelayEnd{Kind::kReported, Event::Of(Event::Kind::kBroken),
+                       "the engine reported a failed response"};
   co_return Whole(x);
 }
 

@@ -69,7 +69,8 @@ absl::StatusOr<BrokeredRunHost::Answer> BrokeredRunHost::Ask(const json& questio
 }
 
 std::string BrokeredRunHost::trouble() const {
-  return gone_ ? std::string(kGone) : std::string();
+  // A broker that was killed answers nothing; it is noticed before somebody asks it for something.
+  return gone_ || channel_->OtherEndGone() ? std::string(kGone) : std::string();
 }
 
 absl::StatusOr<RunUser> BrokeredRunHost::UserOf(const std::string& name) const {

@@ -18,8 +18,23 @@ constexpr TraceFormat kFormats[] = {
     {"openb", "CSV of name,cpu_milli,memory_mib,num_gpu,gpu_milli", Of::kJobs},
     {"swf", "the Standard Workload Format, 18 numbers a line", Of::kJobs},
     {"azure", "CSV of TIMESTAMP,ContextTokens,GeneratedTokens", Of::kRequests},
-    {"mooncake", "JSON lines of requests, each with input_length and hash_ids", Of::kRequests},
-    {"", "a list of nodes, CSV of sn,cpu_milli,memory_mib,gpu,model", Of::kNodes}};
+    {"mooncake", "JSON lines of requests, each with input_length and hash_ids", Of::kRequests}};
+constexpr TraceFormat kNodeList = {"", "a list of nodes, CSV of sn,cpu_milli,memory_mib,gpu,model",
+                                   Of::kNodes};
+constexpr TraceFormat kHelios = {
+    "", "the job log of Helios, CSV of job_id,user,vc,gpu_num,...,submit_time,...", Of::kUnread,
+    "convert it to the format philly, CSV of timestamp,duration,num_gpus,gpu_time,cluster: these are its "
+    "submit_time, "
+    "duration, gpu_num, gpu_num times duration, and vc; leave out rows whose gpu_num is 0"};
+constexpr TraceFormat kPaiTasks = {
+    "", "the tasks of Alibaba PAI (pai_task_table), CSV of job_name,task_name,inst_num,...,plan_gpu,gpu_type",
+    Of::kUnread,
+    "convert it to the format jsonl: a line for each job_name, submitted at its first start_time, whose run "
+    "lasts to its last "
+    "end_time, with a role for each task_name, of inst_num members that each ask for plan_gpu / 100 devices"};
+constexpr TraceFormat kPaiJobs = {
+    "", "the jobs of Alibaba PAI (pai_job_table), CSV of job_name,inst_id,user,status,start_time,end_time",
+    Of::kUnread, "it does not say which devices jobs had; convert pai_task_table to the format jsonl"};
 constexpr size_t kFieldsOfSwf = 18;
 
 std::string_view FirstRow(std::string_view text) {
@@ -44,8 +59,19 @@ bool IsSwf(std::string_view row) {
          std::ranges::all_of(fields, [](std::string_view field) { return ParseReal(field).has_value(); });
 }
 
-// The format by the header. Without a header, rows of Philly and Azure begin with a time, rows of openb with a name and
-// three numbers.
+// Tables of Alibaba PAI have no header; their fourth column is a state.
+const TraceFormat* PublicTable(const std::vector<std::string_view>& fields) {
+  const auto has = [&](std::string_view column) { return std::ranges::find(fields, column) != fields.end(); };
+  if (has("job_id") && has("gpu_num") && has("submit_time") && has("vc")) return &kHelios;
+  if (has("job_name") && has("plan_gpu")) return &kPaiTasks;
+  if (has("job_name") && has("inst_id") && has("user")) return &kPaiJobs;
+  constexpr std::string_view kStates[] = {"Terminated", "Failed", "Running", "Waiting"};
+  if (fields.size() < 6 || std::ranges::find(kStates, fields[3]) == std::end(kStates)) return nullptr;
+  if (fields.size() == 10 && ParseReal(fields[2])) return &kPaiTasks;
+  return fields.size() == 6 ? &kPaiJobs : nullptr;
+}
+
+// By the header; without one, rows of Philly and Azure begin with a time, those of openb with a name and three numbers.
 std::string_view CsvFormat(std::string_view row) {
   std::vector<std::string_view> fields;
   SplitAtCommas(row, fields);
@@ -82,7 +108,10 @@ const TraceFormat* RecognizeTrace(std::string_view text) {
     return FindTraceFormat(request ? "mooncake" : "jsonl");
   }
   if (IsSwf(row)) return FindTraceFormat("swf");
-  if (row.starts_with("sn,")) return std::end(kFormats) - 1;
+  if (row.starts_with("sn,")) return &kNodeList;
+  std::vector<std::string_view> fields;
+  SplitAtCommas(row, fields);
+  if (const TraceFormat* const table = PublicTable(fields)) return table;
   return FindTraceFormat(CsvFormat(row));
 }
 

@@ -161,9 +161,9 @@ export class Gateway {
     return (await this.call('/admin/v1/evaluations')).data[0].id;
   }
 
-  chat(model) {
+  chat(model, key = this.key) {
     return fetch(`${this.url}/v1/chat/completions`, {
-      method: 'POST', headers: { authorization: `Bearer ${this.key}`, 'content-type': 'application/json' },
+      method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       body: JSON.stringify({ model, max_tokens: 24, messages: [{ role: 'user', content: 'Say hello' }] }),
     });
   }

@@ -117,6 +117,31 @@ TEST(OddAnswer, AnErrorWithTheStatusOfSuccessIsAnError) {
   }
 }
 
+// The client has the engine's own words; only the record tells that nothing came of the request.
+TEST(OddAnswer, AFailedResponseIsRelayedAndRecordedAsAFailure) {
+  const std::string failed =
+      R"({"id":"resp_1","object":"response","status":"failed","error":{"message":"boom","code":"server_error"},"output":[]})";
+  FakeUpstream engine(JsonAnswer(failed));
+  const GatewayProcess gateway(Before(engine));
+  for (const bool stream : {false, true}) {
+    if (stream) {
+      engine.Say(Typed(
+          "Content-Type: text/event-stream\r\n",
+          fmt::format("event: response.failed\ndata: {{\"type\":\"response.failed\",\"response\":{}}}\n\n",
+                      failed)));
+    }
+    const Json body{{"model", "chat-small"}, {"input", "hi"}, {"stream", stream}};
+    const Answer answer = gateway.Ask(Post("/v1/responses", body.dump()));
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_THAT(answer.body, HasSubstr(failed));
+    const Record record = gateway.CloseOf(answer.header("x-request-id"));
+    EXPECT_EQ(record.reason, "upstream_failed") << stream;
+    EXPECT_EQ(record.status, 200);
+    EXPECT_EQ(record.output, 0) << stream;
+  }
+  EXPECT_EQ(gateway.Ask(Chat({})).status, 200) << "the connection goes on";
+}
+
 TEST(OddAnswer, AnEventOfSeveralLinesIsOneEvent) {
   const std::string lines =
       "data: {\"choices\":[{\"index\":0,\ndata: "

@@ -145,6 +145,8 @@ TEST_P(LostState, EndsNothingAndIsRebuiltWithWhatRuns) {
   if (report["keys"] == 0) EXPECT_EQ(report["lost_keys"][0]["id"], key);
   const bool was_there = GetParam() != Damage::kGone && GetParam() != Damage::kGoneButItsLog;
   if (was_there) EXPECT_TRUE(std::filesystem::exists(report["kept_as"].get<std::string>()));
+  if (GetParam() == Damage::kGone || GetParam() == Damage::kEmpty)
+    EXPECT_EQ(report["learned_anew"], Json::array({"chat-small"}));
   EXPECT_TRUE(Runs(pid));
 
   gateway().Start();

@@ -141,6 +141,33 @@ TEST(NeverFree, AnAnswerWithoutUsageIsChargedByItsText) {
   EXPECT_GT(RecordOf(gateway, gateway.Ask(Chat())).output, 10);
 }
 
+// Engines may write a call at once, and need not report usage.
+TEST(NeverFree, ACallInAResponseWithoutUsageIsChargedByItsArguments) {
+  const std::string call = fmt::format(
+      R"({{"type":"function_call","id":"fc_1","call_id":"c","name":"find","status":"completed","arguments":"{{\"text\":\"{}\"}}"}})",
+      std::string(400, 'x'));
+  const std::string done =
+      fmt::format(R"({{"id":"resp_1","object":"response","status":"completed","output":[{}]}})", call);
+  FakeUpstream engine(fmt::format(
+      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+      "event: response.output_item.done\ndata: {{\"item\":{},\"type\":\"response.output_item.done\"}}\n\n"
+      "event: response.completed\ndata: {{\"response\":{},\"type\":\"response.completed\"}}\n\n",
+      call, done));
+  const GatewayProcess gateway(Metered(engine));
+  const auto ask = [&gateway](bool stream) {
+    const Json body{{"model", "chat-small"}, {"input", "hi"}, {"stream", stream}};
+    return RecordOf(gateway, gateway.Ask(Post("/v1/responses", body.dump())));
+  };
+  const Record stream = ask(true);
+  EXPECT_EQ(stream.source, "counted");
+  EXPECT_GE(stream.output, 100);
+  EXPECT_LE(stream.output, 120) << "the last event repeats the call";
+  engine.Say(JsonAnswer(done));
+  const Record whole = ask(false);
+  EXPECT_EQ(whole.output, stream.output);
+  EXPECT_EQ(whole.source, "counted");
+}
+
 // Providers and proxies report zeros, a null, or only a part.
 TEST(NeverFree, AReportWithoutOutputIsCompletedByTheText) {
   FakeUpstream engine("unused");

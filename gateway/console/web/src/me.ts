@@ -10,6 +10,8 @@ export const meProblem = signal<string>('');
 export async function loadMe() {
   try {
     const found = await get('/admin/v1/me');
+    // Nothing that the page has of one person is for another who signed in after them.
+    if (me.peek() && me.peek()!.actor !== found.actor) return location.reload();
     setCsrf(found.csrf ?? '');
     const { last_event: _told, ...rest } = found;
     const { last_event: _before, ...known } = me.peek() ?? {};

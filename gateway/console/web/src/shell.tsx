@@ -88,7 +88,7 @@ export function Shell() {
               {RANGES.map((of) => <option key={of} value={of}>{RANGE_WORDS[of]}</option>)}
             </select>
           )}
-          <button type="button" class="search-button" onClick={() => { searching.value = true; }}>
+          <button type="button" class="search-button" aria-label="Search" onClick={() => { searching.value = true; }}>
             <Icon name="search" /><span>Search</span><kbd>/</kbd>
           </button>
           <button type="button" class="button quiet square" aria-label={theme.value === 'dark' ? 'Light colours' : 'Dark colours'}

@@ -1,8 +1,11 @@
 // Statements, FOCUS, proofs and the verification of a running gateway.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <sstream>
 #include <thread>
 
 #include "gateway/audit/focus.h"
@@ -162,7 +165,7 @@ TEST(Focus, HasTheColumnsOfTheSpecificationAndARowForTokensAndForDevices) {
                                 .output = 5,
                                 .cost_micro_usd = 42};
   row.device_us["h100"] = 1'800'000'000;
-  const std::string csv = gateway::FocusCsv({row});
+  const std::string csv = gateway::FocusCsv({row}, {});
   const std::string header = csv.substr(0, csv.find("\r\n"));
   EXPECT_EQ(std::count(header.begin(), header.end(), ','), 56);
   EXPECT_THAT(header, AllOf(testing::StartsWith("AvailabilityZone,BilledCost,BillingAccountId"),
@@ -172,29 +175,38 @@ TEST(Focus, HasTheColumnsOfTheSpecificationAndARowForTokensAndForDevices) {
                          HasSubstr("2028-01-01T00:00:00Z,2027-12-01T00:00:00Z"), Not(HasSubstr(",=chat"))));
 }
 
+// The cells of each charge, by column.
+std::vector<std::map<std::string, std::string>> Charges(const std::string& csv) {
+  std::vector<std::vector<std::string>> lines;
+  std::istringstream text(csv);
+  for (std::string line; std::getline(text, line);) {
+    std::vector<std::string>& cells = lines.emplace_back(1);
+    bool quoted = false;
+    for (const char c : std::string_view(line).substr(0, line.size() - 1)) {
+      if (c == '"') quoted = !quoted;
+      if (c == ',' && !quoted) {
+        cells.emplace_back();
+      } else {
+        cells.back() += c;
+      }
+    }
+  }
+  std::vector<std::map<std::string, std::string>> out;
+  for (size_t i = 1; i < lines.size(); ++i) {
+    std::map<std::string, std::string>& row = out.emplace_back();
+    for (size_t column = 0; column < lines[0].size(); ++column) row[lines[0][column]] = lines[i].at(column);
+  }
+  return out;
+}
+
 TEST(Focus, EveryChargeHasAPriceIdAndAQuantity) {
   const gateway::ledger::UsageRow images{
       .group = {"2027-12-31T23:00:00.000000Z", "acme", "Ab3", "painter", ""},
       .requests = 1,
       .cost_micro_usd = 40'000};
-  const std::string csv = gateway::FocusCsv({images});
-  const auto cells = [&](size_t line) {
-    std::vector<std::string> out(1);
-    bool quoted = false;
-    size_t begin = 0;
-    for (size_t i = 0; i < line; ++i) begin = csv.find("\r\n", begin) + 2;
-    for (const char c : csv.substr(begin, csv.find("\r\n", begin) - begin)) {
-      if (c == '"') quoted = !quoted;
-      if (c == ',' && !quoted) {
-        out.emplace_back();
-      } else {
-        out.back() += c;
-      }
-    }
-    return out;
-  };
-  std::map<std::string, std::string> row;
-  for (size_t i = 0; i < 57; ++i) row[cells(0).at(i)] = cells(1).at(i);
+  const auto charges = Charges(gateway::FocusCsv({images}, {}));
+  ASSERT_EQ(charges.size(), 1u);
+  std::map<std::string, std::string> row = charges[0];
   EXPECT_EQ(row["SkuId"], "painter");
   EXPECT_EQ(row["SkuPriceId"], "painter");
   EXPECT_EQ(row["PricingQuantity"], "1");
@@ -202,6 +214,66 @@ TEST(Focus, EveryChargeHasAPriceIdAndAQuantity) {
   EXPECT_EQ(row["SkuMeter"], "Requests");
   EXPECT_EQ(row["BilledCost"], "0.040000");
   EXPECT_THAT(row["ChargeDescription"], HasSubstr("painter: 1 request, 0 input tokens"));
+  EXPECT_EQ(row["ListUnitPrice"], "") << "no price gives this cost";
+}
+
+TEST(Focus, TheUnitPriceTimesTheQuantityIsTheCost) {
+  const std::string hour = "2027-12-31T23:00:00.000000Z";
+  const auto price = [](int64_t input, std::optional<int64_t> cached_input, int64_t output) {
+    gateway::config::Price out;
+    out.input = input;
+    out.cached_input = cached_input;
+    out.output = output;
+    return out;
+  };
+  const gateway::PriceList prices = {
+      {"chat", {price(150'000, 80'000, 600'000), price(75'000, std::nullopt, 300'000)}}, {"free", {{}}}};
+  // 7 x 0.15 + 3 x 0.08 + 5 x 0.6 = 4.29 micro-USD, which two requests round up to at most 6.
+  const gateway::ledger::UsageRow usual{.group = {hour, "acme", "Ab3", "chat", ""},
+                                        .requests = 2,
+                                        .input = 10,
+                                        .cached = 3,
+                                        .output = 5,
+                                        .cost_micro_usd = 6};
+  const gateway::ledger::UsageRow batch{.group = {hour, "acme", "Ab4", "chat", ""},
+                                        .requests = 1,
+                                        .input = 1000,
+                                        .output = 1000,
+                                        .cost_micro_usd = 375};
+  const gateway::ledger::UsageRow changed{.group = {hour, "acme", "Ab5", "chat", ""},
+                                          .requests = 1,
+                                          .input = 1000,
+                                          .output = 1000,
+                                          .cost_micro_usd = 500};
+  gateway::ledger::UsageRow free{.group = {hour, "acme", "Ab6", "free", ""}, .requests = 1, .input = 9};
+  free.device_us["h100"] = 1'800'000'000;
+  const auto charges = Charges(gateway::FocusCsv({usual, batch, changed, free}, prices));
+  std::vector<std::string> shown;
+  std::map<std::string, double> billed;
+  for (std::map<std::string, std::string> row : charges) {
+    shown.push_back(fmt::format("{} {} x {} = {} ({})", row["SkuPriceId"], row["PricingQuantity"],
+                                row["ListUnitPrice"], row["ListCost"], row["BilledCost"]));
+    EXPECT_EQ(row["ContractedUnitPrice"], row["ListUnitPrice"]);
+    EXPECT_EQ(row["ContractedCost"], row["ListCost"]);
+    EXPECT_EQ(row["EffectiveCost"], row["BilledCost"]);
+    for (
+        const char* const never_null :
+        {"BilledCost",      "BillingAccountId",  "BillingCurrency", "BillingPeriodEnd",  "BillingPeriodStart",
+         "ChargeCategory",  "ChargeDescription", "ChargePeriodEnd", "ChargePeriodStart", "ConsumedQuantity",
+         "ConsumedUnit",    "ContractedCost",    "EffectiveCost",   "InvoiceIssuerName", "ListCost",
+         "PricingCategory", "PricingQuantity",   "PricingUnit",     "ProviderName",      "PublisherName",
+         "ServiceCategory", "ServiceName",       "SkuId",           "SkuPriceId"})
+      EXPECT_NE(row[never_null], "") << never_null;
+  }
+  EXPECT_THAT(shown,
+              testing::ElementsAre("chat/input 7 x 0.000000150000 = 0.000001050000 (0.000001)",
+                                   "chat/cached_input 3 x 0.000000080000 = 0.000000240000 (0.000000)",
+                                   "chat/output 5 x 0.000000600000 = 0.000003000000 (0.000005)",
+                                   "chat/batch_input 1000 x 0.000000075000 = 0.000075000000 (0.000075)",
+                                   "chat/batch_output 1000 x 0.000000300000 = 0.000300000000 (0.000300)",
+                                   "chat 2000 x  = 0.000500 (0.000500)",
+                                   "free/input 9 x 0.000000000000 = 0.000000000000 (0.000000)",
+                                   "h100 0.500000 x 0.000000 = 0.000000 (0.000000)"));
 }
 
 TEST(Focus, TheAdminApiGivesItAsAFile) {

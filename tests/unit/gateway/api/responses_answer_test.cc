@@ -198,6 +198,35 @@ TEST(ResponsesStream, TellsCallsOfOneIndexApart) {
   EXPECT_EQ(output[1]["arguments"], R"({"a":1})");
 }
 
+// Some engines send the id of a call, or a part of its arguments, before its name.
+TEST(ResponsesStream, ACallBeginsOnceItsNameHasCome) {
+  const Snapshot snapshot = Stream(
+      {Chunk(
+           R"({"tool_calls":[{"index":0,"id":"c1","type":"function"},{"index":1,"id":"c2","function":{"arguments":"{\"b\""}}]})"),
+       Chunk(R"({"tool_calls":[{"index":1,"function":{"name":"g","arguments":":2"}}]})"),
+       Chunk(R"({"tool_calls":[{"index":0,"function":{"name":"f"}}]})"),
+       Chunk(
+           R"({"tool_calls":[{"index":0,"function":{"arguments":"{}"}},{"index":1,"function":{"arguments":"}"}}]})"),
+       Chunk("{}", R"("tool_calls")")});
+  EXPECT_EQ(snapshot.response["status"], "completed");
+  const json& output = snapshot.response["output"];
+  ASSERT_EQ(output.size(), 2u);
+  EXPECT_EQ(output[0]["call_id"], "c2");
+  EXPECT_EQ(output[0]["name"], "g");
+  EXPECT_EQ(output[0]["arguments"], R"({"b":2})");
+  EXPECT_EQ(output[1]["call_id"], "c1");
+  EXPECT_EQ(output[1]["name"], "f");
+  EXPECT_EQ(output[1]["arguments"], "{}");
+}
+
+TEST(ResponsesStream, ACallWithoutANameIsAFailureOfTheEngine) {
+  const Snapshot snapshot =
+      Stream({Chunk(R"({"tool_calls":[{"index":0,"id":"c1","function":{"arguments":"{}"}}]})"),
+              Chunk("{}", R"("tool_calls")")});
+  EXPECT_EQ(snapshot.error["error"]["code"], "upstream_error");
+  EXPECT_EQ(snapshot.response["status"], "failed");
+}
+
 TEST(ResponsesStream, TellsTheCountedTokensInPlaceOfTheReport) {
   ResponsesStream stream(Identity());
   std::string out;

@@ -94,6 +94,57 @@ TEST(Batches, AfterAStopItContinuesWhereItsResultsEnd) {
   });
 }
 
+// The one batch in the store, as it was before its input was read.
+net::Task<void> MakeUnread(World& world) {
+  const auto stored = co_await world.store.List(store::kBatch);
+  Batch batch = DecodeBatch(stored.value().objects.at(0).body).value();
+  batch.state = BatchState::kValidating;
+  std::vector<store::Write> writes;
+  writes.push_back(store::Write::Replace(stored->objects[0], EncodeBatch(batch)));
+  EXPECT_TRUE((co_await world.store.Commit(std::move(writes))).ok());
+}
+
+TEST(Batches, OneThatIsNotReadYetWaitsForItsTenant) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    World world(loop);
+    world.takes = std::chrono::hours(1);
+    co_await world.Open();
+    const std::string id = co_await world.Begin(5);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.now_running > 0; }));
+    co_await world.Close();
+    co_await MakeUnread(world);
+    const PrincipalRef caller = std::exchange(world.principal, nullptr);
+    world.takes = std::chrono::milliseconds(1);
+    co_await world.Open();
+    net::Sleep sleep(loop.watchdog);
+    for (int turn = 0; turn < 5; ++turn) co_await sleep.For(net::Watchdog::kTick);
+    EXPECT_EQ(world.Of(id).state, BatchState::kValidating);
+    world.principal = caller;
+    EXPECT_TRUE(co_await world.Ends(id));
+    EXPECT_EQ(world.Of(id).state, BatchState::kCompleted);
+    EXPECT_EQ(world.Of(id).counts.completed, 5u);
+    co_await world.Close();
+  });
+}
+
+TEST(Batches, OneThatIsNotReadYetAndWithoutItsTenantCanBeCancelled) {
+  RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
+    World world(loop);
+    world.takes = std::chrono::hours(1);
+    co_await world.Open();
+    const std::string id = co_await world.Begin(5);
+    EXPECT_TRUE(co_await Eventually(loop, [&] { return world.now_running > 0; }));
+    co_await world.Close();
+    co_await MakeUnread(world);
+    world.principal = nullptr;
+    co_await world.Open();
+    (void)co_await world.batches->Cancel("demo", id, "key_1", net::Now());
+    EXPECT_TRUE(co_await world.Ends(id));
+    EXPECT_EQ(world.Of(id).state, BatchState::kCancelled);
+    co_await world.Close();
+  });
+}
+
 TEST(Batches, ACancelledOneNamesTheLinesThatWereNotSent) {
   RunOnLoop([](tests::TestLoop& loop) -> net::Task<void> {
     World world(loop);

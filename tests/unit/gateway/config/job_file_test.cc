@@ -245,6 +245,21 @@ checkpoint: {interval: 5m, resume: [serve, "{port}"]}
                           HasSubstr("/secret_env/CUDA_MPS_PIPE_DIRECTORY")));
 }
 
+TEST(JobFile, APairOfBracesMoreStandsForTheTextOfAPlaceholder) {
+  const JobFile job =
+      Read("name: a\ncommand: [x, \"{{sweep.lr}} {sweep.lr} {{port}} {{id}}\"]\nsweep: {grid: {lr: [1]}}\n");
+  EXPECT_EQ(FillParameters(job.command[1], ParametersOf(job, 0)), "{sweep.lr} 1 {{port}} {{id}}");
+  EXPECT_THAT(Problems("name: a\ncommand: [x, \"{{sweep.lr}}\"]\n"), SizeIs(0));
+  // A job that was kept has to be read; a new one is refused.
+  const JobFile uneven = Read("name: a\ncommand: [x, \"{{id}\", \"{rank}}\"]\nenv: {A: \"{{{data.set}}\"}\n");
+  std::vector<std::string> problems;
+  for (const conf::Problem& problem : CheckJob(uneven, {}, {})) problems.push_back(ToString(problem));
+  EXPECT_THAT(problems, ElementsAre(AllOf(HasSubstr("/command/1"),
+                                          HasSubstr("names {{id}, which is ambiguous: write {id} "
+                                                    "for the value, or {{id}} for the text {id}")),
+                                    HasSubstr("/env/A")));
+}
+
 TEST(JobFile, LabelsAndResourcesThatTheClusterDoesNotHaveAreFound) {
   const JobFile job = Read(
       "name: a\ncommand: [x]\nrequire: {zone: [a, c]}\nprefer: {dsk: nvme}\nspread: rack\nresources: "

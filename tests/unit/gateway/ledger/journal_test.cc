@@ -192,7 +192,7 @@ TEST_F(JournalTest, ReturnsTheMemoryOfALapAndKeepsItsRecords) {
       journal->Release(cursor);
     }
   };
-  fill(kRing);
+  fill(kRing + (1 << 20));
   EXPECT_GT(ResidentKib(path_), 7000u);
   const uint64_t kept = journal->pending_bytes();
   ASSERT_GT(kept, 0u);

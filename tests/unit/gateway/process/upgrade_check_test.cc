@@ -77,6 +77,14 @@ class UpgradeCheck : public testing::Test {
   tests::TempDir folder_;
 };
 
+TEST_F(UpgradeCheck, AFolderWithoutStateHasNothingToCheck) {
+  std::filesystem::create_directories(state());
+  const UpgradeReport report = Check();
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings[0].effect, Effect::kKept);
+  EXPECT_THAT(report.findings[0].message, HasSubstr("holds no state yet: there is nothing to check"));
+}
+
 TEST_F(UpgradeCheck, AFolderThatDoesNotExistHasNothingToUpgrade) {
   const UpgradeReport report = Check();
   EXPECT_EQ(Of(report, "state_dir").effect, Effect::kKept);

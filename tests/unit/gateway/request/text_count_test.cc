@@ -40,6 +40,42 @@ TEST(TextCount, CountsTheTextOfEveryChoiceAndForm) {
   }
 }
 
+// Engines send a call, or a whole item, without pieces before.
+TEST(TextCount, CountsItemsThatCameInNoPieces) {
+  const std::string call =
+      R"({"type":"response.output_item.done","item":{"type":"function_call","name":"get","arguments":"{\"a\":1}"}})";
+  TextCount text(TextCount::Form::kResponses);
+  text.AddItem(call);
+  EXPECT_EQ(text.bytes(), 10u);
+  EXPECT_EQ(text.events(), 1u);
+  text.AddOutput(
+      R"({"type":"response.completed","response":{"tools":[{"name":"get"}],"text":{"output":["x"]},"instructions":"\"output\":[",)"
+      R"("output":[{"type":"function_call","name":"get","arguments":"{\"a\":1}"}]}})");
+  EXPECT_EQ(text.bytes(), 10u) << "the last event repeats the items";
+  TextCount spoken(TextCount::Form::kResponses);
+  spoken.Add(R"({"type":"response.output_text.delta","delta":"hello"})");
+  spoken.AddItem(R"({"item":{"type":"message","content":[{"type":"output_text","text":"hello"}]}})");
+  EXPECT_EQ(spoken.bytes(), 5u) << "an item repeats its pieces";
+  spoken.AddItem(call);
+  EXPECT_EQ(spoken.bytes(), 15u);
+  TextCount whole(TextCount::Form::kResponses);
+  whole.AddOutput(
+      R"({"output" : [{"content":[{"text":"four"}]},{"input":"five5","refusal":"no"}],"name":"x"})");
+  EXPECT_EQ(whole.bytes(), 11u);
+  for (const char* broken :
+       {"", "{", R"({"output)", R"({"output":)", R"({"response":{"output":[{"text":"ab)", "[]", "7"})
+    TextCount(TextCount::Form::kResponses).AddOutput(broken);
+}
+
+TEST(TextCount, CountsArgumentsThatAreNoText) {
+  TextCount messages(TextCount::Form::kMessages);
+  messages.Add(R"({"content":[{"type":"tool_use","name":"get","input":{"city":"a \"}\" b"}}],"usage":{}})");
+  EXPECT_EQ(messages.bytes(), 3u + 20u);
+  TextCount chat(TextCount::Form::kChat);
+  chat.Add(R"({"choices":[{"message":{"tool_calls":[{"function":{"name":"get","arguments":{"a":[1]}}}]}}]})");
+  EXPECT_EQ(chat.bytes(), 3u + 9u);
+}
+
 TEST(TextCount, NoticesWhenAnEventIsNotLikeTheLast) {
   TextCount text(TextCount::Form::kChat);
   text.Add(R"({"choices":[{"delta":{"content":"ab"}}]})");

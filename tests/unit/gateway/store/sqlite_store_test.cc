@@ -75,6 +75,44 @@ TEST(SqliteStore, TheFileIsForItsOwnerOnly) {
               AllOf(HasSubstr(path), HasSubstr("mode 640"), HasSubstr("chmod 600")));
 }
 
+TEST(SqliteStore, AFileThatMayNotBeWrittenIsExplainedInWords) {
+  tests::TempDir dir;
+  const std::string path = dir / "state.db";
+  {
+    const auto db = *sqlite::Database::Open(path, sqlite::Database::Sync::kNormal);
+    ASSERT_TRUE(db->Execute("CREATE TABLE recipes (name TEXT); PRAGMA query_only = 1").ok());
+    const std::string refused = Message(db->Execute("INSERT INTO recipes VALUES ('soup')"));
+    EXPECT_THAT(refused, AllOf(HasSubstr(path), HasSubstr("readonly"), Not(HasSubstr("INSERT"))));
+    EXPECT_THAT(Message(db->Prepare("SELECT * FROM meals").status()),
+                AllOf(HasSubstr("no such table: meals"), Not(HasSubstr("SELECT"))));
+  }
+  if (geteuid() != 0) GTEST_SKIP() << "only root may become another user";
+  const auto as_another = [&path] {
+    for (const char* const beside : {"-wal", "-shm"}) std::filesystem::remove(path + beside);
+    EXPECT_EQ(seteuid(65'534), 0);
+    absl::Status tried;
+    if (auto db = sqlite::Database::Open(path, sqlite::Database::Sync::kNormal); db.ok()) {
+      tried = (*db)->Execute("INSERT INTO recipes VALUES ('soup')");
+    } else {
+      tried = db.status();
+    }
+    EXPECT_EQ(seteuid(0), 0);
+    EXPECT_TRUE(absl::IsUnavailable(tried)) << tried;
+    return Message(tried);
+  };
+  chmod(dir.path().c_str(), 0777);
+  chmod(path.c_str(), 0444);
+  EXPECT_EQ(as_another(),
+            path +
+                ": the file (mode 444, of user 0) may not be written by user 65534; run this as "
+                "its owner, or correct its rights");
+  chmod(path.c_str(), 0600);
+  EXPECT_THAT(as_another(), HasSubstr("may not be read by user 65534"));
+  chmod(path.c_str(), 0666);
+  chmod(dir.path().c_str(), 0755);
+  EXPECT_THAT(as_another(), HasSubstr("its folder (mode 755, of user 0) may not be written"));
+}
+
 TEST(SqliteStore, AFileThatIsNoStoreIsNamedAndLeftAsItIs) {
   const auto garbage = [](const std::string& path) {
     std::ofstream(path) << "this is no database, whatever its name says, and long enough to be read as one";

@@ -342,6 +342,8 @@ TEST_F(ProcessIsolation, WhereTheBrokerIsGoneStartsAreRefusedAndStopsGoOn) {
     EXPECT_EQ(launcher.trouble(), "");
     kill(broker->pid(), SIGKILL);
     waitpid(broker->pid(), nullptr, 0);
+    EXPECT_THAT(launcher.trouble(), HasSubstr("the launch broker is gone"))
+        << "before anything was asked of it";
     const absl::Status refused = co_await launcher.Start(As(kUser, Script("b", "id")));
     EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
     EXPECT_THAT(refused.message(), HasSubstr("the launch broker is gone"));

@@ -55,6 +55,15 @@ TEST(WeightsStep, StandsBeforeTheCommand) {
               ElementsAre("/usr/bin/tidegate", "weights", "fetch"));
   run.weights.reset();
   EXPECT_EQ(FillPlaceholders("{weights}", run, {}), "{weights}");
+  EXPECT_EQ(FillPlaceholders("{{weights}}", run, {}), "{weights}");
+}
+
+TEST(Placeholders, AnEscapedValueReachesTheProgramAsItIs) {
+  RunSpec run = SpecWithWeights();
+  run.id = "run-1";
+  EXPECT_EQ(FillPlaceholders("{{id}} {id} {sweep.lr}", run, {}), "{id} run-1 {sweep.lr}");
+  for (const std::string_view secret : {"pass{port}word", "{{id}}", "{other}", "{\"rank\":{rank}}"})
+    EXPECT_EQ(FillPlaceholders(EscapePlaceholders(secret), run, {}), secret);
 }
 
 TEST(WeightsStep, OfAProcessGetsItsOrderInAVariable) {

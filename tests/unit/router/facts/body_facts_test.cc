@@ -216,6 +216,7 @@ TEST(Facts, RefusesStringsThatEnginesReadDifferentlyAndSaysWhere) {
       {R"({"model":"\ud800"})", "model"},
       {R"({"model":"m","tools":[{"function":{"description":"\q"}}]})", "tools[0].function.description"},
       {R"({"model":"m","user":"\ud800\ud800"})", "user"},
+      {R"({"model":"m","x":{"":{"a":{"":["\udc00"]}}}})", "x[\"\"].a[\"\"][0]"},
   };
   for (const auto& c : cases) {
     const Scanned s(c.body);

@@ -168,6 +168,8 @@ TEST_F(UnseenRequests, ThePaceIsInferredUntilItIsSeen) {
   EXPECT_NEAR(engine.Read(kStart).pace, 0.01, 1e-6);
   answer(kUnseen, 30s);
   EXPECT_NEAR(engine.Read(kStart).pace, 0.01, 1e-6);
+  EXPECT_GT(engine.Read(kStart).token_time, 0.1) << "the mean of the last answers follows whatever ends";
+  EXPECT_NEAR(engine.Read(kStart).token_requests, 1, 1e-6);
 }
 
 TEST(EngineSignals, LearnsThePrefillRateFromFirstTokens) {

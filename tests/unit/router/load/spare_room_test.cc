@@ -34,5 +34,25 @@ TEST(SpareRoom, WithoutANumberOfTheEngineItWasSeenToRunSoMany) {
   EXPECT_FALSE(HasSpareRoom(Running(40), seen, {}));
 }
 
+TEST(SpareRoom, WithABoundIsWhereTokensComeInTimeAndGrowsByAQuarterAtATime) {
+  ObservedSignals seen;
+  seen.max_running = 1000;
+  const HeadroomLimits bounded{.spare_token_time = std::chrono::milliseconds(50)};
+  EXPECT_TRUE(HasSpareRoom(Running(0), seen, bounded)) << "nobody is there whom it could delay";
+  EXPECT_FALSE(HasSpareRoom(Running(1), seen, bounded)) << "no answer was measured";
+  ReplicaSignals measured = Running(20);
+  measured.token_time = 0.04;
+  measured.token_requests = 20;
+  EXPECT_TRUE(HasSpareRoom(measured, seen, bounded));
+  measured.requests = 24;
+  EXPECT_TRUE(HasSpareRoom(measured, seen, bounded));
+  measured.requests = 26;
+  EXPECT_FALSE(HasSpareRoom(measured, seen, bounded)) << "how fast tokens come then is not known yet";
+  measured.requests = 20;
+  measured.token_time = 0.06;
+  EXPECT_FALSE(HasSpareRoom(measured, seen, bounded));
+  EXPECT_TRUE(HasSpareRoom(measured, seen, {})) << "without a bound";
+}
+
 }  // namespace
 }  // namespace router

@@ -52,6 +52,28 @@ TEST(QueueTree, WithoutQueuesOneHasEverything) {
   EXPECT_EQ(tree.share(queue, 0), 16'000);
 }
 
+TEST(QueueTree, APartitionCountsByItsPartOfADevice) {
+  Cluster cluster = TwoKinds();
+  ShapeTable shapes(cluster);
+  JobEntry entry;
+  entry.job.roles.push_back({.ask = testing::Partition("2g.20gb"), .count = 3, .min_count = 1});
+  entry.shapes.push_back(shapes.Resolve(entry.job.roles[0].ask, ""));
+  const std::vector<Amount> wanted = DemandOf(entry, shapes, Extent::kWanted);
+  ASSERT_EQ(wanted.size(), 1u);
+  EXPECT_EQ(wanted[0].kind, 0) << "the other kind cannot be cut";
+  EXPECT_EQ(wanted[0].milli, 3 * (2 * 1000 / 7));
+  EXPECT_EQ(DemandOf(entry, shapes, Extent::kMinimum).at(0).milli, 2 * 1000 / 7);
+  EXPECT_EQ(DeviceMilli(entry.job, cluster), 3 * (2 * 1000 / 7));
+
+  // Where two kinds can be cut so, the smaller one counts.
+  PartitionLayout half = testing::Mig80();
+  half.profiles[1].compute = 3;
+  cluster.layouts.push_back(half);
+  cluster.kinds[1].layout = 1;
+  EXPECT_EQ(DeviceMilli(entry.job.roles[0].ask.devices[0], cluster), 2 * 1000 / 7);
+  EXPECT_EQ(DeviceMilli(testing::Partition("9g").devices[0], cluster), 0);
+}
+
 TEST(QueueTree, RefusesByTheBoundThatIsMetAndSaysWhich) {
   const Cluster cluster = testing::EightWay(4);  // 32 devices
   const std::vector<Queue> queues = {

@@ -10,6 +10,7 @@ import { may } from '../me';
 import { useOverview } from '../overview_data';
 import { hrefOf, query, setQuery } from '../route';
 import { theme } from '../theme';
+import { useTyped } from '../typed';
 import { Button, Choice, Empty, Fact, Holder, Loaded, Name, Num, State, Text } from '../ui/basics';
 import { Confirm } from '../ui/dialog';
 import { Drawer, openDrawer, opened } from '../ui/drawer';
@@ -380,7 +381,7 @@ function Idle({ place }: { place: DevicePlace }) {
 }
 
 function Drain({ node, off, onClose }: { node: Node; off: boolean; onClose: () => void }) {
-  const [reason, setReason] = useState('');
+  const [reason, setReason] = useTyped(`nodes.${node.name}.drain.reason`, '');
   const act = async () => {
     await post(off ? '/admin/v1/nodes/{name}:undrain' : '/admin/v1/nodes/{name}:drain', { name: node.name }, reason ? { reason } : {});
     refresh('/admin/v1/nodes');
@@ -396,7 +397,7 @@ function Drain({ node, off, onClose }: { node: Node; off: boolean; onClose: () =
 }
 
 function Cordon({ node, device, off, onClose }: { node: Node; device: number | undefined; off: boolean; onClose: () => void }) {
-  const [reason, setReason] = useState('');
+  const [reason, setReason] = useTyped(`nodes.${node.name}.cordon.reason`, '');
   const what = device === undefined ? node.name : `device ${device} of ${node.name}`;
   const act = async () => {
     const body = { ...(device === undefined ? {} : { device }), ...(off || !reason ? {} : { reason }) };

@@ -5,6 +5,7 @@ import { refresh, useAll, useGet } from '../data';
 import { fullTime, limitsInWords, visible } from '../format';
 import { manages, may, me } from '../me';
 import { hrefOf, query, setQuery, tenant } from '../route';
+import { useTyped } from '../typed';
 import { Button, Choice, Code, Empty, Fact, Loaded, Name, Problem, Select, State, Text, Time } from '../ui/basics';
 import { Confirm, Dialog, useAct } from '../ui/dialog';
 import { Drawer, openDrawer, opened } from '../ui/drawer';
@@ -113,7 +114,7 @@ function Secret({ text }: { text: string }) {
 }
 
 function Revoke({ of, onClose }: { of: Key; onClose: () => void }) {
-  const [reason, setReason] = useState('');
+  const [reason, setReason] = useTyped(`keys.${of.id}.revoke.reason`, '');
   const act = async () => {
     await post('/admin/v1/keys/{id}:revoke', { id: of.id }, reason ? { reason } : {});
     refresh('/admin/v1/keys');
@@ -146,13 +147,13 @@ const LIFETIMES: [string, string][] = [['7d', '7 days'], ['30d', '30 days'], ['9
 function NewKey({ onClose }: { onClose: () => void }) {
   const tenants = useAll(may('see_tenants') ? '/admin/v1/tenants' : null).value?.data ?? [];
   const paths = may('see_tenants') ? tenants.map((each) => each.path) : me.value?.tenants ?? [];
-  const [kind, setKind] = useState('tenant');
-  const [of, setOf] = useState(tenant.value);
-  const [name, setName] = useState('');
-  const [role, setRole] = useState('viewer');
-  const [models, setModels] = useState('');
-  const [expires, setExpires] = useState('90d');
-  const [budget, setBudget] = useState('');
+  const [kind, setKind] = useTyped('keys.new.kind', 'tenant');
+  const [of, setOf] = useTyped('keys.new.of', tenant.value);
+  const [name, setName] = useTyped('keys.new.name', '');
+  const [role, setRole] = useTyped('keys.new.role', 'viewer');
+  const [models, setModels] = useTyped('keys.new.models', '');
+  const [expires, setExpires] = useTyped('keys.new.expires', '90d');
+  const [budget, setBudget] = useTyped('keys.new.budget', '');
   const [secret, setSecret] = useState('');
   const { busy, error, run } = useAct();
   const chosen = of || paths[0] || '';

@@ -6,6 +6,7 @@ import { refresh, useAll } from '../data';
 import { plural, visible } from '../format';
 import { may } from '../me';
 import { hrefOf } from '../route';
+import { useTyped } from '../typed';
 import { Button, Empty, Loaded, Name, Problem, State, Text, Time } from '../ui/basics';
 import { Confirm, Dialog, useAct } from '../ui/dialog';
 
@@ -90,8 +91,8 @@ function Places({ of }: { of: AdapterPlace[] }) {
 }
 
 function LoadAdapter({ base, onClose }: { base: string; onClose: () => void }) {
-  const [name, setName] = useState('');
-  const [source, setSource] = useState('');
+  const [name, setName] = useTyped(`adapters.${base}.name`, '');
+  const [source, setSource] = useTyped(`adapters.${base}.source`, '');
   const { busy, error, run } = useAct();
   // The API names the field in front of its words.
   const of = (field: string) => (error?.message.startsWith(`${field}: `) ? error.message.slice(field.length + 2) : undefined);

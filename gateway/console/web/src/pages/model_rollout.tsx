@@ -6,6 +6,7 @@ import type { Rollout, Scaling, VersionFigures } from '../api_types';
 import { refresh } from '../data';
 import { duration, percent, short, visible, whole } from '../format';
 import { may } from '../me';
+import { useTyped } from '../typed';
 import { Button, Name, Num, State, Text, Time } from '../ui/basics';
 import { Confirm } from '../ui/dialog';
 
@@ -132,7 +133,7 @@ function Orders({ of }: { of: Rollout }) {
 }
 
 function GiveOrder({ of, verb, onClose }: { of: Rollout; verb: Verb; onClose: () => void }) {
-  const [reason, setReason] = useState('');
+  const [reason, setReason] = useTyped(`rollouts.${of.model}.${verb}.reason`, '');
   const model = { model: of.model };
   const act = async () => {
     if (verb === 'promote') await post('/admin/v1/rollouts/{model}:promote', model);

@@ -7,6 +7,7 @@ import { hueOf } from '../holders';
 import { may } from '../me';
 import { type LedgerRecord, detailOf } from '../records';
 import { hrefOf, query, setQuery } from '../route';
+import { useTyped } from '../typed';
 import { Bar, Button, Empty, Fact, Holder, Loaded, Name, Num, State, Text, Time } from '../ui/basics';
 import { Confirm } from '../ui/dialog';
 import { Drawer, openDrawer, opened } from '../ui/drawer';
@@ -18,6 +19,8 @@ import { AdaptersPart } from './model_adapters';
 import { RolloutNote, RolloutPart } from './model_rollout';
 
 const EVERY_MS = 2000;
+// Shorter starts count as this long.
+const LEAST_LEAD_MS = 10_000;
 
 interface Row { model: Model; scaling?: Scaling; traffic?: Traffic; rollout?: Rollout; endpoints: Endpoint[] }
 
@@ -159,8 +162,8 @@ const ORDERS: { [verb in Verb]: [title: string, effect: string, word: string] } 
 };
 
 function GiveOrder({ model, verb, onClose }: { model: string; verb: Verb; onClose: () => void }) {
-  const [reason, setReason] = useState('');
-  const [time, setTime] = useState('');
+  const [reason, setReason] = useTyped(`models.${model}.${verb}.reason`, '');
+  const [time, setTime] = useTyped(`models.${model}.${verb}.time`, '');
   const [title, effect, word] = ORDERS[verb];
   const act = async () => {
     const body = { ...(reason ? { reason } : {}), ...(verb === 'hold' && time ? { for: time } : {}) };
@@ -198,6 +201,13 @@ function ScalingPart({ of, rollout }: { of: Scaling; rollout?: Rollout }) {
             { name: 'there', values: steps.map((step) => step.there), colour: `--hue-${hueOf(of.model)}`, area: true, steps: true },
             { name: 'demand', values: steps.map((step) => step.demand), colour: '--text' },
           ]} />
+      )}
+      {of.lead_time_ms !== null && of.max > 0 && (
+        <dl class="facts">
+          <Fact label="Next start">
+            {of.lead_time_ms <= LEAST_LEAD_MS ? 'at most' : 'about'} <Num of={duration(of.lead_time_ms)} title="Measured: 90 % of starts where the next replica would go took no longer, with the fetch of the weights if no free node there has them." /> <span class="faint">until a new replica answers; the autoscaler starts it so much before it is needed</span>
+          </Fact>
+        </dl>
       )}
       {of.cold_starts.length > 0 && (
         <dl class="facts">

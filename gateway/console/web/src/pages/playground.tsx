@@ -6,6 +6,7 @@ import { useAll } from '../data';
 import { duration, money, short } from '../format';
 import { may, me } from '../me';
 import { hrefOf, query, setQuery, tenant } from '../route';
+import { useTypedSignal } from '../typed';
 import { Button, Choice, Code, Copy, Empty, Field, Num, Problem } from '../ui/basics';
 import { Dialog } from '../ui/dialog';
 
@@ -204,8 +205,8 @@ export function Playground() {
   const names = (chat.length > 0 ? chat : models).map((model) => model.name);
   const tenants = useAll(may('see_tenants') ? '/admin/v1/tenants' : null).value?.data.map((each) => each.path) ?? me.value?.tenants ?? [];
   const turns = useSignal<Turn[]>([]);
-  const settings = useSignal<Settings>(NO_SETTINGS);
-  const text = useSignal('');
+  const settings = useTypedSignal<Settings>('playground.settings', NO_SETTINGS);
+  const text = useTypedSignal('playground.text', '');
   const images = useSignal<string[]>([]);
   const pictureProblem = useSignal('');
   const showing = useSignal('');

@@ -6,6 +6,7 @@ import { deviceTime, duration, minuteTime, plural, short } from '../format';
 import { hueOf } from '../holders';
 import { manages, may, severalTenants } from '../me';
 import { hrefOf, query, setQuery, tenant } from '../route';
+import { useTyped } from '../typed';
 import { Bar, Button, Choice, Empty, Fact, Field, Holder, Loaded, Name, Num, Problem, Section, State, Time } from '../ui/basics';
 import { Confirm, Dialog, useAct } from '../ui/dialog';
 import { Drawer, openDrawer, opened } from '../ui/drawer';
@@ -357,7 +358,7 @@ devices: [{count: 1}]
 `;
 
 function Submit({ onClose }: { onClose: () => void }) {
-  const [text, setText] = useState(EXAMPLE);
+  const [text, setText] = useTyped('jobs.new.text', EXAMPLE);
   const { busy, error, run } = useAct();
   const submit = () => run(async () => {
     const { jobs } = await post('/admin/v1/jobs', {}, { job: text });

@@ -5,6 +5,7 @@ import type { Grant, GrantRequest, Posts } from '../api_types';
 import { refresh, useAll } from '../data';
 import { may, me, scales } from '../me';
 import { hrefOf, query, setQuery, tenant } from '../route';
+import { useTyped } from '../typed';
 import { Button, Choice, Empty, Fact, Loaded, Name, Problem, Section, Select, State, Text, Time } from '../ui/basics';
 import { Confirm, Dialog, useAct } from '../ui/dialog';
 import { Drawer, openDrawer, opened } from '../ui/drawer';
@@ -120,7 +121,7 @@ function RequestDrawer({ of }: { of: GrantRequest }) {
 }
 
 function Comments({ of }: { of: GrantRequest }) {
-  const [text, setText] = useState('');
+  const [text, setText] = useTyped(`requests.${of.id}.comment`, '');
   const { busy, error, run } = useAct();
   const say = () => run(async () => {
     await post('/admin/v1/requests/{id}/comments', { id: of.id }, { text });
@@ -153,8 +154,8 @@ const LONGER: [string, string][] = [['1', 'a day longer'], ['7', '7 days longer'
 
 // Who may end it may let it last longer, unless they asked for it; others ask.
 function Renew({ of, onClose }: { of: Grant; onClose: () => void }) {
-  const [days, setDays] = useState('7');
-  const [reason, setReason] = useState('');
+  const [days, setDays] = useTyped(`grants.${of.id}.renew.days`, '7');
+  const [reason, setReason] = useTyped(`grants.${of.id}.renew.reason`, '');
   const { busy, error, run } = useAct();
   const gives = of.may_end && of.asked_by !== me.value?.actor;
   const until = new Date(Date.parse(of.until) + Number(days) * 86_400_000).toISOString().replace(/\.\d+/, '');
@@ -182,8 +183,8 @@ function Renew({ of, onClose }: { of: Grant; onClose: () => void }) {
 const WORDS = { approve: 'Approve', decline: 'Decline', withdraw: 'Withdraw' };
 
 function Decide({ of, what, onClose }: { of: GrantRequest; what: 'approve' | 'decline' | 'withdraw'; onClose: () => void }) {
-  const [answer, setAnswer] = useState('');
-  const [until, setUntil] = useState('');
+  const [answer, setAnswer] = useTyped(`requests.${of.id}.${what}.answer`, '');
+  const [until, setUntil] = useTyped(`requests.${of.id}.${what}.until`, '');
   const act = async () => {
     if (what === 'approve') await post('/admin/v1/requests/{id}:approve', { id: of.id }, { ...(until ? { until } : {}), ...(answer ? { answer } : {}) });
     if (what === 'decline') await post('/admin/v1/requests/{id}:decline', { id: of.id }, { answer });
@@ -203,14 +204,14 @@ const TIMES: [string, string][] = [['1d', 'a day'], ['7d', '7 days'], ['30d', '3
 
 function NewRequest({ onClose }: { onClose: () => void }) {
   const paths = me.value?.tenants ?? [];
-  const [of, setOf] = useState(tenant.value);
-  const [kind, setKind] = useState(query.value.get('what') ?? 'model');
-  const [models, setModels] = useState('');
-  const [amount, setAmount] = useState('');
-  const [devices, setDevices] = useState('');
-  const [from, setFrom] = useState('');
-  const [until, setUntil] = useState('7d');
-  const [reason, setReason] = useState('');
+  const [of, setOf] = useTyped('requests.new.of', tenant.value);
+  const [kind, setKind] = useTyped('requests.new.kind', query.value.get('what') ?? 'model');
+  const [models, setModels] = useTyped('requests.new.models', '');
+  const [amount, setAmount] = useTyped('requests.new.amount', '');
+  const [devices, setDevices] = useTyped('requests.new.devices', '');
+  const [from, setFrom] = useTyped('requests.new.from', '');
+  const [until, setUntil] = useTyped('requests.new.until', '7d');
+  const [reason, setReason] = useTyped('requests.new.reason', '');
   const { busy, error, run } = useAct();
   const chosen = of || paths[0] || '';
   const wrong = error instanceof ApiError ? error : undefined;

@@ -6,10 +6,12 @@ import { refresh, useAll } from '../data';
 import { limitsInWords, visible } from '../format';
 import { may } from '../me';
 import { hrefOf, query, setQuery, tenant } from '../route';
+import { useTyped } from '../typed';
 import { Button, Empty, Fact, Loaded, Name, Problem, Section, Select, State, Text, Time } from '../ui/basics';
 import { Confirm, Dialog, useAct } from '../ui/dialog';
 import { Drawer, openDrawer, opened } from '../ui/drawer';
 import { type Column, Table } from '../ui/table';
+import { ChangeLimits, LimitFields, anyWrong, leftOver, limitsOf, textsOf } from './tenant_limits';
 
 const within = (path: string, above: string) => above === '' || path === above || path.startsWith(`${above}/`);
 
@@ -20,6 +22,7 @@ export function Tenants() {
   const rows = all.filter((each) => within(each.path, tenant.value));
   const parents = all.filter((each) => each.may_add);
   const one = all.find((each) => each.path === open);
+  const above = (path: string | null | undefined) => all.find((each) => each.path === path);
   return (
     <>
       <div class="tools">
@@ -34,7 +37,7 @@ export function Tenants() {
           </>
         )}
       </Loaded>
-      {one && <TenantDrawer key={open} of={one} />}
+      {one && <TenantDrawer key={open} of={one} above={above(one.parent)} />}
       {query.value.get('new') === 'tenant' && <NewTenant parents={parents} onClose={() => setQuery({ new: undefined })} />}
     </>
   );
@@ -48,13 +51,14 @@ const COLUMNS: Column<Tenant>[] = [
   { key: 'weight', name: 'Weight', number: true, sort: (of) => of.weight, show: (of) => of.weight },
 ];
 
-function TenantDrawer({ of }: { of: Tenant }) {
+function TenantDrawer({ of, above }: { of: Tenant; above: Tenant | undefined }) {
   const [asking, setAsking] = useState<'' | 'remove' | 'disable' | 'enable'>('');
   return (
     <Drawer kind="tenant" title={<Name of={of.path} />}>
       <p><State of={of.state} /></p>
       {of.may_change && (
         <p class="acts">
+          <Button onClick={() => setQuery({ change: 'limits' })}>Change the limits</Button>
           {of.state === 'disabled' ? <Button onClick={() => setAsking('enable')}>Enable</Button> : <Button onClick={() => setAsking('disable')}>Disable</Button>}
           <Button kind="danger" onClick={() => setAsking('remove')}>Remove</Button>
         </p>
@@ -68,6 +72,7 @@ function TenantDrawer({ of }: { of: Tenant }) {
         <Fact label="Used"><a href={hrefOf('limits', { tenant: of.path })}>Budgets and limits</a></Fact>
       </dl>
       <Members of={of} />
+      {of.may_change && query.value.get('change') === 'limits' && <ChangeLimits of={of} above={above} onClose={() => setQuery({ change: undefined })} />}
       {asking && <Act of={of} what={asking} onClose={() => setAsking('')} />}
     </Drawer>
   );
@@ -93,8 +98,8 @@ function Act({ of, what, onClose }: { of: Tenant; what: 'remove' | 'disable' | '
 
 function Members({ of }: { of: Tenant }) {
   const members = useAll(may('see_members') ? '/admin/v1/members' : null, { query: { tenant: of.path } });
-  const [who, setWho] = useState('');
-  const [role, setRole] = useState('member');
+  const [who, setWho] = useTyped(`tenants.${of.path}.who`, '');
+  const [role, setRole] = useTyped(`tenants.${of.path}.role`, 'member');
   const { busy, error, run } = useAct();
   const wrong = error instanceof ApiError ? error : undefined;
   const add = () => run(async () => {
@@ -134,22 +139,20 @@ function Members({ of }: { of: Tenant }) {
   );
 }
 
+const NO_LIMITS = textsOf(undefined);
+
 function NewTenant({ parents, onClose }: { parents: Tenant[]; onClose: () => void }) {
-  const [parent, setParent] = useState(tenant.value);
-  const [name, setName] = useState('');
-  const [models, setModels] = useState('');
-  const [requests, setRequests] = useState('');
-  const [budget, setBudget] = useState('');
+  const [parent, setParent] = useTyped('tenants.new.parent', tenant.value);
+  const [name, setName] = useTyped('tenants.new.name', '');
+  const [models, setModels] = useTyped('tenants.new.models', '');
+  const [texts, setTexts] = useTyped('tenants.new.limits', NO_LIMITS);
   const { busy, error, run } = useAct();
   const wrong = error instanceof ApiError ? error : undefined;
+  const left = leftOver(error, 'parent', 'name', 'models');
   const chosen = parents.some((each) => each.path === parent) ? parent : parents[0]?.path ?? '';
   const make = () => run(async () => {
-    const limits = {
-      ...(requests ? { requests_per_minute: Number(requests) } : {}),
-      ...(budget ? { budget: { usd: Number(budget), period: 'month' } } : {}),
-    };
     await post('/admin/v1/tenants', {}, {
-      parent: chosen, name, limits, ...(models.trim() ? { models: models.split(/[\s,]+/).filter(Boolean) } : {}),
+      parent: chosen, name, limits: limitsOf(texts), ...(models.trim() ? { models: models.split(/[\s,]+/).filter(Boolean) } : {}),
     });
     refresh('/admin/v1/tenants', '/admin/v1/limits');
   }).then((done) => { if (done) onClose(); });
@@ -159,12 +162,11 @@ function NewTenant({ parents, onClose }: { parents: Tenant[]; onClose: () => voi
         <Select label="Below" value={chosen} onChange={setParent} options={parents.map((each) => [each.path, each.path])} problem={wrong?.of('parent')} hint="What it uses counts for this tenant, too." />
         <Text label="Name" value={name} onInput={setName} placeholder="demo" problem={wrong?.of('name')} />
         <Text label="Models" value={models} mono onInput={setModels} placeholder="all of the parent" hint="Names or globs, with commas." problem={wrong?.of('models')} />
-        <Text label="Requests a minute" value={requests} onInput={setRequests} placeholder="the parent's" problem={wrong?.of('limits')} />
-        <Text label="Budget a month" value={budget} onInput={setBudget} placeholder="the parent's" hint="In US dollars; at most what the parent has." />
-        {error && (!wrong || wrong.details.length === 0) && <Problem error={error} />}
+        <LimitFields texts={texts} onInput={setTexts} above={parents.find((each) => each.path === chosen)} error={error} />
+        {left && <Problem error={left} />}
         <footer>
           <Button onClick={onClose}>Close</Button>
-          <Button kind="primary" type="submit" disabled={busy || !name}>{busy ? 'Making …' : 'Make the tenant'}</Button>
+          <Button kind="primary" type="submit" disabled={busy || !name || anyWrong(texts)}>{busy ? 'Making …' : 'Make the tenant'}</Button>
         </footer>
       </form>
     </Dialog>

@@ -2,7 +2,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { Key, UsageRow } from '../api_types';
 import { useAll } from '../data';
-import { deviceTime, money, percent, plural, short } from '../format';
+import { deviceTime, money, percent, plural, short, visible } from '../format';
 import { useKeysById } from '../key_names';
 import { may, severalTenants } from '../me';
 import { hrefOf, query, range, setQuery, tenant } from '../route';
@@ -64,20 +64,42 @@ function sum(rows: UsageRow[]): UsageRow {
   return total;
 }
 
-// Rows by key as rows by the person who owns it; keys of nobody stand for themselves.
-function byPerson(rows: UsageRow[], keys: Map<string, Key>): UsageRow[] {
+// Rows that get the same name as one row. Where they are by hour or day, too, those stay apart.
+function regroup(rows: UsageRow[], by: 'person' | 'tenant', name: (row: UsageRow) => string): UsageRow[] {
   const found = new Map<string, UsageRow[]>();
   for (const row of rows) {
-    const person = keys.get(row.key ?? '')?.owner || (row.key ? `key ${row.key}` : '');
-    // Where the rows are by hour or day, too, those stay apart.
-    const group = `${row.hour ?? row.day ?? ''}\n${person}`;
+    const group = `${row.hour ?? row.day ?? ''}\n${name(row)}`;
     found.set(group, [...found.get(group) ?? [], row]);
   }
   return [...found].map(([group, of]) => {
-    const [time, person] = group.split('\n') as [string, string];
+    const [time, named] = group.split('\n') as [string, string];
     const at = of[0]!.hour !== undefined ? { hour: time } : of[0]!.day !== undefined ? { day: time } : {};
-    return { ...sum(of), ...at, person } as unknown as UsageRow;
+    return { ...sum(of), ...at, [by]: named } as unknown as UsageRow;
   });
+}
+
+// The person who owns the key of a row; keys of nobody stand for themselves.
+const personOf = (row: UsageRow, keys: Map<string, Key>) => keys.get(row.key ?? '')?.owner || (row.key ? `key ${row.key}` : '');
+
+const below = (path: string, above: string) => above === '' || path.startsWith(`${above}/`);
+
+// The tenant that stands above all these rows and is the lowest of them; "": there is none.
+function topOf(rows: UsageRow[], scoped: string): string {
+  const paths = rows.map((row) => row.tenant ?? '');
+  let top = scoped;
+  while (paths.length > 0 && paths.every((path) => below(path, top))) {
+    const child = levelOf(paths[0]!, top);
+    if (!paths.every((path) => path === child || below(path, child)) || paths.every((path) => path === child)) break;
+    top = child;
+  }
+  return top;
+}
+
+// The tenant right below `top` that a path stands in, or `top` itself.
+function levelOf(path: string, top: string): string {
+  if (!below(path, top)) return path;
+  const end = path.indexOf('/', top === '' ? 0 : top.length + 1);
+  return end < 0 ? path : path.slice(0, end);
 }
 
 const SECONDS: Record<string, number> = { '1h': 3600, '24h': 86_400, '7d': 604_800, '30d': 2_592_000, '90d': 7_776_000 };
@@ -91,7 +113,7 @@ export function Usage() {
   const asked = by === 'person' ? 'key' : by;
   const timed = TIMES.includes(by);
   const keys = useKeysById(asked === 'key');
-  const grouped = (all: UsageRow[]) => (by === 'person' ? byPerson(all, keys) : all);
+  const levels = by === 'tenant' && query.value.get('level') !== 'each';
   const rows = useAll('/admin/v1/usage', { query: { ...where, by: asked }, everyMs: 30_000 });
   const before = useAll('/admin/v1/usage', { query: { tenant: where.tenant, since: `${(span * 2) / 3600}h`, until: range.value, by: timed ? undefined : asked } });
   const series = useAll('/admin/v1/usage', { query: { ...where, by: timed ? step : `${step},${asked}` }, everyMs: 60_000 });
@@ -102,6 +124,10 @@ export function Usage() {
       <Loaded from={rows} what="the usage">
         {(of) => {
           const total = sum(of.data);
+          const top = topOf(of.data, scope());
+          const grouped = (all: UsageRow[]) => (by === 'person' ? regroup(all, by, (row) => personOf(row, keys))
+            : levels ? regroup(all, 'tenant', (row) => levelOf(row.tenant ?? '', top)) : all);
+          const belowOf = (name: string) => (levels && name !== top ? of.data.filter((row) => below(row.tenant ?? '', name)).length : 0);
           const last = before.value ? sum(before.value.data) : undefined;
           const data = grouped(of.data);
           const earlier = before.value && !timed ? new Map(grouped(before.value.data).map((row) => [nameOf(row, by), row.cost_micro_usd])) : undefined;
@@ -121,6 +147,7 @@ export function Usage() {
               )}
               <div class="tools">
                 <Choice label="Group by" value={by} options={GROUPS} onChange={(to) => setQuery({ by: to === 'tenant' ? undefined : to, open: undefined })} />
+                {by === 'tenant' && <Choice label="Levels" value={levels ? 'below' : 'each'} options={[['below', 'With those below'], ['each', 'Each by itself']]} onChange={(to) => setQuery({ level: to === 'below' ? undefined : to, open: undefined })} />}
                 <span class="space" />
                 <Choice label="Measure" value={measure} options={MEASURES} onChange={(to) => setQuery({ measure: to === 'cost' ? undefined : to })} />
               </div>
@@ -128,7 +155,7 @@ export function Usage() {
                 <>
                   {series.value && <Series rows={grouped(series.value.data)} by={timed ? 'all' : by} step={step} measure={measure} span={span} />}
                   <Section
-                    title={plural(data.length, 'row')}
+                    title={<>{plural(data.length, GROUP_NAME[by]?.toLowerCase() ?? 'row')}{levels && top !== '' && data.length > 1 && <span class="faint"> of <bdi>{visible(top)}</bdi></span>}</>}
                     aside={(
                       <>
                         <Button kind="quiet" onClick={() => saveCsv(data, by)}>Save as CSV</Button>
@@ -137,13 +164,13 @@ export function Usage() {
                       </>
                     )}
                   >
-                    <Table key={by} caption="Usage" columns={columnsOf(by, keys, earlier)} rows={data} id={(row) => nameOf(row, by)} sorted={timed ? '-name' : '-cost'} open={open}
+                    <Table key={by} caption="Usage" columns={columnsOf(by, keys, earlier, levels && data.length > 1 ? top : undefined)} rows={data} id={(row) => nameOf(row, by)} sorted={timed ? '-name' : '-cost'} open={open}
                       onOpen={(row) => openDrawer('row', nameOf(row, by))} />
                   </Section>
                 </>
               )}
-              {open && may('read_audit') && TRACED.includes(by) && <Requests key={open} by={by} name={open} />}
-              {open && !(may('read_audit') && TRACED.includes(by)) && <Parts by={by} name={open} rows={data} />}
+              {open && may('read_audit') && TRACED.includes(by) && <Requests key={open} by={by} name={open} tenants={belowOf(open)} />}
+              {open && !(may('read_audit') && TRACED.includes(by)) && <Parts by={by} name={open} rows={data} tenants={belowOf(open)} />}
               <Feedback of={scope()} />
               {may('see_statements') && <Statements />}
             </>
@@ -202,14 +229,15 @@ const timeName = (name: string, by: string) => (by === 'day' ? name.slice(0, 10)
 const GROUP_NAME: Record<string, string> = Object.fromEntries(GROUPS);
 
 // A key has a name for people beside its id.
-function Row({ name, by, keys }: { name: string; by: string; keys: Map<string, Key> }) {
+function Row({ name, by, keys, top }: { name: string; by: string; keys: Map<string, Key>; top?: string | undefined }) {
+  if (name === top && name !== '') return <><Name of={name} /> <span class="faint">itself</span></>;
   const key = by === 'key' ? keys.get(name)?.name : undefined;
   return key ? <span class="two-lines"><Name of={key} /><span class="faint mono">{name}</span></span> : <Name of={TIMES.includes(by) ? timeName(name, by) : name} />;
 }
 
-function columnsOf(by: string, keys: Map<string, Key>, earlier?: Map<string, number>): Column<UsageRow>[] {
+function columnsOf(by: string, keys: Map<string, Key>, earlier?: Map<string, number>, top?: string): Column<UsageRow>[] {
   return [
-    { key: 'name', name: GROUP_NAME[by] ?? by, wide: true, sort: (row) => nameOf(row, by), show: (row) => <Row name={nameOf(row, by)} by={by} keys={keys} /> },
+    { key: 'name', name: GROUP_NAME[by] ?? by, wide: true, sort: (row) => nameOf(row, by), show: (row) => <Row name={nameOf(row, by)} by={by} keys={keys} top={top} /> },
     { key: 'cost', name: 'Money', number: true, sort: (row) => row.cost_micro_usd, show: (row) => <Num of={money(row.cost_micro_usd)} /> },
     ...(earlier ? [{ key: 'before', name: 'Time before', less: true, number: true, sort: (row: UsageRow) => earlier.get(nameOf(row, by)) ?? 0, show: (row: UsageRow) => (earlier.has(nameOf(row, by)) ? <Num of={money(earlier.get(nameOf(row, by))!)} /> : <span class="faint">–</span>) }] : []),
     { key: 'requests', name: 'Requests', number: true, sort: (row) => row.requests, show: (row) => <Num of={short(row.requests)} /> },
@@ -254,15 +282,24 @@ function Series({ rows, by, step, measure, span }: { rows: UsageRow[]; by: strin
   return <Plot stacked times={times} lines={lines} unit={`by ${step}`} label={`${measure} by ${step}`} height={200} format={(value) => shown(value, measure)} />;
 }
 
+// What leads from a tenant to its parts.
+function Deeper({ tenant: of, tenants }: { tenant: string; tenants: number }) {
+  return (
+    <>
+      {tenants > 0 && <a class="button" href={hrefOf('usage', { tenant: of })}>{plural(tenants, 'tenant')} below</a>}
+      {[['model', 'By model'], ['key', 'By key'], ['person', 'By person']].map(([by, words]) => <a key={by} class="button" href={hrefOf('usage', { tenant: of, by })}>{words}</a>)}
+    </>
+  );
+}
+
 // The last requests behind a row.
-function Requests({ by, name }: { by: string; name: string }) {
+function Requests({ by, name, tenants }: { by: string; name: string; tenants: number }) {
   const tail = useTail('close', range.value === '1h' ? '1h' : '24h', by === 'tenant' ? { tenant: name } : by === 'model' ? { model: name } : scope() ? { tenant: scope() } : {});
   const kept = (records: LedgerRecord[]) => (by === 'tenant' || by === 'model' ? records : records.filter((each) => each[by] === name));
   return (
     <Drawer kind={`requests of this ${by}`} title={<Name of={name} />}>
       <p class="acts">
-        {by === 'tenant' && <a class="button" href={hrefOf('usage', { tenant: name, by: 'model' })}>By model</a>}
-        {by === 'tenant' && <a class="button" href={hrefOf('usage', { tenant: name, by: 'key' })}>By key</a>}
+        {by === 'tenant' && <Deeper tenant={name} tenants={tenants} />}
         {by === 'key' && <a class="button" href={hrefOf('keys', { open: `key:${name}`, state: 'all' })}>The key</a>}
         {by === 'model' && <a class="button" href={hrefOf('models', { open: `model:${name}` })}>The model now</a>}
       </p>
@@ -288,13 +325,14 @@ function RequestCard({ of }: { of: LedgerRecord }) {
   );
 }
 
-function Parts({ by, name, rows }: { by: string; name: string; rows: UsageRow[] }) {
+function Parts({ by, name, rows, tenants }: { by: string; name: string; rows: UsageRow[]; tenants: number }) {
   const row = rows.find((each) => nameOf(each, by) === name);
   return (
     <Drawer kind={by} title={<Name of={name} />}>
       {row ? (
         <>
           <p><Num of={money(row.cost_micro_usd)} /> for <Num of={short(row.requests)} unit="requests" /></p>
+          {by === 'tenant' && <p class="acts"><Deeper tenant={name} tenants={tenants} /></p>}
           {by === 'key' && <p><a href={hrefOf('keys', { open: `key:${name}`, state: 'all' })}>The key</a></p>}
           {by === 'job' && <p><a href={hrefOf('queues', { open: `job:${name}`, state: 'all' })}>The job</a></p>}
           {Object.entries(row.device_seconds).map(([kind, seconds]) => <p key={kind}><Num of={deviceTime(seconds)} /> of {kind}</p>)}

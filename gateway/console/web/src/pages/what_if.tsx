@@ -6,6 +6,7 @@ import { refresh, useAll, useGet } from '../data';
 import { percent } from '../format';
 import { may } from '../me';
 import { query, setQuery } from '../route';
+import { useTypedSignal } from '../typed';
 import { Button, Choice, Empty, Field, Loaded, Name, Problem, Section, Select, State, Text, Time } from '../ui/basics';
 import { type Column, Table } from '../ui/table';
 
@@ -29,13 +30,13 @@ const JOBS: Column<SimulatedJob>[] = [
 export function WhatIf() {
   // What changes the system of all is for those who keep it.
   const keeps = may('maintain');
-  const kind = useSignal<Kind>('job');
-  const job = useSignal('');
-  const nodes = useSignal('1');
-  const like = useSignal('');
-  const quotas = useSignal('');
-  const policy = useSignal('');
-  const scaling = useSignal('');
+  const kind = useTypedSignal<Kind>('what_if.kind', 'job');
+  const job = useTypedSignal('what_if.job', '');
+  const nodes = useTypedSignal('what_if.nodes', '1');
+  const like = useTypedSignal('what_if.like', '');
+  const quotas = useTypedSignal('what_if.quotas', '');
+  const policy = useTypedSignal('what_if.policy', '');
+  const scaling = useTypedSignal('what_if.scaling', '');
   const error = useSignal<Error | undefined>(undefined);
   const asking = useSignal(false);
   const cluster = useAll(keeps ? '/admin/v1/nodes' : null).value?.data ?? [];

@@ -14,7 +14,7 @@ export function openDrawer(kind: string, name: string) {
 }
 
 export function closeDrawer() {
-  if (query.peek().has('open')) setQuery({ open: undefined });
+  if (query.peek().has('open')) setQuery({ open: undefined, change: undefined });
 }
 
 export function Drawer({ title, kind, children, onClose = closeDrawer }: {

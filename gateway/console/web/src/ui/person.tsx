@@ -6,10 +6,12 @@ import { now } from '../data';
 import { listed, relative } from '../format';
 import { me } from '../me';
 import { hrefOf } from '../route';
+import { forgetTyped } from '../typed';
 import { Icon } from './icons';
 
 async function signOut() {
   const { url } = await post('/admin/v1/session:end');
+  forgetTyped();
   location.assign(url ?? '/sign-in');
 }
 

@@ -30,6 +30,28 @@ TEST(RecognizeTrace, TellsFormatsByTheirFirstRow) {
   EXPECT_EQ(RecognizeTrace("sn,cpu_milli,memory_mib,gpu,model\n")->of, TraceFormat::Of::kNodes);
 }
 
+TEST(RecognizeTrace, SaysHowToConvertPublicTracesThatAreNotRead) {
+  const struct {
+    std::string_view text, what, convert;
+  } kTexts[] = {
+      {"job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n",
+       "Helios", "submit_time"},
+      {"job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n",
+       "pai_task_table", "plan_gpu / 100"},
+      {"0cb3,tensorflow,1.0,Terminated,494591.0,496842.0,600.0,29.3,50.0,T4\n", "pai_task_table",
+       "plan_gpu / 100"},
+      {"5b4c,worker,2.0,Running,494591.0,,600.0,29.3,100.0,MISC\n", "pai_task_table", "plan_gpu / 100"},
+      {"b3f0,d9b1,u7,Failed,2739500.0,2739548.0\n", "pai_job_table", "pai_task_table"},
+  };
+  for (const auto& [text, what, convert] : kTexts) {
+    const TraceFormat* const found = RecognizeTrace(text);
+    ASSERT_NE(found, nullptr) << text;
+    EXPECT_EQ(found->of, TraceFormat::Of::kUnread) << text;
+    EXPECT_NE(found->what.find(what), std::string_view::npos) << found->what;
+    EXPECT_NE(found->convert.find(convert), std::string_view::npos) << found->convert;
+  }
+}
+
 TEST(RecognizeTrace, SaysNothingOfAnythingElse) {
   for (const std::string_view text :
        {"", "\n \n", "# only a comment", "Dear reader,", ",,,,", "a,b", "1 2 3"})
