@@ -70,6 +70,21 @@ test('a request stays open when it was decided, and its address works later', as
   assertClean(page, 'requests');
 });
 
+test('usage tells device time of no tenant apart from the tenants', async () => {
+  const row = (tenant, seconds) => ({ tenant, requests: 1, errors: 0, failed: 0, input_tokens: 10, cached_tokens: 0, output_tokens: 10, cost_micro_usd: 5_000_000, device_seconds: { h100: seconds } });
+  const data = [row('(idle)', 600), row('demo/research', 60), row('demo/search/deep', 60), row('demo/search/wide', 60)];
+  await page.route(/\/admin\/v1\/usage\?.*by=tenant/, (route) => route.fulfill({ json: { object: 'list', data, has_more: false } }));
+  try {
+    await page.show('/usage');
+    await page.getByRole('heading', { name: '2 tenants of demo' }).waitFor();
+    await page.getByRole('row', { name: '(idle) devices that no tenant held' }).waitFor();
+    assert.equal(await page.getByRole('row', { name: 'demo/search' }).locator('td[data-name="Money"]').textContent(), '$10.00');
+    assertClean(page, 'usage');
+  } finally {
+    await page.unrouteAll();
+  }
+});
+
 test('a limit of a key names the key', async () => {
   const { id } = await gateway.call('/admin/v1/keys', { tenant: 'demo/research', name: 'nightly', limits: { budget: { usd: 5, period: 'day' }, concurrency: 4 } });
   await page.show('/limits');

@@ -29,8 +29,8 @@ const MODELS: Column<ModelSummary>[] = [
   { key: 'input', name: 'Input', less: true, number: true, sort: (of) => of.input_tokens, show: (of) => <Num of={short(of.input_tokens)} unit="tokens" /> },
   { key: 'output', name: 'Output', number: true, sort: (of) => of.output_tokens, show: (of) => <Num of={short(of.output_tokens)} unit="tokens" /> },
   { key: 'cost', name: 'Cost', number: true, sort: (of) => of.cost_usd, show: (of) => <Num of={money(of.cost_usd * 1e6)} /> },
-  { key: 'p50', name: 'p50', number: true, sort: (of) => of.latency_p50_s ?? -1, show: (of) => seconds(of.latency_p50_s) },
-  { key: 'p95', name: 'p95', less: true, number: true, sort: (of) => of.latency_p95_s ?? -1, show: (of) => seconds(of.latency_p95_s) },
+  { key: 'p50', name: 'Latency, p50', number: true, sort: (of) => of.latency_p50_s ?? -1, show: (of) => seconds(of.latency_p50_s) },
+  { key: 'p95', name: 'Latency, p95', less: true, number: true, sort: (of) => of.latency_p95_s ?? -1, show: (of) => seconds(of.latency_p95_s) },
 ];
 
 export function Evaluations() {

@@ -121,6 +121,8 @@ function LastDay() {
   );
 }
 
+const devices = (count: number) => `${short(count)} ${count === 1 ? 'device' : 'devices'}`;
+
 const QUEUE_COLUMNS: Column<JobQueue>[] = [
   { key: 'name', name: 'Queue', wide: true, sort: (of) => of.name, show: (of) => <span class="two-lines"><Name of={of.name} />{of.parent && <span class="faint">below <bdi>{of.parent}</bdi></span>}</span> },
   { key: 'used', name: 'Used', number: true, sort: (of) => of.used, show: (of) => <Num of={short(of.used)} unit="devices" /> },
@@ -129,7 +131,7 @@ const QUEUE_COLUMNS: Column<JobQueue>[] = [
     key: 'share', name: 'Share', show: (of) => (
       <span class="with-bar">
         <Bar value={of.used} limit={Math.max(of.deserved, of.used, of.asked, 1)} mark={of.deserved / Math.max(of.deserved, of.used, of.asked, 1)} label={`${short(of.used)} used of ${short(of.deserved)} deserved, ${short(of.asked)} asked for`} />
-        <span class="faint">{of.borrowed > 0 ? `${short(of.borrowed)} borrowed` : of.lent > 0 ? `${short(of.lent)} lent` : of.asked < of.deserved ? `${short(of.deserved - Math.max(of.used, of.asked))} to lend` : ''}</span>
+        <span class="faint">{of.borrowed > 0 ? `${devices(of.borrowed)} borrowed` : of.lent > 0 ? `${devices(of.lent)} lent` : of.asked < of.deserved ? `${devices(of.deserved - Math.max(of.used, of.asked))} to lend` : ''}</span>
       </span>
     ),
   },
@@ -139,7 +141,7 @@ const QUEUE_COLUMNS: Column<JobQueue>[] = [
     key: 'wait', name: 'Wait', number: true, sort: (of) => of.oldest_wait_ms ?? of.wait_p50_ms ?? 0, show: (of) => (
       <span class="two-lines">
         {of.oldest_wait_ms === null ? <span class="faint">none waits</span> : <Num of={duration(of.oldest_wait_ms)} title="of the oldest that waits now" />}
-        {of.wait_p50_ms !== null && of.wait_p90_ms !== null && <span class="faint" title={`from submission to the first start, of the last ${plural(of.started, 'job')}`}>p50 {duration(of.wait_p50_ms).join(' ')}, p90 {duration(of.wait_p90_ms).join(' ')}</span>}
+        {of.wait_p50_ms !== null && of.wait_p90_ms !== null && <span class="faint num" title={`from submission to the first start, of the last ${plural(of.started, 'job')}`}>p50 {duration(of.wait_p50_ms).join(' ')}, p90 {duration(of.wait_p90_ms).join(' ')}</span>}
       </span>
     ),
   },

@@ -83,9 +83,12 @@ const personOf = (row: UsageRow, keys: Map<string, Key>) => keys.get(row.key ?? 
 
 const below = (path: string, above: string) => above === '' || path.startsWith(`${above}/`);
 
+// What the gateway itself accounts for has a name in parentheses, as no tenant has: devices that nobody held.
+const isTenant = (name: string) => /^[A-Za-z0-9]/.test(name);
+
 // The tenant that stands above all these rows and is the lowest of them; "": there is none.
 function topOf(rows: UsageRow[], scoped: string): string {
-  const paths = rows.map((row) => row.tenant ?? '');
+  const paths = rows.map((row) => row.tenant ?? '').filter(isTenant);
   let top = scoped;
   while (paths.length > 0 && paths.every((path) => below(path, top))) {
     const child = levelOf(paths[0]!, top);
@@ -155,7 +158,7 @@ export function Usage() {
                 <>
                   {series.value && <Series rows={grouped(series.value.data)} by={timed ? 'all' : by} step={step} measure={measure} span={span} />}
                   <Section
-                    title={<>{plural(data.length, GROUP_NAME[by]?.toLowerCase() ?? 'row')}{levels && top !== '' && data.length > 1 && <span class="faint"> of <bdi>{visible(top)}</bdi></span>}</>}
+                    title={<>{plural(by === 'tenant' ? data.filter((row) => isTenant(nameOf(row, by))).length : data.length, GROUP_NAME[by]?.toLowerCase() ?? 'row')}{levels && top !== '' && data.length > 1 && <span class="faint"> of <bdi>{visible(top)}</bdi></span>}</>}
                     aside={(
                       <>
                         <Button kind="quiet" onClick={() => saveCsv(data, by)}>Save as CSV</Button>
@@ -230,6 +233,7 @@ const GROUP_NAME: Record<string, string> = Object.fromEntries(GROUPS);
 
 // A key has a name for people beside its id.
 function Row({ name, by, keys, top }: { name: string; by: string; keys: Map<string, Key>; top?: string | undefined }) {
+  if (by === 'tenant' && name === '(idle)') return <>{name} <span class="faint">devices that no tenant held</span></>;
   if (name === top && name !== '') return <><Name of={name} /> <span class="faint">itself</span></>;
   const key = by === 'key' ? keys.get(name)?.name : undefined;
   return key ? <span class="two-lines"><Name of={key} /><span class="faint mono">{name}</span></span> : <Name of={TIMES.includes(by) ? timeName(name, by) : name} />;
@@ -299,7 +303,7 @@ function Requests({ by, name, tenants }: { by: string; name: string; tenants: nu
   return (
     <Drawer kind={`requests of this ${by}`} title={<Name of={name} />}>
       <p class="acts">
-        {by === 'tenant' && <Deeper tenant={name} tenants={tenants} />}
+        {by === 'tenant' && isTenant(name) && <Deeper tenant={name} tenants={tenants} />}
         {by === 'key' && <a class="button" href={hrefOf('keys', { open: `key:${name}`, state: 'all' })}>The key</a>}
         {by === 'model' && <a class="button" href={hrefOf('models', { open: `model:${name}` })}>The model now</a>}
       </p>
@@ -332,7 +336,7 @@ function Parts({ by, name, rows, tenants }: { by: string; name: string; rows: Us
       {row ? (
         <>
           <p><Num of={money(row.cost_micro_usd)} /> for <Num of={short(row.requests)} unit="requests" /></p>
-          {by === 'tenant' && <p class="acts"><Deeper tenant={name} tenants={tenants} /></p>}
+          {by === 'tenant' && isTenant(name) && <p class="acts"><Deeper tenant={name} tenants={tenants} /></p>}
           {by === 'key' && <p><a href={hrefOf('keys', { open: `key:${name}`, state: 'all' })}>The key</a></p>}
           {by === 'job' && <p><a href={hrefOf('queues', { open: `job:${name}`, state: 'all' })}>The job</a></p>}
           {Object.entries(row.device_seconds).map(([kind, seconds]) => <p key={kind}><Num of={deviceTime(seconds)} /> of {kind}</p>)}

@@ -89,7 +89,7 @@ export function WhatIf() {
       <Section title="Asked since the start">
         <Loaded from={asked} what="the questions">
           {(list) => (list.data.length === 0
-            ? <Empty title="No question was asked yet" />
+            ? <Empty title="No question was asked yet">Fill in one of the forms above; the answer comes from the planner itself, and nothing is started.</Empty>
             : (
               <Table caption="Questions" rows={list.data} id={(each) => each.id} onOpen={(each) => setQuery({ simulation: each.id })} open={open} columns={[
                 { key: 'question', name: 'Question', wide: true, show: (each) => <Name of={each.question} /> },
