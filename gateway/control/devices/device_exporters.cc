@@ -3,8 +3,10 @@
 #include <absl/strings/str_replace.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "conf/text.h"
 #include "gateway/config/node_url.h"
@@ -23,17 +25,20 @@ DeviceExporters::DeviceExporters(
 
 void DeviceExporters::Tick(const std::vector<std::string>& nodes, conf::TimePoint now) {
   if (closed_ || configured_.empty()) return;
+  struct Due {
+    conf::TimePoint since;
+    const config::DeviceMetrics* of;
+    std::string node;
+    std::string url;
+  };
   std::set<std::string> known;
+  std::vector<Due> due;
   const auto ask = [&](const config::DeviceMetrics& of, const std::string& node) {
     std::string url =
         node.empty() ? of.url : absl::StrReplaceAll(of.url, {{conf::Abseil(config::kNodeInUrl), node}});
     known.insert(url);
-    Asked& asked = asked_[url];
-    if (asked.under_way || now < asked.next || under_way_ >= kMaxAtOnce) return;
-    asked.next = now + of.interval;
-    asked.under_way = true;
-    ++under_way_;
-    loop_.tasks.Spawn(Ask(of, node, std::move(url)));
+    const Asked& asked = asked_[url];
+    if (!asked.under_way && now >= asked.next) due.push_back({asked.next, &of, node, std::move(url)});
   };
   for (const config::DeviceMetrics& of : configured_) {
     if (of.url.find(config::kNodeInUrl) == std::string::npos) {
@@ -41,6 +46,16 @@ void DeviceExporters::Tick(const std::vector<std::string>& nodes, conf::TimePoin
     } else {
       for (const std::string& node : nodes) ask(of, node);
     }
+  }
+  // Those that have waited longest go first: where many do not answer, the others still have their turn.
+  std::ranges::stable_sort(due, {}, &Due::since);
+  for (Due& one : due) {
+    if (under_way_ >= kMaxAtOnce) break;
+    Asked& asked = asked_[one.url];
+    asked.next = now + one.of->interval;
+    asked.under_way = true;
+    ++under_way_;
+    loop_.tasks.Spawn(Ask(*one.of, std::move(one.node), std::move(one.url)));
   }
   std::erase_if(asked_, [&](const auto& one) { return !one.second.under_way && !known.contains(one.first); });
 }

@@ -207,13 +207,15 @@ net::Task<void> Prefetches::Conclude(RunStatus run) {
         log::Warn("weights came from elsewhere", {{"run", run.id}, {"node", run.grant.node}, {"why", note}});
     }
     const auto found = fetches_.find(run.id);
-    if (run.exit_code == 0) {
-      ++done_;
-    } else if (found != fetches_.end()) {
-      found->second.why = progress && !progress->why.empty() ? progress->why
-                          : run.why.empty()                  ? "it was ended"
-                                                             : run.why;
-      NoteFailure(found->second);
+    if (found != fetches_.end() && !std::exchange(found->second.ended, true)) {
+      if (run.exit_code == 0) {
+        ++done_;
+      } else {
+        found->second.why = progress && !progress->why.empty() ? progress->why
+                            : run.why.empty()                  ? "it was ended"
+                                                               : run.why;
+        NoteFailure(found->second);
+      }
     }
     const absl::Status forgotten = co_await context_.launcher->Forget(run.id);
     if (forgotten.ok()) fetches_.erase(run.id);

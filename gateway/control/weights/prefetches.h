@@ -86,6 +86,7 @@ class Prefetches {
     std::string why{};
     bool listed = false;  // the launcher has told of it
     bool busy = false;    // it is being started or ended
+    bool ended = false;   // it was counted; only the launcher is still to forget it
   };
 
   bool IsDue(const config::ModelPolicy& policy, conf::TimePoint now);
