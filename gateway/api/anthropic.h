@@ -14,6 +14,7 @@
 
 #include "gateway/api/chat.h"
 #include "gateway/api/error.h"
+#include "gateway/api/token_count.h"
 #include "gateway/api/usage.h"
 
 namespace gateway::api {
@@ -29,6 +30,9 @@ struct MessagesOptions {
 
 Translated<ChatRequest> ChatFromMessages(std::string_view body, const MessagesOptions& options);
 
+Translated<ChatRequest> TokenizeFromMessages(std::string_view body, const MessagesOptions& options,
+                                             Tokenizer tokenizer = Tokenizer::kMessages);
+
 // The parts of the answer that the engine does not know.
 struct MessageIdentity {
   std::string id;          // `msg_…`
@@ -42,22 +46,6 @@ struct MessageIdentity {
 // `{"raw_arguments": "…"}`, so that nothing is lost. `counted`: told in place of the engine's report.
 Translated<std::string> MessageFromChat(std::string_view chat, const MessageIdentity& identity,
                                         const std::optional<Usage>& counted = std::nullopt);
-
-// `count_tokens` by way of the engine: the body for its `/tokenize`, the count in its answer, the client's
-// answer. Engines differ in what they tokenize: a conversation under its template (vLLM), or one text, which
-// then is all that the conversation says.
-enum class Tokenizer : uint8_t {
-  kMessages,  // {"messages", "tools"} -> {"count"}
-  kPrompt,    // {"prompt"} -> {"count"} (SGLang)
-  kContent,   // {"content"} -> {"tokens"} (llama.cpp)
-  kInputs,    // {"inputs"} -> [token, …] (TGI)
-};
-Translated<ChatRequest> TokenizeFromMessages(std::string_view body, const MessagesOptions& options,
-                                             Tokenizer tokenizer = Tokenizer::kMessages);
-std::optional<uint64_t> CountFromTokenize(std::string_view answer);
-std::string RenderTokenCount(uint64_t input_tokens);
-// For engines without `/tokenize`. An image counts as a fixed 1,000 tokens.
-uint64_t EstimateTokens(const ChatRequest& request, double bytes_per_token);
 
 // Translates chat chunks to Messages events. Content blocks strictly follow one another, as the SDKs expect:
 // of interleaved tool calls one is streamed and the others wait, in at most kMaxHeld bytes.

@@ -13,7 +13,7 @@ namespace {
 
 // Parameters of the Messages API that chat does not have. Refused unless null or empty.
 constexpr auto kRefused =
-    std::to_array<std::string_view>({"container", "mcp_servers", "inference_geo", "fallbacks"});
+    std::to_array<std::string_view>({"container", "mcp_servers", "inference_geo", "fallbacks", "compaction"});
 // Chat's own parameters that would change the form of the answer during the translation.
 constexpr auto kChatOnly = std::to_array<std::string_view>(
     {"n", "stream_options", "logprobs", "top_logprobs", "functions", "function_call", "response_format",
@@ -21,10 +21,14 @@ constexpr auto kChatOnly = std::to_array<std::string_view>(
 // Parameters that are read elsewhere, or without meaning for an engine; leaving them out loses nothing.
 // `betas` names forms of requests and answers; the parameters that such a form adds are read, or refused, by
 // themselves. `diagnostics` asks why a cache was missed, `speed` for a faster service.
-constexpr auto kDropped = std::to_array<std::string_view>(
-    {"betas", "anthropic_beta", "anthropic_version", "cache_control", "service_tier", "speed", "diagnostics",
-     "thinking", "output_config", "output_format", "stream", "model", "system", "messages", "tools",
-     "tool_choice", "metadata"});
+constexpr auto kDropped =
+    std::to_array<std::string_view>({"betas",           "anthropic_beta", "anthropic_version",
+                                     "cache_control",   "service_tier",   "speed",
+                                     "diagnostics",     "billing_policy", "fallback_credit_token",
+                                     "user_profile_id", "workspace_id",   "thinking",
+                                     "output_config",   "output_format",  "stream",
+                                     "model",           "system",         "messages",
+                                     "tools",           "tool_choice",    "metadata"});
 constexpr size_t kMaxUser = 64;  // the longest `user` that chat takes everywhere
 
 bool IsEmpty(Json value) {
@@ -272,36 +276,6 @@ bool MessagesTranslator::ContextManagement(Json value, const Path& path) {
   return true;
 }
 
-void AppendText(Json value, std::string& text) {
-  std::string_view string;
-  JsonObject object;
-  JsonArray array;
-  if (value.get(string) == simdjson::SUCCESS) {
-    if (!text.empty()) text += '\n';
-    text += string;
-  } else if (value.get(object) == simdjson::SUCCESS) {
-    for (const auto member : object) {
-      if (member.key == "type" || member.key == "image_url") continue;
-      AppendText(member.value, text);
-    }
-  } else if (value.get(array) == simdjson::SUCCESS) {
-    for (const Json element : array) AppendText(element, text);
-  }
-}
-
-// All that a chat request says to the model: roles, texts, calls, and the tools as they are described.
-std::string TextOf(std::string_view chat) {
-  simdjson::dom::parser parser;
-  Faults faults;
-  JsonObject root;
-  std::string text;
-  if (!ParseObject(parser, chat, faults, root)) return text;
-  for (const char* const member : {"tools", "messages"}) {
-    if (const auto value = Find(root, member)) AppendText(*value, text);
-  }
-  return text;
-}
-
 Translated<ChatRequest> Run(std::string_view body, const MessagesOptions& options, bool tokenize) {
   ChatRequest request;
   MessagesTranslator translator(options, request);
@@ -318,26 +292,7 @@ Translated<ChatRequest> ChatFromMessages(std::string_view body, const MessagesOp
 Translated<ChatRequest> TokenizeFromMessages(std::string_view body, const MessagesOptions& options,
                                              Tokenizer tokenizer) {
   Translated<ChatRequest> made = Run(body, options, true);
-  auto* const request = std::get_if<ChatRequest>(&made);
-  if (request == nullptr || tokenizer == Tokenizer::kMessages) return made;
-  const std::string text = TextOf(request->body);
-  request->body.clear();
-  JsonWriter json(request->body);
-  json.Open('{');
-  switch (tokenizer) {
-    case Tokenizer::kPrompt:
-      json.Key("model").String(options.model).Key("prompt").String(text);
-      break;
-    case Tokenizer::kContent:
-      json.Key("content").String(text).Key("add_special").Bool(true);
-      break;
-    case Tokenizer::kInputs:
-      json.Key("inputs").String(text);
-      break;
-    case Tokenizer::kMessages:
-      break;
-  }
-  json.Close('}');
+  if (auto* const request = std::get_if<ChatRequest>(&made)) AskTokenizer(*request, options.model, tokenizer);
   return made;
 }
 

@@ -77,31 +77,4 @@ Translated<std::string> MessageFromChat(std::string_view chat, const MessageIden
   return out;
 }
 
-std::optional<uint64_t> CountFromTokenize(std::string_view answer) {
-  simdjson::dom::parser parser;
-  JsonArray tokens;
-  if (simdjson::dom::element document; parser.parse(answer).get(document) == simdjson::SUCCESS) {
-    if (document.get(tokens) == simdjson::SUCCESS) return std::distance(tokens.begin(), tokens.end());
-  }
-  Faults faults;
-  JsonObject root;
-  if (!ParseObject(parser, answer, faults, root)) return std::nullopt;
-  uint64_t count = 0;
-  if (root.at_key("count").get(count) == simdjson::SUCCESS) return count;
-  if (root.at_key("tokens").get(tokens) == simdjson::SUCCESS)
-    return std::distance(tokens.begin(), tokens.end());
-  return std::nullopt;
-}
-
-std::string RenderTokenCount(uint64_t input_tokens) {
-  return fmt::format("{{\"input_tokens\":{}}}", input_tokens);
-}
-
-uint64_t EstimateTokens(const ChatRequest& request, double bytes_per_token) {
-  constexpr uint64_t kTokensPerImage = 1000;
-  const double ratio = bytes_per_token > 0 ? bytes_per_token : 4.0;
-  return static_cast<uint64_t>(static_cast<double>(request.text_bytes) / ratio) + 1 +
-         request.images * kTokensPerImage;
-}
-
 }  // namespace gateway::api

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "conf/find.h"
+
 namespace gateway::api {
 namespace {
 
@@ -211,6 +213,7 @@ ApiError FromUpstream(int status, std::string_view body) {
     error.should_retry.reset();
   }
   error.status = status;
+  if (status == 400 && SaysContextExceeded(body)) error.code = Info(Code::kContextLengthExceeded).name;
   const bool of_caller = status >= 400 && status < 500 && status != 429;
   if (of_caller && error.type == Info(Code::kUpstreamError).openai_type)
     error.type = Info(Code::kInvalidValue).openai_type;
@@ -246,6 +249,14 @@ bool IsErrorOf(Protocol protocol, std::string_view body) {
     return false;
   if (protocol == Protocol::kAnthropic && StringOr(root, "type") != "error") return false;
   return !StringOr(error, "message").empty();
+}
+
+bool SaysContextExceeded(std::string_view body) {
+  for (const std::string_view sign : {"context_length_exceeded", "maximum context length", "max_model_len",
+                                      "model's context length", "exceed_context_size_error"}) {
+    if (conf::Contains(body, sign)) return true;
+  }
+  return false;
 }
 
 bool SaysModelUnknown(std::string_view body, std::string_view model) {

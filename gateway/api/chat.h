@@ -123,6 +123,9 @@ std::optional<ApiError> ReportedError(std::string_view answer);
 // failed is an answer.
 std::optional<ApiError> ErrorWithoutAnswer(std::string_view answer);
 
+// Whether a 400 says, in the words of any engine, that prompt and answer exceed the context of the model.
+bool SaysContextExceeded(std::string_view body);
+
 // Whether a 404 says, by its code, that the engine has no model of this name. A message may quote the caller,
 // and engines also answer 404 to a path that they do not serve.
 bool SaysModelUnknown(std::string_view body, std::string_view model);

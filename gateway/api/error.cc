@@ -33,10 +33,10 @@ constexpr auto kCodes = std::to_array<CodeInfo>({
     {Code::kMissingModel, "missing_model", 400, kInvalid, kInvalid, false},
     {Code::kDuplicateKey, "duplicate_key", 400, kInvalid, kInvalid, false},
     {Code::kUnsupportedParameter, "unsupported_parameter", 400, kInvalid, kInvalid, false},
+    {Code::kThreadUnsupported, "thread_unsupported_request", 400, kInvalid, kInvalid, false},
     {Code::kReservedHeader, "reserved_header", 400, kInvalid, kInvalid, false},
     {Code::kPreviousResponseNotFound, "previous_response_not_found", 400, kInvalid, kInvalid, false},
     {Code::kContextLengthExceeded, "context_length_exceeded", 400, kInvalid, kInvalid, false},
-    {Code::kContentPolicyViolation, "content_policy_violation", 400, kInvalid, kInvalid, false},
     {Code::kMissingApiKey, "missing_api_key", 401, kAuthentication, kAuthentication, false},
     {Code::kInvalidApiKey, "invalid_api_key", 401, kAuthentication, kAuthentication, false},
     {Code::kKeyExpired, "key_expired", 401, kAuthentication, kAuthentication, false},
@@ -233,6 +233,9 @@ std::string RenderError(Protocol protocol, const ApiError& error, std::string_vi
   AppendMember(out, "message", error.message);
   if (!error.code.empty()) AppendMember(out, "code", error.code);
   if (!error.param.empty()) AppendMember(out, "param", error.param);
+  // SDKs that keep the conversation themselves, too, read this member alone and send all of it.
+  const std::string_view thread = Info(Code::kThreadUnsupported).name;
+  if (error.code == thread) out += fmt::format(",\"details\":{{\"error_code\":\"{}\"}}", thread);
   out += '}';
   if (!request_id.empty()) AppendMember(out, "request_id", request_id);
   out += '}';

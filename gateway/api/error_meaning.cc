@@ -26,14 +26,15 @@ std::string_view MeaningOf(Code code) {
       return "A field that decides about security or routing, such as `model`, appears twice.";
     case Code::kUnsupportedParameter:
       return "The gateway cannot translate this field for the engines of the model, or does not allow it.";
+    case Code::kThreadUnsupported:
+      return "The request has `thread`, but conversations are not kept here: send the whole one without it. "
+             "The official SDKs do so by themselves.";
     case Code::kReservedHeader:
       return "The request carries a header that only the gateway may set.";
     case Code::kPreviousResponseNotFound:
       return "`previous_response_id` names no response that this gateway has relayed to the tenant.";
     case Code::kContextLengthExceeded:
       return "The prompt and the requested answer exceed the context of the model.";
-    case Code::kContentPolicyViolation:
-      return "A content check refused the request.";
     case Code::kMissingApiKey:
       return "The request carries no credentials.";
     case Code::kInvalidApiKey:

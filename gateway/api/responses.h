@@ -16,6 +16,7 @@
 #include "gateway/api/chat.h"
 #include "gateway/api/error.h"
 #include "gateway/api/freeform_input.h"
+#include "gateway/api/token_count.h"
 #include "gateway/api/usage.h"
 
 namespace gateway::api {
@@ -23,6 +24,10 @@ namespace gateway::api {
 // `model` is the name by which the engine knows the model.
 // `padded`: as in ParseObject.
 Translated<ChatRequest> ChatFromResponses(std::string_view body, std::string_view model, bool padded = false);
+
+// The same for `/v1/responses/input_tokens`: a body for this tokenizer.
+Translated<ChatRequest> TokenizeFromResponses(std::string_view body, std::string_view model,
+                                              Tokenizer tokenizer, bool padded = false);
 
 // The parts of the answer that the engine does not know.
 struct ResponseIdentity {

@@ -156,6 +156,11 @@ bool ResponsesInput::Part(JsonObject part, const Path& path, std::string& parts,
     json.Open('{').Key("type").String("text").Key("text").String(value).Close('}');
     return true;
   }
+  if (type == "input_audio") {  // chat has the same part
+    if (!Find(part, "input_audio")) return faults_.Missing(path / "input_audio");
+    json.Raw(Minified(part));
+    return true;
+  }
   if (type != "input_image") {
     return faults_.Unsupported(
         path / "type", fmt::format("has the value \"{}\", which is not supported for this model", type));
@@ -236,8 +241,9 @@ bool ResponsesInput::Output(JsonObject item, const Path& path) {
       JsonObject part;
       std::string parts;
       if (!Read(element, at, faults_, part)) return false;
-      const bool image = StringOr(part, "type") == "input_image";
-      if (!Part(part, at, image ? images_ : parts, text)) return false;
+      const std::string_view type = StringOr(part, "type");
+      const bool apart = type == "input_image" || type == "input_audio";
+      if (!Part(part, at, apart ? images_ : parts, text)) return false;
     }
   }
   WriteToolMessage(id, text, request_);

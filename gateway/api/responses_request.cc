@@ -57,6 +57,13 @@ constexpr auto kEchoes = std::to_array<Echo>({
     {"user", "null"},
 });
 
+bool IsOff(const Refusal& refusal, Json value) {
+  bool flag = true;
+  uint64_t number = 1;
+  return (value.get(flag) == simdjson::SUCCESS && !flag) ||
+         (refusal.key == "top_logprobs" && value.get(number) == simdjson::SUCCESS && number == 0);
+}
+
 constexpr std::string_view kAllowedTools = "allowed_tools";
 
 class ResponsesTranslator {
@@ -64,7 +71,7 @@ class ResponsesTranslator {
   ResponsesTranslator(std::string_view model, ChatRequest& request)
       : model_(model), request_(request), json_(request.body), tools_(request, faults_) {}
 
-  bool Translate(std::string_view body, bool padded);
+  bool Translate(std::string_view body, bool padded, bool tokenize);
   ApiError fault() && { return *std::move(faults_.first); }
 
  private:
@@ -85,14 +92,22 @@ class ResponsesTranslator {
   ResponsesTools tools_;
 };
 
-bool ResponsesTranslator::Translate(std::string_view body, bool padded) {
+bool ResponsesTranslator::Translate(std::string_view body, bool padded, bool tokenize) {
   simdjson::dom::parser parser;
   JsonObject root;
   if (!BeginChat(body, model_, parser, request_, faults_, root, padded)) return false;
+  for (const Refusal& refusal : kStateless) {
+    if (const auto value = Find(root, refusal.key); value && !IsOff(refusal, *value))
+      return faults_.Unsupported(Path() / refusal.key, refusal.why);
+  }
   if (const auto tools = Find(root, "tools"); tools && !tools_.Add(*tools, Path() / "tools")) return false;
   if (!ResponsesInput(request_, tools_, faults_).Write(root)) return false;
   if (!OfferAllowed(root)) return false;
   tools_.Write();
+  if (tokenize) {
+    json_.Key("add_generation_prompt").Bool(true).Close('}');
+    return true;
+  }
   for (const auto field : root) {
     if (!field.value.is_null() && !Member(field.key, field.value, Path() / field.key)) return false;
   }
@@ -110,14 +125,9 @@ bool ResponsesTranslator::Translate(std::string_view body, bool padded) {
 }
 
 bool ResponsesTranslator::Member(std::string_view key, Json value, const Path& path) {
-  for (const Refusal& refusal : kStateless) {
-    if (refusal.key != key) continue;
-    bool flag = true;
-    uint64_t number = 1;
-    const bool off = (value.get(flag) == simdjson::SUCCESS && !flag) ||
-                     (key == "top_logprobs" && value.get(number) == simdjson::SUCCESS && number == 0);
-    return off || faults_.Unsupported(path, refusal.why);
-  }
+  const bool stateless =
+      std::any_of(kStateless.begin(), kStateless.end(), [key](const Refusal& r) { return r.key == key; });
+  if (stateless) return true;  // it is off
   if (std::find(kChatParameters.begin(), kChatParameters.end(), key) != kChatParameters.end()) {
     return faults_.Unsupported(path, "is not a parameter of the Responses API");
   }
@@ -273,7 +283,16 @@ bool ResponsesTranslator::Include(Json value, const Path& path) {
 Translated<ChatRequest> ChatFromResponses(std::string_view body, std::string_view model, bool padded) {
   ChatRequest request;
   ResponsesTranslator translator(model, request);
-  if (!translator.Translate(body, padded)) return std::move(translator).fault();
+  if (!translator.Translate(body, padded, false)) return std::move(translator).fault();
+  return request;
+}
+
+Translated<ChatRequest> TokenizeFromResponses(std::string_view body, std::string_view model,
+                                              Tokenizer tokenizer, bool padded) {
+  ChatRequest request;
+  ResponsesTranslator translator(model, request);
+  if (!translator.Translate(body, padded, true)) return std::move(translator).fault();
+  AskTokenizer(request, model, tokenizer);
   return request;
 }
 

@@ -158,7 +158,9 @@ Translated<std::string> ResponseFromChat(std::string_view chat, const ResponseId
                   {.id = id,
                    .status = state.status,
                    .call_id = call.id.empty() ? std::string_view(id) : call.id,
-                   .arguments = tool.kind == CalledTool::Kind::kCustom ? input : call.arguments});
+                   .arguments = tool.kind == CalledTool::Kind::kCustom ? input
+                                : call.arguments.empty()               ? std::string_view("{}")
+                                                                       : call.arguments});
   }
   std::string out;
   out.reserve(output.size() + identity.echo.size() + 512);

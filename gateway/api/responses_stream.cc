@@ -290,6 +290,8 @@ void ResponsesStream::CloseCall(size_t index, std::string& out) {
     item.input.Finish(item.text);
     CallDelta(index, std::string_view(item.text).substr(before), out);
   }
+  // Clients parse the arguments of a function without parameters, too.
+  if (item.tool.kind == CalledTool::Kind::kFunction && item.text.empty()) AddArguments(index, "{}", out);
   const CallNames& names = kCalls[static_cast<size_t>(item.tool.kind)];
   if (names.done_event.empty()) return;
   Event event(*this, out, names.done_event);

@@ -240,6 +240,7 @@ bool HasPriceFor(const Price& price, router::Api api) {
     case router::Api::kImageVariations:
       return price.image.has_value();
     case router::Api::kCountTokens:
+    case router::Api::kInputTokens:
     case router::Api::kTokenize:
     case router::Api::kDetokenize:
     case router::Api::kModels:

@@ -182,6 +182,7 @@ std::optional<Api> FamilyOf(router::Api api) {
     case router::Api::kEmbeddings:
       return Api::kEmbeddings;
     case router::Api::kResponses:
+    case router::Api::kInputTokens:
       return Api::kResponses;
     case router::Api::kMessages:
     case router::Api::kCountTokens:

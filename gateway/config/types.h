@@ -52,7 +52,7 @@ enum class Api : uint8_t {
   kChat,         // /v1/chat/completions
   kCompletions,  // /v1/completions
   kEmbeddings,   // /v1/embeddings
-  kResponses,    // /v1/responses
+  kResponses,    // /v1/responses and its input_tokens
   kMessages,     // /v1/messages and its count_tokens
   kRerank,       // /v1/rerank
   kScore,        // /v1/score

@@ -81,6 +81,7 @@ std::optional<std::string_view> FindOthersState(const Exchange& x) {
   if (x.runtime->tenants().size() < 2) return std::nullopt;
   switch (x.identity.spec->api) {
     case router::Api::kResponses:
+    case router::Api::kInputTokens:
       return NamesStoredState(x.shard.scanner, x.body.text);
     case router::Api::kChatCompletions:
     case router::Api::kMessages:
@@ -92,6 +93,19 @@ std::optional<std::string_view> FindOthersState(const Exchange& x) {
     default:
       return std::nullopt;
   }
+}
+
+// Whether the request needs a conversation that is kept between requests, and none of the replicas is known to keep
+// it for the tenant alone. Engines that do not know the member would answer the new messages without the earlier ones.
+bool NeedsThread(const Exchange& x) {
+  const router::Api api = x.identity.spec->api;
+  if (api != router::Api::kMessages && api != router::Api::kCountTokens) return false;
+  if (!conf::Contains(x.body.text, "\"thread\"") && !conf::Contains(x.body.text, "\\u00")) return false;
+  if (!NamesThread(x.shard.scanner, x.body.text)) return false;
+  if (x.runtime->tenants().size() > 1) return true;
+  return std::ranges::any_of(x.runtime->routes().replicas(x.model_id), [&](const router::Replica& replica) {
+    return x.runtime->replica(replica.id).config->engine != config::Engine::kAnthropic;
+  });
 }
 
 }  // namespace
@@ -124,6 +138,12 @@ StageResult CheckContent(Exchange& x) {
         "background: an answer that is generated later can be neither metered nor fetched here; leave "
         "background out",
         "background");
+  }
+  if (NeedsThread(x)) {
+    x.shard.metrics.cells.bad_bodies.Add();
+    return x.Fail(api::Code::kThreadUnsupported,
+                  "thread: conversations are not kept here; send the whole conversation without thread",
+                  "thread");
   }
   if (ContinuesOthersResponse(x)) {
     x.shard.metrics.cells.permission_failures.Add();

@@ -38,7 +38,7 @@ namespace gateway {
 
 // Counting tokens generates nothing and uses no device: it is not charged.
 inline bool IsFree(router::Api api) {
-  return api == router::Api::kCountTokens || api == router::Api::kTokenize || api == router::Api::kDetokenize;
+  return router::CountsTokens(api) || api == router::Api::kTokenize || api == router::Api::kDetokenize;
 }
 
 // How the pipeline continues after a stage.

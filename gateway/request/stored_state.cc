@@ -184,4 +184,11 @@ bool RunsInBackground(const router::FactsScanner& scanner, std::string_view body
   });
 }
 
+bool NamesThread(const router::FactsScanner& scanner, std::string_view body) {
+  const std::vector<BodyMember> members = scanner.Members(body);
+  return std::any_of(members.begin(), members.end(), [body](const BodyMember& member) {
+    return member.name == "thread" && member.value.In(body) != "null";
+  });
+}
+
 }  // namespace gateway

@@ -18,6 +18,9 @@ std::optional<std::string_view> NamesStoredState(const router::FactsScanner& sca
 // In Responses: whether the answer is to be generated in the background, and stored until it is asked for.
 bool RunsInBackground(const router::FactsScanner& scanner, std::string_view body);
 
+// In Messages: whether the conversation is to be stored, or a stored one continued.
+bool NamesThread(const router::FactsScanner& scanner, std::string_view body);
+
 // In chat and Messages: the first member that names a file, a sound or a container by its id; likewise. Ignores what
 // tools were called with.
 std::optional<std::string_view> NamesStoredContent(const router::FactsScanner& scanner,

@@ -25,6 +25,7 @@ constexpr std::array<ApiSpec, kApiCount> kApis = {{
     {kResponses, "responses", "/responses", kPost, kJson, kOpenAi, true, false, "", "max_output_tokens"},
     {kMessages, "messages", "/messages", kPost, kJson, kAnthropic, true, false, "", "max_tokens"},
     {kCountTokens, "count_tokens", "/messages/count_tokens", kPost, kJson, kAnthropic, false, false, "", ""},
+    {kInputTokens, "input_tokens", "/responses/input_tokens", kPost, kJson, kOpenAi, false, false, "", ""},
     {kRerank, "rerank", "/rerank", kPost, kJson, kOpenAi, false, true, "/v2/rerank", ""},
     {kScore, "score", "/score", kPost, kJson, kOpenAi, false, true, "", ""},
     {kAudioTranscriptions, "audio_transcriptions", "/audio/transcriptions", kPost, kMultipart, kOpenAi, true,

@@ -18,6 +18,7 @@ enum class Api : uint8_t {
   kResponses,
   kMessages,
   kCountTokens,
+  kInputTokens,
   kRerank,
   kScore,
   kAudioTranscriptions,
@@ -57,6 +58,11 @@ struct ApiSpec {
   std::string_view v2;     // a second versioned path, or empty
   std::string_view bound;  // the member that bounds its output tokens, or empty
 };
+
+// Whether the answer is the number of the request's tokens.
+constexpr bool CountsTokens(Api api) {
+  return api == Api::kCountTokens || api == Api::kInputTokens;
+}
 
 const ApiSpec& SpecOf(Api api);
 std::span<const ApiSpec> AllApis();  // in the order of the enum

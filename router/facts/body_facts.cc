@@ -375,7 +375,8 @@ Failure Reader::ReadPrompt(const KeySpec& spec, std::optional<PromptPart> part) 
                        spec.key == Key::kText2;
   PromptVisitor visitor(facts_);
   uint32_t inputs = 1;
-  if (counted && api_ != Api::kResponses && cursor_.Take('[')) {
+  const bool conversation = api_ == Api::kResponses || api_ == Api::kInputTokens;
+  if (counted && !conversation && cursor_.Take('[')) {
     inputs = 0;
     bool of_numbers = true;  // one prompt, as token ids
     if (!cursor_.Take(']')) {

@@ -17,6 +17,7 @@ constexpr uint32_t In(A... apis) {
 constexpr uint32_t kEveryApi = (1U << kApiCount) - 1;
 constexpr uint32_t kImages = In(kImageGenerations, kImageEdits, kImageVariations);
 constexpr uint32_t kAnthropicApis = In(kMessages, kCountTokens);
+constexpr uint32_t kResponsesApis = In(kResponses, kInputTokens);
 constexpr uint8_t kAnything = kString | kArray | kObject | kNumber | kBool | kNull;
 constexpr uint32_t kGenerates = In(kChatCompletions, kCompletions);
 constexpr uint32_t kWrites = kGenerates | In(kMessages, kResponses);
@@ -40,14 +41,14 @@ constexpr std::array<KeySpec, kKeyCount> kKeys = {{
     {Key::kNCmpl, "n_cmpl", kNumber | kNull, kGenerates, In(kMessages, kResponses)},
     {Key::kBestOf, "best_of", kNumber | kNull, kGenerates, In(kMessages, kResponses)},
     {Key::kMessages, "messages", kArray, In(kChatCompletions, kTokenize) | kAnthropicApis},
-    {Key::kTools, "tools", kArray | kNull, In(kChatCompletions, kResponses, kTokenize) | kAnthropicApis},
+    {Key::kTools, "tools", kArray | kNull, In(kChatCompletions, kTokenize) | kResponsesApis | kAnthropicApis},
     {Key::kFunctions, "functions", kArray | kNull, In(kChatCompletions)},
     {Key::kSystem, "system", kString | kArray | kNull, kAnthropicApis},
-    {Key::kInstructions, "instructions", kString | kArray | kNull, In(kResponses, kAudioSpeech)},
+    {Key::kInstructions, "instructions", kString | kArray | kNull, kResponsesApis | In(kAudioSpeech)},
     {Key::kPrompt, "prompt", kString | kArray | kNull, In(kCompletions, kTokenize) | kImages},
     // vLLM's: prompts as embeddings, each of them beside those of `prompt`.
     {Key::kPromptEmbeds, "prompt_embeds", kString | kArray | kNull, In(kCompletions)},
-    {Key::kInput, "input", kString | kArray | kNull, In(kEmbeddings, kResponses, kAudioSpeech)},
+    {Key::kInput, "input", kString | kArray | kNull, kResponsesApis | In(kEmbeddings, kAudioSpeech)},
     {Key::kQuery, "query", kString | kArray | kObject, In(kRerank)},
     {Key::kDocuments, "documents", kArray | kObject, In(kRerank)},
     {Key::kText1, "text_1", kString | kArray | kObject, In(kScore)},
@@ -58,7 +59,7 @@ constexpr std::array<KeySpec, kKeyCount> kKeys = {{
     {Key::kMetadata, "metadata", kObject | kNull, kAnthropicApis},
     {Key::kPromptCacheKey, "prompt_cache_key", kString | kNull, kEveryApi},
     {Key::kSessionId, "session_id", kString | kNull, kEveryApi},
-    {Key::kPreviousResponseId, "previous_response_id", kString | kNull, In(kResponses)},
+    {Key::kPreviousResponseId, "previous_response_id", kString | kNull, kResponsesApis},
     {Key::kServiceTier, "service_tier", kString | kNull, kEveryApi},
     {Key::kPriority, "priority", kNumber | kNull, kEveryApi},
     {Key::kMinTokens, "min_tokens", kAnything, kGenerates},

@@ -9,7 +9,8 @@ std::string PathMeant(std::string_view target) {
   while (path.ends_with('/')) path.remove_suffix(1);
   std::string_view rest = path;
   for (bool found = true; found;) {
-    found = false;
+    found = rest.starts_with("//");
+    if (found) rest.remove_prefix(1);
     for (const std::string_view prefix : {"/v1", "/V1", "/api", "/openai", "/anthropic"}) {
       if (!rest.starts_with(prefix) || !rest.substr(prefix.size()).starts_with('/')) continue;
       rest.remove_prefix(prefix.size());

@@ -87,6 +87,23 @@ describe('anthropic', { timeout: 60_000 }, () => {
         assert.equal(second.usage.output_tokens, 9);
       });
 
+      test('the tool runner keeps the conversation that the gateway does not keep', async () => {
+        const asked = [];
+        const run = { ...TOOL, run: () => '12 degrees', parse: (input) => input };
+        const keeping = new Anthropic({
+          baseURL: stack.url, apiKey: stack.key, maxRetries: 0,
+          fetch: (url, init) => { asked.push(JSON.parse(init.body)); return fetch(url, init); },
+        });
+        await keeping.beta.messages.toolRunner({
+          model, max_tokens: 300, max_iterations: 2, tools: [run], tool_choice: { type: 'any' }, messages: HELLO,
+        });
+        const answered = asked.filter((body) => !body.thread);
+        assert.deepEqual(answered.map((body) => body.messages.length), [1, 3]);
+        assert.equal(asked.length, 3, 'one request asked in vain for a conversation that is kept');
+        const ask = { model, max_tokens: 9, messages: HELLO, thread: { type: 'create' } };
+        await assert.rejects(client.beta.messages.create(ask), Anthropic.ThreadUnsupportedRequestError ?? Anthropic.BadRequestError);
+      });
+
       test('tokens are counted as the engine charges them', async () => {
         const { input_tokens: counted } = await client.messages.countTokens({ model, messages: HELLO });
         const message = await client.messages.create({ model, max_tokens: 1, messages: HELLO });

@@ -66,6 +66,18 @@ describe('openai responses', { timeout: 60_000 }, () => {
         assert.equal(last.response.usage.output_tokens, 20);
       });
 
+      test('the tokens of the input are counted', async () => {
+        const ask = { model, input: 'Tell me of the sea', instructions: 'Be short' };
+        const counted = await client.responses.inputTokens.count(ask);
+        assert.equal(counted.object, 'response.input_tokens');
+        if (model === 'native') {
+          const response = await client.responses.create({ ...ask, max_output_tokens: 4 });
+          assert.equal(counted.input_tokens, response.usage.input_tokens);
+        } else {
+          assert.ok(counted.input_tokens > 0); // estimated
+        }
+      });
+
       test('the streaming helper ends with the whole response', async () => {
         const stream = client.responses.stream({ model, input: 'Say hello', max_output_tokens: 10 });
         const final = await stream.finalResponse();

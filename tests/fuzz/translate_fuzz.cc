@@ -51,6 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)ChatFromMessages(text, {.model = "m", .forward_thinking = true});
   (void)TokenizeFromMessages(text, {.model = "m"});
   (void)ChatFromResponses(text, "m");
+  (void)TokenizeFromResponses(text, "m", Tokenizer::kPrompt);
   (void)MessageFromChat(text, message);
   (void)ResponseFromChat(text, response);
   (void)CountFromTokenize(text);

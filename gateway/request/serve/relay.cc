@@ -220,6 +220,10 @@ net::Task<RelayEnd> RelayRefusal(Exchange& x) {
   if (x.delivery.head_sent || x.delivery.upstream->carry() != Carry::kAsIs || !readable) {
     api::ApiError error = api::FromUpstream(refusal.status, refusal.body);
     error.retry_after = refusal.retry_after;
+    // Clients of Messages recognize it by these words alone, and shorten the conversation.
+    const bool too_long = error.code == api::Info(api::Code::kContextLengthExceeded).name;
+    if (too_long && x.identity.protocol() == api::Protocol::kAnthropic)
+      error.message.insert(0, "prompt is too long: ");
     x.Fail(std::move(error), reason);
     co_return end;
   }
@@ -239,7 +243,8 @@ net::Task<RelayEnd> RelayRefusal(Exchange& x) {
 net::Task<RelayEnd> SendCount(Exchange& x) {
   const uint64_t count =
       api::EstimateTokens(x.delivery.upstream->chat(), 1 / x.model().estimate->tokens_per_byte());
-  if (!co_await SendOwn(x, 200, "application/json", api::RenderTokenCount(count))) co_return ClientLeft();
+  if (!co_await SendOwn(x, 200, "application/json", api::RenderTokenCount(count, x.identity.protocol())))
+    co_return ClientLeft();
   co_return Whole(x);
 }
 
@@ -366,9 +371,14 @@ std::string_view Visible(std::string_view body) {
   return body.substr(std::min(body.find_first_not_of(" \t\r\n"), body.size()));
 }
 
+// Whether a whole answer of the API is always a JSON object.
+bool AnswersWithObject(const Exchange& x) {
+  return !x.identity.spec->bound.empty() || x.identity.spec->api == router::Api::kEmbeddings;
+}
+
 // Clients read JSON only from an answer that says that it is JSON.
 std::string_view TypeOfWhole(const Exchange& x, const net::http::Head& head) {
-  const bool is_object = !x.identity.spec->bound.empty() || x.delivery.upstream->carry() != Carry::kAsIs;
+  const bool is_object = AnswersWithObject(x) || x.delivery.upstream->carry() != Carry::kAsIs;
   const std::string_view type = head.Find(FieldId::content_type);
   return is_object && !conf::Contains(type, "json") ? "application/json" : type;
 }
@@ -451,8 +461,7 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
     const Status status = co_await upstream.ReadSome(std::min(net::Now() + idle, x.at.until));
     if (status != Status::kOk) co_return Broken(status, "the replica broke off in the middle of its answer");
   }
-  const bool generates = !x.identity.spec->bound.empty();
-  if (upstream.done() && upstream.payload().empty() && generates)
+  if (upstream.done() && upstream.payload().empty() && AnswersWithObject(x))
     co_return Broken(Status::kMalformed, "the replica sent an empty answer");
   if (MustStream(x) && BeginsDocument(upstream.payload())) co_return RefuseDocument(x, upstream);
   if (MustStream(x) || x.delivery.stream_begun)
@@ -466,7 +475,7 @@ net::Task<RelayEnd> RelayBody(Exchange& x) {
       co_return co_await RelayErrorAnswer(x, upstream, error->status);
   }
   // Pages of sign-ins and proxies come with the status of success, too.
-  if (generates && !BeginsObject(upstream.payload()))
+  if (AnswersWithObject(x) && !BeginsObject(upstream.payload()))
     co_return NoAnswer(x, "the replica sent an answer that is not a JSON object");
   std::string changed;
   const std::optional<std::string_view> body = PrepareWhole(x, upstream.payload(), changed);

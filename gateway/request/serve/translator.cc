@@ -62,7 +62,7 @@ api::Translated<std::string> TranslateAnswer(const OutgoingRequest& request, con
       return api::ResponseFromChat(chat, ResponseOf(request, started, upstream), counted);
     case Carry::kCountAsTokenize:
       if (const std::optional<uint64_t> count = api::CountFromTokenize(chat))
-        return api::RenderTokenCount(*count);
+        return api::RenderTokenCount(*count, request.identity.protocol());
       return api::Make(api::Code::kUpstreamError,
                        "the replica's answer does not contain the number of tokens");
     case Carry::kCountHere:

@@ -89,13 +89,6 @@ std::string_view BoundOf(const ReplicaRuntime& replica) {
   return openai ? "max_completion_tokens" : "max_tokens";
 }
 
-bool SaysContextExceeded(std::string_view body) {
-  for (const std::string_view sign : {"context_length_exceeded", "maximum context length", "max_model_len"}) {
-    if (body.find(sign) != std::string_view::npos) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 Upstream::Upstream(const OutgoingRequest& request, const UpstreamTry& which)
@@ -112,15 +105,22 @@ Upstream::~Upstream() {
   request_.shard.texts.Give(std::move(head_));
 }
 
+// Of the engines that have the Responses API, only OpenAI's own count tokens for it.
+bool Upstream::CountsItself(router::Api asked) const {
+  const config::ApiSet& known = replica_.config->apis;
+  return asked == router::Api::kCountTokens
+             ? known.Has(config::Api::kMessages)
+             : known.Has(config::Api::kResponses) && replica_.config->engine == config::Engine::kOpenai;
+}
+
 Carry Upstream::ChooseCarry() const {
   const config::ApiSet& known = replica_.config->apis;
   if (!model_.config->translate || request_.body.form) return Carry::kAsIs;
   const router::Api asked = request_.identity.spec->api;
-  const bool count = asked == router::Api::kCountTokens;
-  if ((asked == router::Api::kMessages || count) && !known.Has(config::Api::kMessages)) {
-    if (!count) return Carry::kMessagesAsChat;
+  if (router::CountsTokens(asked) && !CountsItself(asked)) {
     return known.Has(config::Api::kTokenize) ? Carry::kCountAsTokenize : Carry::kCountHere;
   }
+  if (asked == router::Api::kMessages && !known.Has(config::Api::kMessages)) return Carry::kMessagesAsChat;
   const bool responses = asked == router::Api::kResponses && !known.Has(config::Api::kResponses);
   return responses ? Carry::kResponsesAsChat : Carry::kAsIs;
 }
@@ -136,8 +136,10 @@ api::Translated<api::ChatRequest> Upstream::Translate() const {
           body,
           {.model = model, .padded = true, .knows_top_k = KnowsTopK(replica_), .bound = BoundOf(replica_)});
     default:
-      return api::TokenizeFromMessages(body, {.model = model, .padded = true},
-                                       TokenizerOf(replica_.config->engine));
+      const api::Tokenizer tokenizer = TokenizerOf(replica_.config->engine);
+      if (request_.identity.spec->api == router::Api::kInputTokens)
+        return api::TokenizeFromResponses(body, model, tokenizer, true);
+      return api::TokenizeFromMessages(body, {.model = model, .padded = true}, tokenizer);
   }
 }
 
@@ -158,7 +160,7 @@ std::optional<Failure> Upstream::TakeChat(api::Translated<api::ChatRequest> made
   if (auto* fault = std::get_if<api::ApiError>(&made))
     return Failure{std::move(*fault), ledger::EndReason::kBadRequest};
   chat_ = std::get<api::ChatRequest>(std::move(made));
-  const bool count = request_.identity.spec->api == router::Api::kCountTokens;
+  const bool count = router::CountsTokens(request_.identity.spec->api);
   const bool capped =
       request_.output_cap && (carry_ == Carry::kResponsesAsChat || carry_ == Carry::kMessagesAsChat);
   const std::string_view salt = CacheSalt(router::Api::kChatCompletions);
@@ -450,7 +452,7 @@ net::Task<Event> Upstream::ReadAnswer() {
     if (status != Status::kOk) co_return Lost(status);
   }
   connection_->ClearTimeout();
-  co_return Event::Status(code, retry_after, code == 400 && SaysContextExceeded(refusal_.body),
+  co_return Event::Status(code, retry_after, code == 400 && api::SaysContextExceeded(refusal_.body),
                           code == 404 && api::SaysModelUnknown(refusal_.body, name_.name));
 }
 

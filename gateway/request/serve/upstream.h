@@ -107,6 +107,8 @@ class Upstream {
   void RenderHead(size_t body_size, bool chunked);
   // How the replica gets the request, by the APIs that it serves.
   Carry ChooseCarry() const;
+  // Whether the replica answers `asked`, one of the APIs that count tokens.
+  bool CountsItself(router::Api asked) const;
   // The body for the replica, which does not speak the client's API. Any thread.
   api::Translated<api::ChatRequest> Translate() const;
   std::optional<Failure> TakeChat(api::Translated<api::ChatRequest> made);

@@ -555,6 +555,41 @@ TEST(Bytes, AStoredResponseIsItsTenantsAlone) {
   EXPECT_EQ(ask("resp_3").status, 400);
 }
 
+// Engines that know no threads would answer the new messages without the earlier ones; others give a thread to any caller
+// of the account.
+TEST(Bytes, AThreadIsPassedOnlyToWhereItIsItsTenantsAlone) {
+  const FakeUpstream engine(JsonAnswer(
+      R"({"id":"msg_1","type":"message","role":"assistant","content":[],"usage":{"input_tokens":1,"output_tokens":1}})"));
+  const auto ask = [](const GatewayProcess& gateway, std::string_view thread) {
+    return gateway.Ask(Post(
+        "/v1/messages",
+        fmt::format(
+            R"({{"model":"chat-small","max_tokens":9,"messages":[{{"role":"user","content":"hi"}}],"thread":{}}})",
+            thread)));
+  };
+  constexpr const char* kContinue = R"({"type":"continue","previous_message_id":"msg_1"})";
+  const GatewayConfig config{.replicas = {engine.port()}, .model = kNoProbe, .endpoint = "engine: anthropic"};
+  const GatewayProcess alone(config);
+  EXPECT_EQ(ask(alone, kContinue).status, 200);
+  EXPECT_THAT(Asked(engine).back().body, HasSubstr("previous_message_id"));
+  GatewayConfig several = config;
+  several.tenants = "  - {name: other, models: [\"*\"]}\n";
+  GatewayConfig without = config;
+  without.endpoint = "engine: vllm";
+  for (const GatewayConfig& other : {several, without}) {
+    const GatewayProcess gateway(other);
+    const size_t before = Asked(engine).size();
+    for (const char* thread : {kContinue, R"({"type":"create"})"}) {
+      const Answer answer = ask(gateway, thread);
+      EXPECT_EQ(answer.status, 400);
+      EXPECT_EQ(answer.json()["error"]["type"], "invalid_request_error");
+      EXPECT_EQ(answer.json()["error"]["details"]["error_code"], "thread_unsupported_request");
+    }
+    EXPECT_EQ(Asked(engine).size(), before);
+    EXPECT_EQ(ask(gateway, "null").status, 200);
+  }
+}
+
 // --- What clients expect of an engine that is busy, misconfigured or old ---
 
 TEST(Bytes, AnEnginesRetryAfterReachesTheCallerAndIsNotWaitedFor) {

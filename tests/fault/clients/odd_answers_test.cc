@@ -23,6 +23,7 @@ constexpr const char* kOnce = "health: {probe: false}, retries: {max: 0}, breake
 constexpr const char* kWhole =
     R"({"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},)"
     R"("finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}})";
+constexpr const char* kEmbed = R"({"model":"chat-small","input":"hi"})";
 constexpr const char* kMessage =
     R"({"model":"chat-small","max_tokens":900,"stream":true,"messages":[{"role":"user","content":"hi"}]})";
 constexpr const char* kEvents =
@@ -287,9 +288,12 @@ TEST(OddAnswer, APageInPlaceOfAnAnswerIsAnError) {
     EXPECT_THAT(Message(stream), HasSubstr("did not answer with a stream"));
     if (body.size() > 100'000) continue;
     const Answer whole = gateway.Ask(Chat());
-    EXPECT_EQ(whole.status, 502) << body;
-    EXPECT_THAT(Message(whole), HasSubstr("not a JSON object"));
-    for (const Answer& answer : {stream, whole}) {
+    const Answer embedding = gateway.Ask(Post("/v1/embeddings", kEmbed));
+    for (const Answer& answer : {whole, embedding}) {
+      EXPECT_EQ(answer.status, 502) << body;
+      EXPECT_THAT(Message(answer), HasSubstr("not a JSON object"));
+    }
+    for (const Answer& answer : {stream, whole, embedding}) {
       const Record record = gateway.CloseOf(answer.header("x-request-id"));
       EXPECT_EQ(record.reason, "upstream_failed");
       EXPECT_EQ(record.input + record.output, 0) << "no engine has worked";
@@ -390,9 +394,11 @@ TEST(OddAnswer, AnEmptyAnswerIsAnError) {
   const GatewayProcess gateway(Before(engine));
   for (const char* head : {"200 OK\r\nContent-Length: 0", "204 No Content"}) {
     engine.Say(fmt::format("HTTP/1.1 {}\r\nContent-Type: application/json\r\n\r\n", head));
-    const Answer answer = gateway.Ask(Chat());
-    EXPECT_EQ(answer.status, 502) << head;
-    EXPECT_THAT(Message(answer), HasSubstr("empty answer")) << head;
+    for (const std::string& request : {Chat(), Post("/v1/embeddings", kEmbed)}) {
+      const Answer answer = gateway.Ask(request);
+      EXPECT_EQ(answer.status, 502) << head;
+      EXPECT_THAT(Message(answer), HasSubstr("empty answer")) << head;
+    }
   }
 }
 
@@ -483,6 +489,35 @@ TEST(OddAnswer, AnErrorInAnEnginesOwnFormGetsTheFormOfTheApi) {
   }
   engine.Say(JsonAnswer(cases[3].body, 400));
   EXPECT_EQ(gateway.Ask(Chat()).body, cases[3].body) << "as it came";
+}
+
+// Coding agents shorten the conversation when they are told so in words that they know.
+TEST(OddAnswer, APromptThatIsTooLongIsCalledThatInATranslation) {
+  FakeUpstream engine("unused");
+  GatewayConfig config = Before(engine);
+  config.endpoint = "engine: chat-only";
+  const GatewayProcess gateway(config);
+  for (
+      const char* body :
+      {R"({"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","code":400})",
+       R"({"error":{"code":400,"message":"request (9412 tokens) exceeds the available context size","type":"exceed_context_size_error"}})",
+       R"({"error":{"message":"The input (9 tokens) is longer than the model's context length (8 tokens)."}})"}) {
+    engine.Say(JsonAnswer(body, 400));
+    const Answer response = gateway.Ask(Post("/v1/responses", R"({"model":"chat-small","input":"hi"})"));
+    EXPECT_EQ(response.status, 400);
+    EXPECT_EQ(response.json()["error"]["code"], "context_length_exceeded") << body;
+    const Answer message = gateway.Ask(
+        Post("/v1/messages",
+             R"({"model":"chat-small","max_tokens":9,"messages":[{"role":"user","content":"hi"}]})"));
+    EXPECT_EQ(message.status, 400);
+    EXPECT_EQ(message.json()["error"]["type"], "invalid_request_error");
+    EXPECT_THAT(Message(message), StartsWith("prompt is too long: ")) << body;
+  }
+  engine.Say(JsonAnswer(R"({"error":{"message":"no such role"}})", 400));
+  EXPECT_EQ(Message(gateway.Ask(Post(
+                "/v1/messages",
+                R"({"model":"chat-small","max_tokens":9,"messages":[{"role":"user","content":"hi"}]})"))),
+            "no such role");
 }
 
 TEST(OddAnswer, AnErrorInAnArrayKeepsItsWords) {

@@ -719,6 +719,12 @@ TEST(NeverFree, ImagesSoundAndSpeechHavePricesOfTheirOwn) {
 }
 
 TEST(NeverFree, CountingTokensIsFreeAndAskedInEachEnginesWords) {
+  constexpr std::pair<const char*, const char*> kCounts[] = {
+      {"/v1/messages/count_tokens",
+       R"({"model":"chat-small","messages":[{"role":"user","content":"How many tokens does this question have, all in all?"}]})"},
+      {"/v1/responses/input_tokens",
+       R"({"model":"chat-small","input":"How many tokens does this question have, all in all?"})"},
+  };
   const struct {
     const char* endpoint;
     const char* answer;
@@ -729,7 +735,8 @@ TEST(NeverFree, CountingTokensIsFreeAndAskedInEachEnginesWords) {
       {"engine: llamacpp", R"({"tokens":[1,2,3,4]})", "/tokenize ", R"("content":)", 4},
       {"engine: sglang", R"({"tokens":[1,2,3],"count":3})", "/tokenize ", R"("prompt":)", 3},
       {"engine: tgi", R"([{"id":1},{"id":2}])", "/tokenize ", R"("inputs":)", 2},
-      {"engine: vllm, apis: [chat, tokenize]", R"({"count":9})", "/tokenize ", R"("messages":)", 9},
+      {"engine: vllm, apis: [chat, responses, tokenize]", R"({"count":9})", "/tokenize ", R"("messages":)",
+       9},
       {"engine: chat-only", "unused", "", "", 0},
   };
   for (const auto& c : cases) {
@@ -738,23 +745,38 @@ TEST(NeverFree, CountingTokensIsFreeAndAskedInEachEnginesWords) {
     GatewayConfig config = Metered(engine, kUnprobed, c.endpoint);
     config.tenant = "limits: {tokens_per_minute: 10}";
     const GatewayProcess gateway(config);
-    const Answer answer = gateway.Ask(Post(
-        "/v1/messages/count_tokens",
-        R"({"model":"chat-small","messages":[{"role":"user","content":"How many tokens does this question have, all in all?"}]})"));
-    ASSERT_EQ(answer.status, 200) << answer.body;
-    const int64_t counted = answer.json()["input_tokens"];
-    if (*c.path != '\0') {
-      EXPECT_EQ(counted, c.count);
-      EXPECT_THAT(LastCall(engine).head, HasSubstr(c.path));
-      EXPECT_THAT(LastCall(engine).body, HasSubstr(c.member));
-    } else {
-      EXPECT_GT(counted, 8);
-      EXPECT_EQ(Calls(engine), 0u);
+    for (const auto& [path, body] : kCounts) {
+      const size_t before = Calls(engine);
+      const Answer answer = gateway.Ask(Post(path, body));
+      ASSERT_EQ(answer.status, 200) << answer.body;
+      const int64_t counted = answer.json()["input_tokens"];
+      if (*c.path != '\0') {
+        EXPECT_EQ(counted, c.count) << path;
+        EXPECT_THAT(LastCall(engine).head, HasSubstr(c.path));
+        EXPECT_THAT(LastCall(engine).body, HasSubstr(c.member));
+        EXPECT_EQ(Calls(engine), before + 1);
+      } else {
+        EXPECT_GT(counted, 8) << path;
+        EXPECT_EQ(Calls(engine), 0u);
+      }
+      const Record record = RecordOf(gateway, answer);
+      EXPECT_EQ(record.input, 0) << path;
+      EXPECT_EQ(record.cost_micro_usd, 0) << path;
     }
-    const Record record = RecordOf(gateway, answer);
-    EXPECT_EQ(record.input, 0);
-    EXPECT_EQ(record.cost_micro_usd, 0);
   }
+}
+
+TEST(NeverFree, CountingTokensIsLeftToAnEngineThatCountsItself) {
+  const FakeUpstream engine(JsonAnswer(R"({"object":"response.input_tokens","input_tokens":12})"));
+  const GatewayProcess gateway(Metered(engine, kUnprobed, "engine: openai"));
+  const Answer answer =
+      gateway.Ask(Post("/v1/responses/input_tokens", R"({"model":"chat-small","input":"hi","text":null})"));
+  EXPECT_EQ(answer.json()["input_tokens"], 12);
+  EXPECT_THAT(LastCall(engine).head, HasSubstr("/v1/responses/input_tokens "));
+  EXPECT_THAT(LastCall(engine).body, HasSubstr(R"("input":"hi","text":null)"));
+  const Record record = RecordOf(gateway, answer);
+  EXPECT_EQ(record.input, 0);
+  EXPECT_EQ(record.cost_micro_usd, 0);
 }
 
 }  // namespace

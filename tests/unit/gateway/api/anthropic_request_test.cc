@@ -341,7 +341,7 @@ TEST(CountTokens, GoesThroughTheEnginesTokenizer) {
   EXPECT_EQ(CountFromTokenize(R"({"tokens":[1,2,3]})"), 3u);
   EXPECT_EQ(CountFromTokenize(R"({"error":"no"})"), std::nullopt);
   EXPECT_EQ(CountFromTokenize("nope"), std::nullopt);
-  EXPECT_EQ(RenderTokenCount(17), R"({"input_tokens":17})");
+  EXPECT_EQ(RenderTokenCount(17, Protocol::kAnthropic), R"({"input_tokens":17})");
 }
 
 TEST(CountTokens, EstimatesByTextAndImages) {

@@ -219,6 +219,15 @@ TEST(ResponsesStream, ACallBeginsOnceItsNameHasCome) {
   EXPECT_EQ(output[1]["arguments"], "{}");
 }
 
+TEST(ResponsesStream, ACallWithoutArgumentsHasAnEmptyObject) {
+  const std::string call = R"({"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":""}}]})";
+  const Snapshot snapshot = Stream({Chunk(call), Chunk("{}", R"("tool_calls")")});
+  EXPECT_EQ(snapshot.response["output"][0]["arguments"], "{}");
+  const json whole = json::parse(std::get<std::string>(ResponseFromChat(
+      R"({"choices":[{"message":)" + call + R"(,"finish_reason":"tool_calls"}]})", Identity())));
+  EXPECT_EQ(whole["output"][0]["arguments"], "{}");
+}
+
 TEST(ResponsesStream, ACallWithoutANameIsAFailureOfTheEngine) {
   const Snapshot snapshot =
       Stream({Chunk(R"({"tool_calls":[{"index":0,"id":"c1","function":{"arguments":"{}"}}]})"),

@@ -36,6 +36,9 @@ TEST(ChatFromResponses, SaysTheSameInChatForm) {
        R"({"model":"engine","messages":[{"role":"system","content":"one\n\ntwo\n\nthree"},
            {"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"https://x/y.png","detail":"low"}}]},
            {"role":"assistant","content":"a cat"},{"role":"system","content":"later"},{"role":"user","content":"sure?"}]})"},
+      {"sound",
+       R"({"input":[{"role":"user","content":[{"type":"input_text","text":"what is this?"},{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}]}]})",
+       R"({"model":"engine","messages":[{"role":"user","content":[{"type":"text","text":"what is this?"},{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}]}]})"},
       {"tool round trip",
        R"({"model":"gpt","input":[{"role":"user","content":"weather?"},{"type":"reasoning","id":"r","summary":[]},
            {"role":"assistant","content":"Looking."},
@@ -209,6 +212,30 @@ TEST(ChatFromResponses, NamesWhatItCannotSayByItsPath) {
     ASSERT_TRUE(std::holds_alternative<ApiError>(translated)) << c.body;
     EXPECT_EQ(std::get<ApiError>(translated).code, c.code) << c.body;
     EXPECT_EQ(std::get<ApiError>(translated).param, c.param) << c.body;
+  }
+}
+
+TEST(InputTokens, GoThroughTheEnginesTokenizer) {
+  constexpr const char* kBody =
+      R"({"model":"c","instructions":"s","input":"hello","temperature":1,"text":{"format":{"type":"text"}},"conversation":null,
+          "tools":[{"type":"function","name":"f","parameters":{}}],"tool_choice":"auto"})";
+  const auto asked = [&](Tokenizer tokenizer) {
+    return json::parse(std::get<ChatRequest>(TokenizeFromResponses(kBody, "engine", tokenizer)).body);
+  };
+  EXPECT_EQ(
+      asked(Tokenizer::kMessages),
+      json::parse(
+          R"({"model":"engine","messages":[{"role":"system","content":"s"},{"role":"user","content":"hello"}],
+              "tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"add_generation_prompt":true})"));
+  EXPECT_EQ(asked(Tokenizer::kInputs), (json{{"inputs", "f\nsystem\ns\nuser\nhello"}}));
+  EXPECT_EQ(json::parse(RenderTokenCount(17, Protocol::kOpenAi)),
+            json::parse(R"({"object":"response.input_tokens","input_tokens":17})"));
+  for (const char* member :
+       {R"("previous_response_id":"resp_1")", R"("conversation":"c")", R"("prompt":{"id":"p"})"}) {
+    const auto made =
+        TokenizeFromResponses(std::string(R"({"input":"x",)") + member + "}", "m", Tokenizer::kMessages);
+    ASSERT_TRUE(std::holds_alternative<ApiError>(made)) << member;
+    EXPECT_EQ(std::get<ApiError>(made).code, "unsupported_parameter");
   }
 }
 

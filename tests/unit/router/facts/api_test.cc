@@ -42,6 +42,7 @@ TEST(MatchPath, ReadsTheTable) {
       {"/tokenize", Api::kTokenize, ""},
       {"/detokenize", Api::kDetokenize, ""},
       {"/v1/messages/count_tokens?beta=true", Api::kCountTokens, ""},
+      {"/v1/responses/input_tokens", Api::kInputTokens, ""},
       {"/v1/models", Api::kModels, ""},
       {"/v1/models?limit=5", Api::kModels, ""},
       {"/v1/models/", std::nullopt, ""},
