@@ -1,5 +1,5 @@
-// The replicas that one request may use, as policies see them: what is known of the request (PickFacts),
-// which replicas are in scope, and which of those are usable now (Candidates).
+// The replicas that one request may use, as policies see them: the facts of the request (PickFacts), the replicas in
+// scope, and which of them are usable now (Candidates).
 //
 // Pure but for the shared state that it reads. Callable from every shard.
 #pragma once
@@ -43,7 +43,7 @@ struct PickFacts {
   // seconds that this is expected to take.
   int64_t remote_prefill_from = 0;
   double remote_prefill_seconds = 0;
-  CallerId caller = kAnyCaller;  // whose doing a failure may be
+  CallerId caller = kAnyCaller;  // the caller that may have caused a failure
   bool prefer_headroom = false;  // replicas with headroom before others; see load/headroom.h
   bool spare = false;            // nobody waits for it: its headroom is load/spare_room.h's
 };
@@ -145,8 +145,7 @@ class Candidates {
   bool LacksAdapter(uint32_t place) const {
     return scope_.adapter.must_be_held && !state(place).adapters.Holds(scope_.adapter.id);
   }
-  // Tokens of the prompt that the replica is taken to hold; never all of them, since the last one must be
-  // computed.
+  // Tokens of the prompt that the replica is assumed to hold; never all of them, since the last one must be computed.
   int64_t HeldAt(uint32_t place, const PickFacts& facts) const;
   // Tokens that the replica need not compute: those that it holds, or all, where another replica computes the
   // prompt.
@@ -176,8 +175,7 @@ struct Choice {
   CostTerms terms = {};
 };
 
-// A policy chooses a usable candidate, or nothing when none is usable. It looks at as many candidates as it
-// likes.
+// A policy chooses a usable candidate; absent when none is usable. It may look at any number of candidates.
 using Policy = std::optional<Choice> (*)(const Candidates&, const PickFacts&, ModelCell&, scheduler::Rng&);
 
 }  // namespace router

@@ -1,8 +1,8 @@
 // Which replica gets a request, and why.
 //
-// Pure but for the shared state that it is given: the same table, loads, time and random source give the same
-// choice. The choice is charged before it is returned, so that no two shards choose on a load that leaves out
-// the other's. Callable from every shard.
+// Pure except for the shared state that it is given: the same table, loads, time and random source give the same
+// choice. The choice is charged before it is returned, so each shard chooses on a load that includes the choices of the
+// others. Callable from every shard.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct Decision {
   std::string_view reason;      // the policy's, or ReasonText; static
   double score = 0;             // the policy's own figure for the choice, in the policy's unit
   CostTerms terms;              // of the score, where it is in seconds
-  int64_t cached = 0;           // tokens of the prompt that the replica is taken to hold
+  int64_t cached = 0;           // tokens of the prompt that the replica is assumed to hold
   bool remote_prefill = false;  // another replica is to compute the prompt
   uint32_t considered = 0;      // replicas examined
   bool failed_open = false;     // all replicas were down, so their health was ignored

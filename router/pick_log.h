@@ -1,5 +1,5 @@
-// What a policy saw when it chose a replica, for people: recorded for the few sampled requests, so that each
-// choice can be explained, and made again, later.
+// What a policy saw when it chose a replica, for people: recorded for sampled requests, so that each choice can be
+// explained, and repeated, later.
 //
 // Plain values owned by the caller. Pick appends one PickTrace per call that has a log.
 #pragma once

@@ -11,7 +11,7 @@
 
 namespace scheduler {
 
-// One reason to go first; the sum of weight · term orders the queue (order.h has the list of terms).
+// A term of the queue's order, which is by the sum of weight · term (order.h has the list of terms).
 struct OrderTerm {
   std::string name;  // "priority", "fair-share", "age", "size", …
   double weight = 1;
@@ -19,9 +19,9 @@ struct OrderTerm {
 
 enum class Backfill : uint8_t {
   kFifo,          // nothing overtakes: the first job that does not fit stops the line
-  kBestEffort,    // whatever fits starts; the big may starve
-  kEasy,          // the first job that waits has a reservation that others may not delay
-  kConservative,  // so have the next `depth` jobs
+  kBestEffort,    // whatever fits starts; large jobs may starve
+  kEasy,          // the first waiting job has a reservation that others may not delay
+  kConservative,  // the first `depth` waiting jobs have one
 };
 inline constexpr conf::Word<Backfill> kBackfillWords[] = {{"fifo", Backfill::kFifo},
                                                           {"best-effort", Backfill::kBestEffort},
@@ -58,7 +58,7 @@ struct DefragmentPolicy {
 // Moves of running work, each for a gain that is named: a waiting job fits, a gang comes together, a faulty device
 // becomes empty. Whole nodes that become free are the gain of DefragmentPolicy, within the same budget.
 struct MovesPolicy {
-  uint32_t per_hour = 0;  // moved jobs; 0: no work is moved, but off nodes that drain and by DefragmentPolicy
+  uint32_t per_hour = 0;  // moved jobs; 0: work moves only off draining nodes and by DefragmentPolicy
   conf::Duration rest = std::chrono::minutes(30);        // a job that has started or moved since then stays
   conf::Duration least_left = std::chrono::minutes(15);  // a job that is expected to end sooner stays
   conf::Duration least_gain = std::chrono::minutes(10);  // by which a waiting job must start earlier

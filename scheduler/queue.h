@@ -1,7 +1,7 @@
 // Queues as an operator writes them: a tree that shares the cluster's devices.
 //
-// Plain values. Devices are counted per kind, in milli; the kind "*" stands for all kinds together. What a
-// queue does not name it inherits no right to: deserved is then nothing, limit none.
+// Plain values. Devices are counted per kind, in milli; the kind "*" means all kinds together. A queue deserves nothing
+// of a kind that it does not name, and has no limit for it; it inherits neither.
 #pragma once
 
 #include <cstdint>

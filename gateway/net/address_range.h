@@ -11,7 +11,7 @@ namespace gateway::net {
 
 class AddressRange {
  public:
-  // Nothing for other text, and for a range whose address has bits behind its prefix.
+  // Absent for other text, and for a range whose address has bits behind its prefix.
   static std::optional<AddressRange> Parse(std::string_view text);
 
   // Also for an IPv4 address that is written as an IPv6 one. False for text that is no address.

@@ -76,7 +76,7 @@ class ListeningSocket {
   using Take = std::function<void(Fd, std::string ip)>;  // any thread
   size_t Join(Take take);
   void Leave(size_t member);
-  // Whose turn it is; nothing when that is the caller's, or nobody is left.
+  // The shard whose turn it is; absent when it is the caller's turn, or no shard is left.
   Take Next(size_t caller);
 
  private:

@@ -1,8 +1,8 @@
 // Watchdog: coarse timers for thousands of connections, at the price of a store to arm or move one.
 //
-// An alarm that is moved later or cleared stays where it is in the wheel until its old slot comes up. Alarms
-// fire up to one tick (10 ms) late, never early. It wakes only for ticks at which an alarm stands. One a
-// shard; the shard's thread only.
+// An alarm that is moved later or cleared stays where it is in the wheel until its old slot comes up. Alarms fire up to
+// one tick (10 ms) late, never early. The thread wakes only for ticks that have an alarm. One for each shard; the
+// shard's thread only.
 #pragma once
 
 #include <array>

@@ -30,7 +30,7 @@ struct JwksPolicy {
   conf::Duration fetch_timeout = std::chrono::seconds(10);         // an unreported fetch counts as failed
 };
 
-// What shards verify with. `generation` moves when the keys change, and then only.
+// The keys with which shards verify. `generation` changes when the keys change, and only then.
 struct PublishedKeys {
   std::shared_ptr<const JwkSet> keys;  // null: there are none yet
   uint64_t generation = 0;

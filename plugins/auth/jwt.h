@@ -71,7 +71,7 @@ std::string_view RefusalName(JwtRefusal refusal);
 
 struct JwtResult {
   JwtRefusal refusal = JwtRefusal::kNone;
-  std::string message;                          // for people; never holds the token or what it claims
+  std::string message;                          // for people; never contains the token or its claims
   std::shared_ptr<const JwtIdentity> identity;  // exactly when nothing was refused
 
   bool ok() const { return refusal == JwtRefusal::kNone; }

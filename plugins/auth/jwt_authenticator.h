@@ -32,7 +32,7 @@ class JwtAuthenticator {
 
   void SetKeys(size_t issuer, PublishedKeys keys);
 
-  // `issuer` is set whenever the token names a known one: on kUnknownKey, tell that issuer's JwksCache.
+  // `issuer` is set if the token names a known one. On kUnknownKey, report the key to that issuer's JwksCache.
   struct Outcome {
     JwtResult result;
     size_t issuer = kNoIssuer;

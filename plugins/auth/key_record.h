@@ -32,7 +32,7 @@ struct KeySpec {
   std::string priority;                    // name of a priority class; empty: the tenant's
   std::string limits;  // a JSON object that the gateway interprets, of at most 4 KiB; empty: none of its own
   std::string created_by;
-  std::string owner;  // the person whose own key it is; empty: nobody's
+  std::string owner;  // the person whose own key it is; empty: it belongs to no person
 };
 
 // Text for people: UTF-8, at most 256 bytes, no control characters.
@@ -79,7 +79,7 @@ std::string_view KindName(KeyEvent::Kind kind);  // "created", "rotated", "revok
 
 // The stored form, on one line.
 std::string EncodeEvent(const KeyEvent& event);
-// Refuses unknown members likewise.
+// Refuses unknown members, too.
 absl::StatusOr<KeyEvent> DecodeEvent(std::string_view json);
 
 // The shown forms.

@@ -29,7 +29,7 @@ class KeyTable {
     return it == records_.end() ? nullptr : &it->second;
   }
 
-  // By creation time, then id.
+  // All keys, by creation time, then id.
   std::vector<KeyRecordPtr> List() const;
 
   size_t size() const { return records_.size(); }

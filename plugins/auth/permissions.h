@@ -1,4 +1,4 @@
-// What a caller may do: the names that keys and tokens share.
+// Permissions of a caller: the names that keys and tokens share.
 //
 // Permissions only ever narrow what the tenant may do; an empty list means "as the tenant".
 #pragma once
@@ -23,7 +23,7 @@ std::optional<Role> RoleFromName(std::string_view name);
 // Whether it is a role over a tenant, rather than over everything.
 bool IsOfTenant(Role role);
 
-// What no role but kAdmin, which has all of them, gives by itself: an admin key is given them by name.
+// Rights that no role includes, except kAdmin, which has all of them: an admin key gets them by name.
 enum class Right : uint8_t { kSubmitJobs };
 
 conf::Words<Right> WordsOf(Right);
@@ -40,8 +40,7 @@ struct Permissions {
   bool operator==(const Permissions&) const = default;
 };
 
-// `*` stands for any run of characters, `?` for one. Linear in practice and never worse than
-// |pattern|·|text|.
+// `*` matches any run of characters, `?` a single one. Linear in practice and never worse than |pattern|·|text|.
 bool GlobMatch(std::string_view pattern, std::string_view text);
 
 // One level of a tenant path: a letter or digit, then letters, digits, '.', '_' or '-', at most 64 in all.

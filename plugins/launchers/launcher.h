@@ -28,7 +28,7 @@
 
 namespace plugins::launchers {
 
-// What a run was given of one node.
+// The devices that a run has on one node.
 struct DeviceGrant {
   std::string node{};              // as the cluster names it
   std::string kind{};              // of its devices; empty: it has none
@@ -186,9 +186,9 @@ class Launcher {
 
   virtual std::string_view name() const = 0;
 
-  // When this returns OK the run is asked for; it may start later, or end with a reason. OK for a run that is
-  // there already, whatever its state. Errors: InvalidArgument, it can never be started as it stands;
-  // FailedPrecondition, something of that id is in the way; Unavailable, not now: ask again.
+  // OK: the run is requested; it may start later, or end with a reason. Also OK for a run that exists already, whatever
+  // its state. Errors: InvalidArgument, it can never be started in this form; FailedPrecondition, an object with that id
+  // is in the way; Unavailable, not now: try again.
   virtual gateway::net::Task<absl::Status> Start(RunSpec spec) = 0;
 
   // SIGTERM, and SIGKILL after `grace`, to the run and all that it started. A second call may shorten the
@@ -210,17 +210,16 @@ class Launcher {
   // Where services of a node are reached: as the cluster manager says, else by its name.
   virtual std::string NodeAddress(const std::string& node) const { return node; }
 
-  // Whether it is the run that listens on its port, not a process that took it first. FailedPrecondition: it
-  // is another, which the error names; Unavailable: nobody is seen there now; Unimplemented: that cannot be
-  // told.
+  // Whether the run itself listens on its port, not a process that took it first. FailedPrecondition: another process
+  // does, which the error names; Unavailable: no process listens there now; Unimplemented: it cannot be known.
   virtual gateway::net::Task<absl::Status> CheckPort(std::string) {
     co_return absl::UnimplementedError("cannot determine which process listens on this port");
   }
 
-  // As last seen; null where the cluster is this gateway's alone.
+  // The shared cluster as last seen; null where the cluster is this gateway's alone.
   virtual const SharedCluster* shared() const { return nullptr; }
 
-  // As last seen; null where devices are not watched.
+  // The faults as last seen; null where devices are not watched.
   virtual const DeviceFaults* faults() const { return nullptr; }
 
   // Whether the node's agent takes a connection now. Unavailable: it does not, with the reason.
@@ -229,8 +228,8 @@ class Launcher {
     co_return absl::UnimplementedError("its nodes cannot be probed");
   }
 
-  // What a run has printed, as far as it is kept. Unimplemented: it is in the file that RunStatus names, or
-  // nowhere. NotFound: there is none, or none any more.
+  // The output of a run, as far as it is kept. Unimplemented: it is in the file that RunStatus names, or nowhere.
+  // NotFound: there is none, or it is no longer kept.
   virtual gateway::net::Task<absl::StatusOr<std::string>> ReadLog(std::string /*id*/) {
     co_return absl::UnimplementedError("this launcher has no logs of its own");
   }
@@ -241,8 +240,8 @@ class Launcher {
   // Ends its background tasks; call it before the destructor. Runs continue.
   virtual gateway::net::Task<void> Close() = 0;
 
-  // Of a launcher that finds the nodes itself, as last seen; null for one whose nodes the configuration lists.
-  // It has at least the devices that known runs hold.
+  // The nodes that the launcher has found, as last seen; null for a launcher whose nodes the configuration lists. They
+  // have at least the devices that known runs hold.
   virtual const FoundCluster* found() const { return nullptr; }
 
   // Why no run at all can be started now; empty: runs can be. Runs that were started continue.

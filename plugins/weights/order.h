@@ -79,7 +79,7 @@ struct NeighbourAccess {
 
 struct WeightsOrder {
   std::string store{};              // a folder of the node
-  uint64_t size = 0;                // that the store may hold; 0: no limit but the disk
+  uint64_t size = 0;                // the most that the store may hold; 0: only the disk limits it
   std::string digest{};             // "sha256:HEX"
   std::string model{};              // for people
   std::vector<std::string> pins{};  // digests that policies pin: they do not leave the store for others
@@ -94,7 +94,7 @@ struct WeightsOrder {
 
 // The folder that holds the weights of that digest, which need not be there yet.
 std::string WeightsFolder(std::string_view store, std::string_view digest);
-// Likewise of a compile cache.
+// The folder of a compile cache.
 std::string CacheFolder(std::string_view store, std::string_view key);
 
 std::string WriteOrder(const WeightsOrder& order);

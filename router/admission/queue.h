@@ -1,14 +1,14 @@
 // The queue of a model whose replicas have no headroom: which request waits, and which goes next.
 //
 //   bands by urgency ─▶ in a band, tenants by service received per weight ─▶ below a tenant, its children and its
-//   own requests likewise ─▶ of a tenant's own, the earliest deadline, after adding to each deadline the time for
-//   which the request lets others pass
+//   own requests in the same way ─▶ among its own requests, the earliest deadline; the time for which a request lets
+//   others pass is added to its deadline
 //
 // A band with a reserved share gets that part of the dispatched cost while it has work, whatever more urgent
-// bands want, and that part of the queue's places; what it does not use is free for all. Tenants are compared
+// bands want, and that part of the queue's places; the unused part is free for all. Tenants are compared
 // by virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", OSDI'24): a dispatch
 // charges its cost divided by the tenant's weight, Settle corrects it when the true cost is known, and a
-// tenant that returns from idling starts no lower than those that wait, so that no tenant saves up service. A
+// tenant that returns from idling starts no lower than the waiting tenants, so that no tenant saves up service. A
 // tenant that waits alone, or that never waits, is at no disadvantage later.
 //
 // The tree of tenants is shared level by level (Goyal et al., "Start-time Fair Queuing", SIGCOMM'96, section 3):
@@ -16,14 +16,14 @@
 // a tenant's children that wait does not change what their parent gets. A tenant's own requests compete with its
 // children, with the tenant's own weight. A child that waits alone gets all that its parent gets.
 //
-// Requests of a spare band wait behind all others, which do not notice them: they take none of the places, and the
-// pace and the expected waits are those of the others.
+// Requests of a spare band wait behind all others and do not affect them: they take none of their places, and count
+// neither in the pace nor in the expected waits.
 //
-// Bounded in requests and bytes. No tenant, with those below it, may hold more than twice the places that are
-// still free, so that one tenant cannot shut the others out; likewise for several children and the places that
-// are left to their parent. A request that cannot go before its deadline, at the measured pace, is refused at
-// once, unless replicas are starting. Time and costs are arguments. Callable from every shard: one short lock
-// per call, O(depth · log n); waiting() and urgent() take none.
+// Bounded in requests and bytes. No tenant, with the tenants below it, may hold more than twice the places that are
+// still free, so that one tenant cannot shut the others out. The same holds among the children of a tenant, for the
+// places that are left to it. A request that cannot go before its deadline, at the measured pace, is refused at once,
+// unless replicas are starting. Time and costs are arguments. Callable from every shard: one short lock per call,
+// O(depth · log n); waiting() and urgent() take none.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -119,7 +119,7 @@ class AdmissionQueue {
   void Configure(AdmissionSpec spec);
 
   QueuePosition Enter(const Arrival& arrival, conf::TimePoint now);
-  // Takes the next request out and charges its tenant; nothing when none waits.
+  // Takes the next request out and charges its tenant; absent when none waits.
   std::optional<Dispatch> Next(conf::TimePoint now);
   // Takes out the first request that `fits`, considering at most `considered`; an expired request always
   // fits. `fits` is called under the queue's lock.

@@ -1,8 +1,7 @@
-// The least time that recent answers took, to tell whether a request could still be answered in time if it
-// went now. For streams: the time to the first byte. For answers that are not streamed: the fewest tokens of
-// one, times the least time per token. Each minimum covers the last 30 to 60 seconds, so a request is given
-// up only when no recent answer would have been in time. Fewer than eight answers say nothing. Pure; the
-// caller locks.
+// The least time that recent answers took: it shows whether a request could still be answered in time if it went now.
+// For streams: the time to the first byte. For other answers: the fewest tokens of an answer, times the least time for
+// a token. Each minimum covers the last 30 to 60 seconds, so a request is given up only when no recent answer would
+// have been in time. Fewer than eight answers prove nothing. Pure; the caller locks.
 #pragma once
 
 #include <array>

@@ -45,8 +45,8 @@ inline constexpr CallerId kAnyCaller = 0;
 
 enum class Outcome : uint8_t { kGood, kBad, kNeutral };
 
-// What an answer's status says of the replica. A redirect is a wrong URL, which serves nobody. A 503 with Retry-After is load, not a fault; 501 and 505 say
-// nothing.
+// The outcome of a try, by the status of the answer. A redirect means a wrong URL, so it is a failure. A 503 with
+// Retry-After and a 529 mean load, not a fault; 501 and 505 mean nothing.
 Outcome OutcomeOf(int status, bool has_retry_after);
 
 enum class Admission : uint8_t { kRefused, kAdmitted, kTrial };

@@ -34,7 +34,7 @@ struct Ratings {
   uint64_t positive = 0;  // of them
 };
 
-// What one version has done since a moment.
+// The results of one version since a moment.
 struct VersionSample {
   uint64_t tries = 0;
   uint64_t failures = 0;  // of the tries
@@ -43,7 +43,7 @@ struct VersionSample {
   Ratings ratings{};      // of RolloutBounds::feedback
 };
 
-// Which feedback tells how good answers are, and how much less often it may be true of the new version's answers.
+// The feedback that measures how good answers are, and by how much its rate may be lower for the new version.
 struct FeedbackBound {
   std::string name;
   double drop = 0.05;  // of the share that is true
@@ -51,7 +51,7 @@ struct FeedbackBound {
   friend bool operator==(const FeedbackBound&, const FeedbackBound&) = default;
 };
 
-// What the new version may be worse by.
+// By how much the new version may be worse.
 struct RolloutBounds {
   double errors = 0.01;            // share of tries that fail beyond the old version's
   double ttft = 1.25;              // times the old version's
@@ -75,7 +75,7 @@ RolloutJudgement JudgeRollout(const VersionSample& fresh, const VersionSample& o
 
 struct RolloutSteps {
   std::vector<double> percents;  // of the requests, rising; the last is 100
-  conf::Duration hold{};         // that each step lasts at least
+  conf::Duration hold{};         // the least duration of each step
   // How long its replicas may take to be ready, and how long it may last without a verdict over enough requests.
   conf::Duration patience{};
   uint64_t min_requests = 0;  // of the new version in a step

@@ -82,8 +82,7 @@ class Limit {
   // the reservation is charged too, and counted in Overrun().
   void Settle(const Moment& then, int64_t reserved, int64_t actual);
 
-  // Charges use at `at` that was not reserved. Does nothing when `at` is in another period than the present
-  // one. Budgets only.
+  // Charges unreserved use of the time `at`. Does nothing when `at` is not in the present period. Budgets only.
   void Charge(const Moment& now, conf::TimePoint at, int64_t amount);
 
   // When an `amount` that is refused now would be admitted, if nothing else came.

@@ -1,9 +1,9 @@
-// What the hot path walks: the limits that apply to a node, for each model that limits of its path name, and
-// for all other models.
+// Plans: the limits that apply to a node, for each model that a limit on its path names, and for all other models. The
+// hot path walks them.
 //
 // Plans are immutable and shared: a node without limits of its own uses its parent's. A reservation holds the
-// plan that it was charged to, so a reload never frees a counter under it. One lock per root organisation
-// guards all that is under it.
+// plan that it was charged to, so a reload never frees a counter under it. One lock for each root organisation
+// guards everything below it.
 #pragma once
 
 #include <cstdint>

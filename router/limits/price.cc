@@ -1,7 +1,6 @@
 #include "router/limits/price.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace router::limits {
 namespace {
@@ -50,11 +49,6 @@ int64_t Price::OutputFor(int64_t micro_usd, int64_t input_tokens) const {
   if (left < 0) return 0;
   if (output <= 0) return kMaxTokens;
   return static_cast<int64_t>(std::min<Wide>(left / output, kMaxTokens));
-}
-
-int64_t MicroUsdFromUsd(double usd) {
-  if (!(usd > 0)) return 0;
-  return static_cast<int64_t>(std::llround(std::min(usd * 1e6, static_cast<double>(kMaxMicroUsd))));
 }
 
 }  // namespace router::limits

@@ -13,8 +13,8 @@ namespace router::limits {
 inline constexpr int64_t kMaxTokens = 10'000'000'000;
 inline constexpr int64_t kMaxMicroUsd = 1'000'000'000'000;
 
-// What a request used, in tokens. `cached_input` is the part of `input` that the engine had in its prefix
-// cache, `cache_written` the part that it was asked to keep there. What is not counted in tokens follows.
+// What a request used, in tokens. `cached_input` is the part of `input` that the engine had in its prefix cache,
+// `cache_written` the part that it was asked to keep there. The last members count other units than tokens.
 struct Usage {
   int64_t input = 0;
   int64_t cached_input = 0;
@@ -40,15 +40,12 @@ struct Price {
   // In micro-USD, in [0, kMaxMicroUsd]; rounded up.
   int64_t Cost(const Usage& usage) const;
 
-  // As if the whole prompt were written to a cache, where that is dearer: for what is not known yet.
+  // The price for a reservation: the whole prompt counts as written to a cache, where that costs more.
   Price ForReserving() const;
 
   // The most output tokens that, with `input_tokens`, cost at most `micro_usd`: kMaxTokens when output is
   // free, 0 when the input alone costs more.
   int64_t OutputFor(int64_t micro_usd, int64_t input_tokens) const;
 };
-
-// Converts USD per million tokens to a Price's unit, rounded to nearest; 0 for a negative value or NaN.
-int64_t MicroUsdFromUsd(double usd);
 
 }  // namespace router::limits

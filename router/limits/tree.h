@@ -60,7 +60,7 @@ class LimitRef {
     int64_t capacity = 0;
     int64_t used = 0;
     int64_t admitted = 0;   // since the last call, while shared
-    int64_t refused = 0;    // likewise
+    int64_t refused = 0;    // since the last call, while shared
     int64_t most_used = 0;  // peak since the last call; concurrency only
   };
   Demand TakeDemand(conf::TimePoint now) const;

@@ -71,8 +71,8 @@ class AdapterSlots {
   // The engine has no such adapter: requests avoid the replica for kMissingFor.
   void NoteMissing(AdapterId id, conf::TimePoint now);
 
-  // What the engine lists, of the adapters that the gateway loads there and unloads. Those beyond kMaxHeld are
-  // passed over.
+  // The adapters in the engine's list that the gateway itself loads and unloads there. Adapters beyond kMaxHeld are
+  // ignored.
   void SetHeld(std::span<const AdapterId> ids);
   bool Holds(AdapterId id) const;
 

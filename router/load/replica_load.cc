@@ -60,12 +60,6 @@ void Charge::LeaveAdapter() {
   if (adapter_ != AdapterId::kNone) state_->adapters.End(std::exchange(adapter_, AdapterId::kNone));
 }
 
-void Charge::Reestimate(int64_t tokens) {
-  if (!state_) return;
-  state_->load.Add(0, tokens - request_.work.tokens);
-  request_.work.tokens = tokens;
-}
-
 void Charge::PrefillArrived(conf::TimePoint now) {
   if (state_) state_->engine.PrefillArrived(request_, now);
 }

@@ -110,10 +110,6 @@ class Charge {
   const Work& work() const { return request_.work; }
   conf::TimePoint began() const { return request_.began; }
 
-  // Replaces the estimate by the tokens now known to be outstanding (input that is computed no longer
-  // counts).
-  void Reestimate(int64_t tokens);
-
   // The prompt that another replica computed has arrived: from now on tokens are expected.
   void PrefillArrived(conf::TimePoint now);
   // The request takes other work than it was charged for: a prompt that was to come from elsewhere is
@@ -184,7 +180,7 @@ struct PoolPace {
   double token = 0;
 };
 
-// What all shards share of one model: state of policies, the retry budget, hints where to look first.
+// The state of one model that all shards share: state of policies, the retry budget, hints where to look first.
 struct alignas(64) ModelCell {
   explicit ModelCell(const Model& model);
 

@@ -17,7 +17,7 @@ struct Capacity {
   double prefill_token = 0;  // seconds
   double step_base = 0;
   double step_sequence = 0;  // for each request that decodes
-  double context_token = 0;  // for each token of context that such a one reads
+  double context_token = 0;  // for each token of context that such a request reads
   double max_running = 1;    // requests
   double kv_tokens = 1;
 };
@@ -28,14 +28,14 @@ Capacity CapacityOf(const engine::Profile& profile);
 // `inter_token`: at least one, at most max_running.
 double MostInTime(const Capacity& capacity, double context, conf::Duration inter_token);
 
-// Seconds, of tokens of the prompt that must be computed and of all, and of the answer's. While it decodes,
-// half of its answer is in the KV cache on the mean, and is read at each step.
+// The seconds that a request takes. `uncached`: tokens of its prompt that must be computed, of `prompt` in all. While
+// it decodes, half of its answer is in the KV cache on average, and is read at each step.
 double WorkOf(const Capacity& capacity, double uncached, double prompt, double output);
-// Where `output` is what is expected of answers that differ: long ones hold more of the cache for longer, so
-// that what stands there is `written` on the mean (AnswerSizes), more than half of the mean answer.
+// The same where `output` is the mean of answers of different lengths: long answers hold more of the cache for longer,
+// so on average `written` tokens of an answer are in the cache (AnswerSizes), more than half of the mean answer.
 double WorkOf(const Capacity& capacity, double uncached, double prompt, double output, double written);
 
-// How long answers are, by those that have ended: at first all of them, then the last few hundred.
+// The lengths of answers that have ended: at first all of them, later the last few hundred.
 class AnswerSizes {
  public:
   explicit AnswerSizes(double mean)

@@ -1,7 +1,6 @@
 // "0 8 * * 1-5": the five fields of cron, minute, hour, day of the month, month, day of the week (0 and 7 are
-// Sunday), as lists of numbers, ranges and steps. As in Vixie's cron, where both days are restricted either
-// will do. Civil times that a change of the clock leaves out fire when the clock has jumped, those that it
-// repeats fire the first time.
+// Sunday), as lists of numbers, ranges and steps. As in Vixie's cron, if both days are restricted, one of them must
+// match. A civil time that a change of the clock skips fires after the jump; a repeated one fires the first time only.
 //
 // Pure: a time zone is a value that the caller has loaded.
 #pragma once
@@ -22,10 +21,10 @@ class Cron {
   // "* * * * *".
   Cron();
 
-  // Nothing, and what is wrong with the text, when it is not one.
+  // Absent where the text is no cron expression; `why` then has the reason.
   static std::optional<Cron> Parse(std::string_view text, std::string& why);
 
-  // The last time at or before `now` at which it fires; nothing within the five years before.
+  // The last time at or before `now` at which it fires; absent: none within five years before `now`.
   std::optional<conf::TimePoint> LastFiring(conf::TimePoint now, const absl::TimeZone& zone) const;
 
   const std::string& text() const { return text_; }

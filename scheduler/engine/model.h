@@ -157,7 +157,7 @@ class Model {
   const Profile& profile() const { return profile_; }
   const KvCache& kv() const { return kv_; }
   const AdapterCache& adapters() const { return adapters_; }
-  std::vector<uint32_t> WaitingAdapters() const;  // that waiting sequences need, in order
+  std::vector<uint32_t> WaitingAdapters() const;  // the adapters of waiting sequences, in their order
   // Forgets the prefix cache. Only while it has no request.
   void DropPrefixes();
   void RecordKvChangesTo(std::vector<KvChange>* changes) { kv_.RecordTo(changes); }

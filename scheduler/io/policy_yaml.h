@@ -1,8 +1,8 @@
 // A policy file: how the planner decides and the queues that share the cluster, as in conf/policies/.
 //
-// Every field of policy.h and queue.h stands under its own name; durations have a unit, quotas are numbers of
-// devices. Missing options have their defaults. Names are checked against the lists of placements and
-// order terms, the queues for a tree; with a cluster, device kinds and zones against what it has.
+// Every field of policy.h and queue.h has its own name in the file; durations have a unit, quotas are numbers of
+// devices. Missing options have their defaults. Names are checked against the lists of placements and order terms, and
+// the queues must form a tree; with a cluster, its device kinds and zones are checked, too.
 #pragma once
 
 #include <string>

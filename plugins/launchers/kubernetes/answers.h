@@ -42,7 +42,7 @@ struct Pod {
   bool deleting = false;
   std::string disrupted{};  // the reason of the condition DisruptionTarget
   conf::TimePoint created{};
-  std::string unscheduled{};  // what the scheduler says
+  std::string unscheduled{};  // the scheduler's reason
   std::string ip{};
   std::string host_ip{};
   bool host_network = false;
@@ -61,7 +61,7 @@ struct Pod {
   bool fetches_weights = false;   // it has an init container for weights
   std::string weights_failure{};  // how its init container for weights ended, if not well
 
-  // What it asks for of resources whose name has a '/': those of device plugins.
+  // Its requests for resources whose name has a '/': those of device plugins.
   std::vector<std::pair<std::string, uint32_t>> devices{};
   scheduler::HostAmounts host{};  // CPU and memory, as Kubernetes' scheduler counts them
 

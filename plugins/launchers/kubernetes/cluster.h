@@ -1,8 +1,8 @@
 // The nodes of a Kubernetes as the planner sees them: health, devices, and the amounts that other users' pods
 // hold. Pure.
 //
-// A row of the configuration maps a resource to a kind of device. Without a row, a built-in resource stands
-// for the kind that the cluster file gives to the node.
+// A row of the configuration maps a resource to a kind of device. Without a row, a built-in resource means the kind
+// that the cluster file gives to the node.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ ExpectedNodes ExpectedOf(const scheduler::Cluster& cluster);
 
 inline constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
 
-// What pods hold of a node.
+// The amounts of a node that pods hold.
 struct Taken {
   uint32_t devices = 0;                         // whole ones, whatever their kind
   std::map<std::string, uint32_t> instances{};  // of MIG, by resource
@@ -46,7 +46,7 @@ struct Taken {
 
   bool none() const { return *this == Taken(); }
   void Add(const Taken& other);
-  void Remove(const Taken& other);  // that was added before
+  void Remove(const Taken& other);  // one that was added before
   friend bool operator==(const Taken&, const Taken&) = default;
 };
 
@@ -59,14 +59,14 @@ class DeviceTable {
   std::string ResourceOf(const Node& node, const std::string& kind) const;
   // The first row whose devices the node has; null: it has no whole devices.
   const DeviceResource* RowOf(const Node& node) const;
-  // What a pod takes of its node.
+  // The amounts that a pod takes of its node.
   Taken TakenBy(const Pod& pod) const;
 
  private:
   std::vector<DeviceResource> rows_;
 };
 
-// What pods tolerate: a rule of PodSpec's `tolerations`.
+// A rule of PodSpec's `tolerations`.
 struct Toleration {
   std::string key{};  // empty: any, where `exists`
   std::string value{};

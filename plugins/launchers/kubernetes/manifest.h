@@ -25,7 +25,7 @@ enum class Binding : uint8_t {
   kDirect,    // the pod names its node: without the scheduler
 };
 
-// What a pod says of its run.
+// The description of a run that its pod carries.
 struct Mark {
   std::string id{};
   std::string owner{};
@@ -54,9 +54,9 @@ struct Submission {
 nlohmann::json RenderPod(const Submission& submission);
 // `uid`: of the pod, which owns it. An empty object: the run has no environment.
 nlohmann::json RenderSecret(const Submission& submission, const std::string& uid);
-// Likewise, of the order of the run's weights; an empty object: it has none.
+// The Secret for the order of the run's weights; an empty object: it has none.
 nlohmann::json RenderWeightsSecret(const Submission& submission, const std::string& uid);
-// Of a gang's leader; by it the members find each other.
+// The Service of a gang's leader, by which the members find each other.
 nlohmann::json RenderService(const Submission& submission, const std::string& uid);
 
 // The name that DNS gives to the run of that id in a gang that it leads.
@@ -70,17 +70,17 @@ bool UsesHostNetwork(const nlohmann::json& defaults, const nlohmann::json& piece
 // Why such a run can never be started; empty: it can.
 std::string FirstDefect(const Submission& submission);
 
-// What is wrong with a piece of PodSpec, as {pointer, sentence}: what Tidegate itself sets.
+// A problem of a piece of PodSpec, as {pointer, sentence}: the piece has a field that Tidegate itself sets.
 struct PieceProblem {
   std::string pointer{};
   std::string why{};
 };
 std::optional<PieceProblem> WrongPiece(const nlohmann::json& piece);
-// Likewise, of a piece that a tenant gives: all that is not known to keep its isolation from others.
+// A problem of a tenant's piece: a field that is not known to keep the tenant isolated from others.
 std::optional<PieceProblem> UnsafePiece(const nlohmann::json& piece);
 
-// `piece` over `base`: objects member by member, lists of objects by what Kubernetes tells them apart by (their
-// `name`, `mountPath` of volumeMounts, `containerPort` and `protocol` of ports), all else as a whole.
+// Merges `piece` over `base`: objects member by member, lists of objects by the fields by which Kubernetes distinguishes
+// their members (`name`, `mountPath` of volumeMounts, `containerPort` and `protocol` of ports), other values as a whole.
 void Merge(nlohmann::json& base, const nlohmann::json& piece);
 
 }  // namespace plugins::launchers::kubernetes

@@ -62,13 +62,5 @@ TEST(Price, BuysAsMuchOutputAsTheMoneyAllowsAndNoMore) {
   EXPECT_EQ(Price{.input = 5}.OutputFor(10, 5), kMaxTokens);
 }
 
-TEST(Price, ReadsUsdPerMillionTokens) {
-  EXPECT_EQ(MicroUsdFromUsd(0.15), 150'000);
-  EXPECT_EQ(MicroUsdFromUsd(0.1 + 0.2), 300'000);
-  EXPECT_EQ(MicroUsdFromUsd(-1), 0);
-  EXPECT_EQ(MicroUsdFromUsd(std::numeric_limits<double>::quiet_NaN()), 0);
-  EXPECT_EQ(MicroUsdFromUsd(1e300), kMaxMicroUsd);
-}
-
 }  // namespace
 }  // namespace router::limits
