@@ -48,7 +48,7 @@ void DeviceExporters::Tick(const std::vector<std::string>& nodes, conf::TimePoin
     }
   }
   // Those that have waited longest go first: where many do not answer, the others still have their turn.
-  std::ranges::stable_sort(due, {}, &Due::since);
+  std::ranges::sort(due, {}, &Due::since);
   for (Due& one : due) {
     if (under_way_ >= kMaxAtOnce) break;
     Asked& asked = asked_[one.url];
