@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   app.add_flag("--backlog", backlog,
                "batch lines beside Azure's conversations instead: what they cost and use");
   app.add_option("--token-time", token_time_ms,
-                 "with --backlog: lines go where tokens take so many ms; 0: anywhere")
+                 "with --backlog: the longest time between two tokens beside lines, in ms; 0: any")
       ->check(CLI::Range(0, 60'000));
   app.add_flag("--quick", quick, "8 replicas at two loads, as a quick check");
   CLI11_PARSE(app, argc, argv);

@@ -18,9 +18,9 @@
 
 namespace gateway {
 
-// Where this gateway has its store to itself (`epoch` 0), `record` puts the event into the ledger before the change;
-// else the event is stored with it, since the store alone knows who leads. `write` returns nothing when nothing is
-// left to change. OK: both are on disk. Errors are those of `record` and of StoredCopy::Commit. `stored` must outlive it.
+// With a store of its own (`epoch` 0), the gateway first records the event in the ledger by `record`, and then makes the
+// change. In a shared store the event is one of the writes, since only the store knows who leads. `write` makes the
+// change; without a value, nothing has to change any more. OK: both are on disk. Errors are those of `record` and of StoredCopy::Commit. `stored` must outlive it.
 template <class T>
 net::Task<absl::Status> CommitRecorded(store::StoredCopy<T>& stored, uint64_t epoch, ledger::Event event,
                                        std::function<net::Task<absl::Status>(ledger::Event)> record,

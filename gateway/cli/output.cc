@@ -33,7 +33,7 @@ size_t Characters(std::string_view text) {
                                            [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
 }
 
-// The user of this process; with sudo, the user who called sudo.
+// The user who runs this command, also behind sudo.
 uid_t ActingUser() {
   const uid_t uid = getuid();
   const char* const by = uid == 0 ? std::getenv("SUDO_UID") : nullptr;

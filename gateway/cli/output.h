@@ -45,7 +45,7 @@ std::string TextOf(const nlohmann::ordered_json& value);
 // A word of the API as people read it: "in force" for in_force.
 std::string WordsOf(const nlohmann::ordered_json& value);
 
-// The actor in the ledger: "cli:" and the name of the user. With sudo, it is the user who called sudo.
+// The actor in the ledger: "cli:" and the name of the user who runs the command, also behind sudo.
 std::string Actor();
 
 // Standard output. The first error is kept, because a stream forgets its reason. False: it could not be written.
